@@ -1,0 +1,210 @@
+//! Content parts, annotations and log probabilities.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::parse::{Shape, ShapeError};
+
+/// One part of a message or of a tool's output.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ContentPart {
+    /// Text from the client.
+    InputText(InputText),
+    /// A picture from the client.
+    InputImage(InputImage),
+    /// A document from the client.
+    InputFile(InputFile),
+    /// A recording from the client.
+    InputAudio(InputAudio),
+    /// Text from the model.
+    OutputText(OutputText),
+    /// The model's refusal.
+    Refusal(Refusal),
+}
+
+/// Text from the client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputText {
+    /// At most 10,485,760 characters.
+    pub text: String,
+}
+
+/// A picture: a URL, or data in a `data:` URL. Uploaded files wait for the files API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputImage {
+    /// `https:` or `data:` URL; at most 20,971,520 characters.
+    #[serde(default)]
+    pub image_url: Option<String>,
+    /// Id of an uploaded file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
+    /// How closely to look.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub detail: ImageDetail,
+}
+
+/// Resolution at which a model looks at a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum ImageDetail {
+    Low,
+    High,
+    #[default]
+    Auto,
+    Original,
+}
+
+/// A document, inline as a `data:` URL or base64, or by URL or upload.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct InputFile {
+    /// Id of an uploaded file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
+    /// Name shown to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// `data:` URL or base64; at most 73,400,320 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_data: Option<String>,
+    /// Where the provider may fetch it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_url: Option<String>,
+}
+
+/// A recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputAudio {
+    /// Data and format.
+    pub input_audio: AudioData,
+}
+
+/// Data of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AudioData {
+    /// Base64.
+    pub data: String,
+    /// `mp3` or `wav`.
+    pub format: String,
+}
+
+/// Text from the model.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct OutputText {
+    /// The text so far.
+    pub text: String,
+    /// Sources; never null on the wire.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub annotations: Vec<Annotation>,
+    /// Per token; empty unless asked for by `include`.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub logprobs: Vec<LogProb>,
+}
+
+/// The model's refusal.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The model's words.
+    pub refusal: String,
+}
+
+/// A source that an output text names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum Annotation {
+    FileCitation { file_id: String, filename: String, index: u64 },
+    UrlCitation { url: String, title: String, start_index: u64, end_index: u64 },
+    ContainerFileCitation {
+        container_id: String,
+        file_id: String,
+        filename: String,
+        start_index: u64,
+        end_index: u64,
+    },
+    FilePath { file_id: String, index: u64 },
+}
+
+/// Log probability of one generated token.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogProb {
+    /// The token's text.
+    pub token: String,
+    /// Natural logarithm of its probability.
+    pub logprob: f64,
+    /// Its UTF-8 bytes; always an array on the wire.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub bytes: Vec<u8>,
+    /// The most likely tokens at this place.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub top_logprobs: Vec<TopLogProb>,
+}
+
+/// One of the most likely tokens at a place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TopLogProb {
+    /// The token's text.
+    pub token: String,
+    /// Natural logarithm of its probability.
+    pub logprob: f64,
+    /// Its UTF-8 bytes.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub bytes: Vec<u8>,
+}
+
+impl ContentPart {
+    /// A text from the client.
+    pub fn input_text(text: impl Into<String>) -> Self {
+        Self::InputText(InputText { text: text.into() })
+    }
+
+    /// A text from the model.
+    pub fn output_text(text: impl Into<String>) -> Self {
+        Self::OutputText(OutputText { text: text.into(), ..OutputText::default() })
+    }
+
+    /// The text of a text part.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::InputText(part) => Some(&part.text),
+            Self::OutputText(part) => Some(&part.text),
+            _ => None,
+        }
+    }
+}
+
+impl Shape for ContentPart {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let shape = super::parse::peek(raw)?;
+        match shape.kind.as_deref() {
+            // `text` is Chat's name for it; SDK users mix them up, and the meaning is clear.
+            Some("input_text" | "text") => Ok(Self::InputText(super::parse::read(raw)?)),
+            Some("input_image") => Ok(Self::InputImage(super::parse::read(raw)?)),
+            Some("input_file") => Ok(Self::InputFile(super::parse::read(raw)?)),
+            Some("input_audio") => Ok(Self::InputAudio(super::parse::read(raw)?)),
+            Some("output_text") => Ok(Self::OutputText(super::parse::read(raw)?)),
+            Some("refusal") => Ok(Self::Refusal(super::parse::read(raw)?)),
+            Some(other) => Err(ShapeError::unknown_type(
+                other,
+                "input_text, input_image, input_file, input_audio, output_text or refusal",
+            )),
+            None => Err(ShapeError::missing("type")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for ContentPart {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        super::parse::deserialize_shape(deserializer)
+    }
+}
+
+/// Reads null as the default: SDKs send null for what they do not use.
+pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

@@ -1,0 +1,286 @@
+//! Stream events: the 24 that responses of today are made of, and those of hosted tools.
+//!
+//! An event is encoded once, straight into the buffer that leaves for the client.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::content::{Annotation, LogProb};
+use super::dialect::Dialect;
+use super::error::ErrorBody;
+use super::id::Id;
+use super::item::{Item, ReasoningText, SummaryText};
+use super::response::Snapshot;
+
+/// An event with its place in the stream: 0, 1, 2 … without gaps.
+#[derive(Debug, Clone)]
+pub struct StreamEvent {
+    /// Place in the stream.
+    pub sequence_number: u64,
+    /// What happened.
+    pub event: Event,
+}
+
+/// What happened. Serialises to the event's own fields, without `type` and `sequence_number`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+#[allow(missing_docs, reason = "each variant is the event of the same name")]
+pub enum Event {
+    Created { response: Arc<Snapshot> },
+    Queued { response: Arc<Snapshot> },
+    InProgress { response: Arc<Snapshot> },
+    Completed { response: Arc<Snapshot> },
+    Incomplete { response: Arc<Snapshot> },
+    Failed { response: Arc<Snapshot> },
+    Error { error: ErrorBody },
+    OutputItemAdded { output_index: u32, item: Box<Item> },
+    OutputItemDone { output_index: u32, item: Box<Item> },
+    ContentPartAdded { item_id: Id, output_index: u32, content_index: u32, part: Part },
+    ContentPartDone { item_id: Id, output_index: u32, content_index: u32, part: Part },
+    OutputTextDelta { item_id: Id, output_index: u32, content_index: u32, delta: String, logprobs: Vec<LogProb> },
+    OutputTextDone { item_id: Id, output_index: u32, content_index: u32, text: String, logprobs: Vec<LogProb> },
+    AnnotationAdded {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        annotation_index: u32,
+        annotation: Annotation,
+    },
+    RefusalDelta { item_id: Id, output_index: u32, content_index: u32, delta: String },
+    RefusalDone { item_id: Id, output_index: u32, content_index: u32, refusal: String },
+    ReasoningTextDelta { item_id: Id, output_index: u32, content_index: u32, delta: String },
+    ReasoningTextDone { item_id: Id, output_index: u32, content_index: u32, text: String },
+    SummaryPartAdded { item_id: Id, output_index: u32, summary_index: u32, part: SummaryText },
+    SummaryPartDone { item_id: Id, output_index: u32, summary_index: u32, part: SummaryText },
+    SummaryTextDelta { item_id: Id, output_index: u32, summary_index: u32, delta: String },
+    SummaryTextDone { item_id: Id, output_index: u32, summary_index: u32, text: String },
+    FunctionArgumentsDelta { item_id: Id, output_index: u32, delta: String },
+    FunctionArgumentsDone { item_id: Id, output_index: u32, name: String, arguments: String },
+    CustomInputDelta { item_id: Id, output_index: u32, delta: String },
+    CustomInputDone { item_id: Id, output_index: u32, input: String },
+    /// A hosted tool moved on: only its place and its item.
+    Hosted(HostedProgress),
+    McpArgumentsDelta { item_id: Id, output_index: u32, delta: String },
+    McpArgumentsDone { item_id: Id, output_index: u32, arguments: String },
+    CodeDelta { item_id: Id, output_index: u32, delta: String },
+    CodeDone { item_id: Id, output_index: u32, code: String },
+}
+
+/// A part as it stands in `content_part` events.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+#[allow(missing_docs, reason = "each variant is documented at its type")]
+pub enum Part {
+    Content(super::content::ContentPart),
+    Reasoning(ReasoningText),
+}
+
+/// Progress of a hosted tool's item.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostedProgress {
+    /// Which event.
+    #[serde(skip)]
+    pub stage: HostedStage,
+    /// The tool's item.
+    pub item_id: Id,
+    /// Its place in the output.
+    pub output_index: u32,
+}
+
+/// Declares the hosted tools' progress events: one name a variant.
+macro_rules! hosted_stages {
+    ($($variant:ident => $name:literal,)*) => {
+        /// How far a hosted tool has come.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "each variant is the event of the same name")]
+        pub enum HostedStage { $($variant,)* }
+
+        impl HostedStage {
+            /// The event's `type`.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+hosted_stages! {
+    FileSearchInProgress => "response.file_search_call.in_progress",
+    FileSearchSearching => "response.file_search_call.searching",
+    FileSearchCompleted => "response.file_search_call.completed",
+    WebSearchInProgress => "response.web_search_call.in_progress",
+    WebSearchSearching => "response.web_search_call.searching",
+    WebSearchCompleted => "response.web_search_call.completed",
+    CodeInProgress => "response.code_interpreter_call.in_progress",
+    CodeInterpreting => "response.code_interpreter_call.interpreting",
+    CodeCompleted => "response.code_interpreter_call.completed",
+    ImageInProgress => "response.image_generation_call.in_progress",
+    ImageGenerating => "response.image_generation_call.generating",
+    ImageCompleted => "response.image_generation_call.completed",
+    McpCallInProgress => "response.mcp_call.in_progress",
+    McpCallCompleted => "response.mcp_call.completed",
+    McpCallFailed => "response.mcp_call.failed",
+    McpListInProgress => "response.mcp_list_tools.in_progress",
+    McpListCompleted => "response.mcp_list_tools.completed",
+    McpListFailed => "response.mcp_list_tools.failed",
+}
+
+impl Event {
+    /// The event's `type` on the wire.
+    pub fn name(&self, dialect: Dialect) -> &'static str {
+        match self {
+            Self::Created { .. } => "response.created",
+            Self::Queued { .. } => "response.queued",
+            Self::InProgress { .. } => "response.in_progress",
+            Self::Completed { .. } => "response.completed",
+            Self::Incomplete { .. } => "response.incomplete",
+            Self::Failed { .. } => "response.failed",
+            Self::Error { .. } => "error",
+            Self::OutputItemAdded { .. } => "response.output_item.added",
+            Self::OutputItemDone { .. } => "response.output_item.done",
+            Self::ContentPartAdded { .. } => "response.content_part.added",
+            Self::ContentPartDone { .. } => "response.content_part.done",
+            Self::OutputTextDelta { .. } => "response.output_text.delta",
+            Self::OutputTextDone { .. } => "response.output_text.done",
+            Self::AnnotationAdded { .. } => "response.output_text.annotation.added",
+            Self::RefusalDelta { .. } => "response.refusal.delta",
+            Self::RefusalDone { .. } => "response.refusal.done",
+            Self::ReasoningTextDelta { .. } => dialect.reasoning_delta(),
+            Self::ReasoningTextDone { .. } => dialect.reasoning_done(),
+            Self::SummaryPartAdded { .. } => "response.reasoning_summary_part.added",
+            Self::SummaryPartDone { .. } => "response.reasoning_summary_part.done",
+            Self::SummaryTextDelta { .. } => "response.reasoning_summary_text.delta",
+            Self::SummaryTextDone { .. } => "response.reasoning_summary_text.done",
+            Self::FunctionArgumentsDelta { .. } => "response.function_call_arguments.delta",
+            Self::FunctionArgumentsDone { .. } => "response.function_call_arguments.done",
+            Self::CustomInputDelta { .. } => "response.custom_tool_call_input.delta",
+            Self::CustomInputDone { .. } => "response.custom_tool_call_input.done",
+            Self::Hosted(progress) => progress.stage.name(),
+            Self::McpArgumentsDelta { .. } => "response.mcp_call_arguments.delta",
+            Self::McpArgumentsDone { .. } => "response.mcp_call_arguments.done",
+            Self::CodeDelta { .. } => "response.code_interpreter_call_code.delta",
+            Self::CodeDone { .. } => "response.code_interpreter_call_code.done",
+        }
+    }
+
+    /// The response of an event that ends a stream.
+    pub fn terminal(&self) -> Option<&Arc<Snapshot>> {
+        match self {
+            Self::Completed { response } | Self::Incomplete { response } | Self::Failed { response } => {
+                Some(response)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the event carries a piece of something longer: those may be padded against traffic analysis.
+    fn is_delta(&self) -> bool {
+        matches!(
+            self,
+            Self::OutputTextDelta { .. }
+                | Self::RefusalDelta { .. }
+                | Self::ReasoningTextDelta { .. }
+                | Self::SummaryTextDelta { .. }
+                | Self::FunctionArgumentsDelta { .. }
+                | Self::CustomInputDelta { .. }
+                | Self::McpArgumentsDelta { .. }
+                | Self::CodeDelta { .. }
+        )
+    }
+}
+
+/// How one stream writes its events.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Encoding {
+    /// Names of events.
+    pub dialect: Dialect,
+    /// Whether deltas are padded to hide their length (`stream_options.include_obfuscation`).
+    pub obfuscate: bool,
+}
+
+impl Encoding {
+    /// Appends the event's JSON, on one line.
+    pub fn json(self, event: &StreamEvent, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"type\":\"");
+        out.extend_from_slice(event.event.name(self.dialect).as_bytes());
+        out.extend_from_slice(b"\",\"sequence_number\":");
+        write_number(event.sequence_number, out);
+        let fields = out.len();
+        if serde_json::to_writer(&mut *out, &event.event).is_err() {
+            // Writing to memory cannot fail and the types have nothing that could; see `to_raw`.
+            out.truncate(fields);
+            out.push(b'}');
+            return;
+        }
+        // The fields came as an object of their own: its opening brace becomes the comma.
+        if let Some(brace) = out.get_mut(fields) {
+            *brace = b',';
+        }
+        if self.obfuscate && event.event.is_delta() {
+            out.pop();
+            out.extend_from_slice(b",\"obfuscation\":\"");
+            out.extend_from_slice(padding(out.len() - fields).as_bytes());
+            out.extend_from_slice(b"\"}");
+        }
+    }
+
+    /// Appends the event as a server-sent event.
+    pub fn sse(self, event: &StreamEvent, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"event: ");
+        out.extend_from_slice(event.event.name(self.dialect).as_bytes());
+        out.extend_from_slice(b"\ndata: ");
+        self.json(event, out);
+        out.extend_from_slice(b"\n\n");
+    }
+}
+
+fn write_number(number: u64, out: &mut Vec<u8>) {
+    use std::io::Write;
+    let _infallible_in_memory = write!(out, "{number}");
+}
+
+/// Fills the event's fields up to a multiple of 64 bytes, so that their length tells little.
+fn padding(length: usize) -> &'static str {
+    const FILL: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+    FILL.get(..64 - length % 64).unwrap_or(FILL)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_one_object_with_type_and_number_first() {
+        let event = StreamEvent {
+            sequence_number: 7,
+            event: Event::ReasoningTextDelta {
+                item_id: "rs_1".into(),
+                output_index: 0,
+                content_index: 0,
+                delta: "a\nb".into(),
+            },
+        };
+        let mut out = Vec::new();
+        Encoding { dialect: Dialect::OpenResponses, obfuscate: false }.sse(&event, &mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "event: response.reasoning.delta\ndata: {\"type\":\"response.reasoning.delta\",\"sequence_number\":7,\
+             \"item_id\":\"rs_1\",\"output_index\":0,\"content_index\":0,\"delta\":\"a\\nb\"}\n\n"
+        );
+    }
+
+    #[test]
+    fn obfuscation_pads_deltas_only() {
+        let mut out = Vec::new();
+        let delta = Event::CustomInputDelta { item_id: "c".into(), output_index: 0, delta: "x".into() };
+        let encoding = Encoding { obfuscate: true, ..Encoding::default() };
+        encoding.json(&StreamEvent { sequence_number: 0, event: delta }, &mut out);
+        let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert!(!value["obfuscation"].as_str().unwrap().is_empty());
+        out.clear();
+        let done = Event::CustomInputDone { item_id: "c".into(), output_index: 0, input: "x".into() };
+        encoding.json(&StreamEvent { sequence_number: 1, event: done }, &mut out);
+        assert!(!String::from_utf8(out).unwrap().contains("obfuscation"));
+    }
+}

@@ -1,0 +1,149 @@
+//! Calls of functions and custom tools, and their outputs.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::ItemStatus;
+use crate::protocol::content::{ContentPart, null_is_default};
+use crate::protocol::id::Id;
+use crate::protocol::parse::{self, Shape, ShapeError};
+
+/// The model asks for a function to be called.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FunctionCall {
+    /// `fc_…`; not the `call_id`.
+    #[serde(default = "function_id", deserialize_with = "function_id_or_new")]
+    pub id: Id,
+    /// `incomplete` when generation was cut: such a call must not be run.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: ItemStatus,
+    /// Pairs the call with its output; 1 to 64 characters.
+    pub call_id: String,
+    /// The function's name, without its namespace.
+    pub name: String,
+    /// The namespace tool that declared the function.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// A JSON object, as text.
+    pub arguments: String,
+}
+
+/// What calling the function gave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FunctionCallOutput {
+    /// `fco_…`
+    pub id: Id,
+    /// As sent.
+    pub status: ItemStatus,
+    /// The call that is answered.
+    pub call_id: String,
+    /// Text, or parts.
+    pub output: ToolOutput,
+}
+
+/// The model calls a custom tool with free-form text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CustomToolCall {
+    /// `ctc_…`
+    #[serde(default = "custom_id", deserialize_with = "custom_id_or_new")]
+    pub id: Id,
+    /// `incomplete` when generation was cut.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: ItemStatus,
+    /// Pairs the call with its output.
+    pub call_id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The namespace tool that declared it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The tool's input, raw.
+    pub input: String,
+}
+
+/// What the custom tool gave.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CustomToolCallOutput {
+    /// `ctco_…`
+    pub id: Id,
+    /// As sent.
+    pub status: ItemStatus,
+    /// The call that is answered.
+    pub call_id: String,
+    /// Text, or parts.
+    pub output: ToolOutput,
+}
+
+/// Output of a tool as the client gives it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum ToolOutput {
+    /// Plain text.
+    Text(String),
+    /// Text, images and files.
+    Parts(Vec<ContentPart>),
+}
+
+impl Shape for ToolOutput {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        match raw.get().as_bytes().first() {
+            Some(b'"') => parse::read(raw).map(Self::Text),
+            Some(b'[') => parse::read_list(raw).map(Self::Parts),
+            _ => Err(ShapeError::wrong_type(
+                "",
+                format!("expected a string or an array of content parts, got {}.", parse::json_type(raw)),
+            )),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct OutputFields<'a> {
+    #[serde(default)]
+    id: Option<Id>,
+    #[serde(default)]
+    status: Option<ItemStatus>,
+    call_id: String,
+    #[serde(borrow)]
+    output: &'a RawValue,
+}
+
+impl Shape for FunctionCallOutput {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let fields: OutputFields<'_> = parse::read(raw)?;
+        Ok(Self {
+            id: fields.id.unwrap_or_else(|| Id::mint("fco")),
+            status: fields.status.unwrap_or_default(),
+            call_id: fields.call_id,
+            output: ToolOutput::read(fields.output).map_err(|e| e.within("output"))?,
+        })
+    }
+}
+
+impl Shape for CustomToolCallOutput {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let fields: OutputFields<'_> = parse::read(raw)?;
+        Ok(Self {
+            id: fields.id.unwrap_or_else(|| Id::mint("ctco")),
+            status: fields.status.unwrap_or_default(),
+            call_id: fields.call_id,
+            output: ToolOutput::read(fields.output).map_err(|e| e.within("output"))?,
+        })
+    }
+}
+
+fn function_id() -> Id {
+    Id::mint("fc")
+}
+
+fn custom_id() -> Id {
+    Id::mint("ctc")
+}
+
+fn function_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(function_id))
+}
+
+fn custom_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(custom_id))
+}

@@ -1,0 +1,65 @@
+//! Reasoning items and compactions.
+
+use serde::{Deserialize, Serialize};
+
+use super::ItemStatus;
+use crate::protocol::content::null_is_default;
+use crate::protocol::id::Id;
+
+/// What a model thought before it answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reasoning {
+    /// `rs_…`
+    #[serde(default = "reasoning_id", deserialize_with = "id_or_new")]
+    pub id: Id,
+    /// Always sent, though OpenAI's schema does not demand it: Open Responses wants it on every item.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: ItemStatus,
+    /// Always an array on the wire; SDKs crash on null.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub summary: Vec<SummaryText>,
+    /// The raw trace, where the provider shows one.
+    #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
+    pub content: Vec<ReasoningText>,
+    /// Our sealed blob with the provider's state; see `response/seal.rs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encrypted_content: Option<String>,
+}
+
+/// A part of a reasoning summary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "summary_text")]
+pub struct SummaryText {
+    /// The text.
+    pub text: String,
+}
+
+/// A part of the raw trace.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename = "reasoning_text")]
+pub struct ReasoningText {
+    /// The text.
+    pub text: String,
+}
+
+/// A sealed summary of earlier turns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// `cm_…`
+    #[serde(default = "compaction_id")]
+    pub id: Id,
+    /// Our sealed blob.
+    pub encrypted_content: String,
+}
+
+fn reasoning_id() -> Id {
+    Id::mint("rs")
+}
+
+fn compaction_id() -> Id {
+    Id::mint("cm")
+}
+
+fn id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(reasoning_id))
+}

@@ -1,0 +1,226 @@
+//! Reading JSON into wire types so that a mistake is reported with its path and a helpful sentence.
+//!
+//! Unions are read by looking at `type` first (serde's own tagged unions lose both the path and raw
+//! values); the fields of one shape are read by serde, and read a second time with path tracking only
+//! when the first reading failed.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::error::ApiError;
+
+/// What is wrong with a value, and where inside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShapeError {
+    /// Path relative to the value that was read, such as `content[0].image_url`; empty for the value itself.
+    path: String,
+    code: &'static str,
+    problem: String,
+}
+
+impl ShapeError {
+    /// A value that has the right type and is not acceptable.
+    pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), code: "invalid_value", problem: problem.into() }
+    }
+
+    /// A value of the wrong JSON type.
+    pub fn wrong_type(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), code: "invalid_type", problem: problem.into() }
+    }
+
+    /// Something the API has and this gateway does not serve.
+    pub fn unsupported(path: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self { path: path.into(), code: "unsupported_parameter", problem: problem.into() }
+    }
+
+    /// A required field that is absent.
+    pub fn missing(field: &str) -> Self {
+        Self {
+            path: field.to_owned(),
+            code: "missing_required_parameter",
+            problem: format!("'{field}' is required here."),
+        }
+    }
+
+    /// A `type` that no shape of the union has.
+    pub fn unknown_type(got: &str, expected: &str) -> Self {
+        Self::invalid("type", format!("unknown type '{}'; expected {expected}.", shorten(got)))
+    }
+
+    /// The same error seen from the value that holds this one under `segment` (`name` or `[index]`).
+    #[must_use]
+    pub fn within(mut self, segment: &str) -> Self {
+        self.path = join(segment, &self.path);
+        self
+    }
+
+    /// The same error seen from the list that holds the value at `index`.
+    #[must_use]
+    pub fn at(self, index: usize) -> Self {
+        self.within(&format!("[{index}]"))
+    }
+
+    /// The 400 that reports it; `root` names the request field that was read.
+    pub fn into_api_error(self, root: &str) -> ApiError {
+        let param = join(root, &self.path);
+        let message = match self.code {
+            "missing_required_parameter" => format!("Missing required parameter '{param}'."),
+            "invalid_type" => format!("Invalid type for '{param}': {}", self.problem),
+            "unsupported_parameter" => format!("Unsupported '{param}': {}", self.problem),
+            _ => format!("Invalid value for '{param}': {}", self.problem),
+        };
+        ApiError::invalid(self.code, param, message)
+    }
+}
+
+impl std::fmt::Display for ShapeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.problem)
+    }
+}
+
+/// A type that reads itself from raw JSON with exact errors.
+pub trait Shape: Sized {
+    /// Reads the value, or says what is wrong and where.
+    fn read(raw: &RawValue) -> Result<Self, ShapeError>;
+}
+
+/// The fields by which unions are told apart.
+#[derive(Debug, Deserialize)]
+pub struct Peek<'a> {
+    /// `type`.
+    #[serde(borrow, default, rename = "type")]
+    pub kind: Option<Cow<'a, str>>,
+    /// `role`: messages may come without a `type`.
+    #[serde(borrow, default)]
+    pub role: Option<Cow<'a, str>>,
+    /// `id`: an item reference may be nothing but an id.
+    #[serde(borrow, default)]
+    pub id: Option<Cow<'a, str>>,
+}
+
+/// Looks at what tells the shapes of a union apart.
+pub fn peek(raw: &RawValue) -> Result<Peek<'_>, ShapeError> {
+    if !raw.get().starts_with('{') {
+        return Err(ShapeError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));
+    }
+    serde_json::from_str(raw.get()).map_err(|_| ShapeError::wrong_type("type", "expected a string."))
+}
+
+/// Reads one shape by its serde definition.
+pub fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ShapeError> {
+    serde_json::from_str(raw.get()).map_err(|error| locate::<T>(raw, &error))
+}
+
+/// Reads a list, each element by its own shape.
+pub fn read_list<T: Shape>(raw: &RawValue) -> Result<Vec<T>, ShapeError> {
+    elements(raw)?.iter().enumerate().map(|(i, raw)| T::read(raw).map_err(|e| e.at(i))).collect()
+}
+
+/// The elements of a JSON array, unread.
+pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ShapeError> {
+    if !raw.get().starts_with('[') {
+        return Err(ShapeError::wrong_type("", format!("expected an array, got {}.", json_type(raw))));
+    }
+    serde_json::from_str(raw.get()).map_err(|_| ShapeError::wrong_type("", "expected an array."))
+}
+
+/// For `Deserialize` of types that are a [`Shape`]: stored rows and tests read them through serde.
+pub fn deserialize_shape<'de, D: Deserializer<'de>, T: Shape>(deserializer: D) -> Result<T, D::Error> {
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    T::read(&raw).map_err(serde::de::Error::custom)
+}
+
+/// Whether the value is JSON null.
+pub fn is_null(raw: &RawValue) -> bool {
+    raw.get() == "null"
+}
+
+/// The JSON type of a value in words, for error messages.
+pub fn json_type(raw: &RawValue) -> &'static str {
+    match raw.get().as_bytes().first() {
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+/// Reads again with path tracking, and puts serde's complaint into our words.
+fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) -> ShapeError {
+    let mut tracked = serde_json::Deserializer::from_str(raw.get());
+    let (path, text) = match serde_path_to_error::deserialize::<_, T>(&mut tracked) {
+        Err(error) => (error.path().to_string(), error.inner().to_string()),
+        Ok(_) => (String::new(), first.to_string()),
+    };
+    let path = if path == "." { String::new() } else { path };
+    let text = text.split(" at line ").next().unwrap_or_default();
+    if let Some(field) = text.strip_prefix("missing field ") {
+        return ShapeError::missing(field.trim_matches('`')).within(&path);
+    }
+    let problem = format!("{}.", shorten(text));
+    if text.starts_with("invalid type") {
+        ShapeError::wrong_type(path, problem)
+    } else {
+        ShapeError::invalid(path, problem)
+    }
+}
+
+fn join(outer: &str, inner: &str) -> String {
+    match (outer, inner) {
+        ("", path) | (path, "") => path.to_owned(),
+        (outer, inner) if inner.starts_with('[') => format!("{outer}{inner}"),
+        (outer, inner) => format!("{outer}.{inner}"),
+    }
+}
+
+/// Keeps a client's own value from flooding the error message that quotes it.
+pub fn shorten(text: &str) -> Cow<'_, str> {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Inner {
+        #[serde(rename = "n")]
+        _n: u8,
+    }
+    #[derive(Deserialize)]
+    struct Outer {
+        #[serde(rename = "list")]
+        _list: Vec<Inner>,
+    }
+
+    fn error(json: &str) -> ApiError {
+        let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
+        read::<Outer>(&raw).err().unwrap().into_api_error("input[2]")
+    }
+
+    #[test]
+    fn mistakes_carry_their_path_and_code() {
+        let missing = error(r#"{"list":[{"n":1},{}]}"#);
+        assert_eq!(missing.code(), "missing_required_parameter");
+        assert_eq!(missing.body.param.as_deref(), Some("input[2].list[1].n"));
+        let wrong = error(r#"{"list":[{"n":"x"}]}"#);
+        assert_eq!(wrong.code(), "invalid_type");
+        assert_eq!(wrong.body.param.as_deref(), Some("input[2].list[0].n"));
+        assert_eq!(error(r#"{"list":[{"n":-1}]}"#).code(), "invalid_value");
+    }
+
+    #[test]
+    fn a_quoted_value_is_cut_on_a_character_boundary() {
+        assert_eq!(shorten(&"é".repeat(300)).chars().count(), 201);
+    }
+}
