@@ -1,1 +1,12 @@
-//! x
+//! antwort: a stateful, agentic `/v1/responses` in front of any OpenAI-compatible model server.
+//!
+//! The floors, each of which knows only those above it in this list; see `docs/architecture.md`.
+
+// 1: the wire and what everything needs
+pub mod net;
+pub mod protocol;
+// 2: how a response is made, without input or output
+pub mod response;
+// 3: the outside world behind traits
+pub mod provider;
+pub mod store;

@@ -1,0 +1,2 @@
+//! Wire codecs that know nothing of the API.
+

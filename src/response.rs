@@ -1,0 +1,6 @@
+//! How a response is made, free of any input or output: turns in, events out.
+//!
+//! `turn` says what is asked of a model and what it answers; `machine` turns answers into the stream of
+//! events; `fold` turns events back into a response; `seal` keeps provider state safe in clients' hands.
+
+pub mod turn;

@@ -1,0 +1,205 @@
+//! One inference, neutral of any provider: what is asked ([`ModelRequest`]) and what comes back
+//! ([`ModelEvent`]).
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::protocol::content::{Annotation, LogProb};
+use crate::protocol::item::Item;
+use crate::protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
+use crate::protocol::response::Usage;
+use crate::protocol::tool_choice::ToolChoice;
+
+/// What one inference is asked.
+#[derive(Debug, Clone)]
+pub struct ModelRequest {
+    /// The provider's own name of the model.
+    pub model: String,
+    /// Goes first; not part of the history.
+    pub instructions: Option<String>,
+    /// What the model sees, oldest first.
+    pub conversation: Vec<Context>,
+    /// All tools, in a stable order; the same in every turn of a run.
+    pub tools: Arc<[ModelTool]>,
+    /// As it binds this inference.
+    pub tool_choice: ToolChoice,
+    /// Whether several calls may come in one turn.
+    pub parallel_tool_calls: bool,
+    /// Tokens left for this inference.
+    pub max_output_tokens: Option<u64>,
+    /// Form of the answer.
+    pub format: TextFormat,
+    /// Length of the answer.
+    pub verbosity: Option<Verbosity>,
+    /// How much to think, and what to show of it.
+    pub reasoning: ReasoningRequest,
+    /// Sampling; `None` leaves it to the provider.
+    pub sampling: Sampling,
+    /// What some providers take and others refuse: forwarded by the provider's configuration.
+    pub hints: Hints,
+    /// Fields that are none of the API's and that the provider's configuration lets through.
+    pub extra: Vec<(String, Box<RawValue>)>,
+    /// Whether to ask the provider for a stream.
+    pub stream: bool,
+}
+
+/// An item as the model sees it, with what only its provider understands.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// The item.
+    pub item: Arc<Item>,
+    /// Of a reasoning item: the state of the provider that made it, if it is the one now asked.
+    pub state: Option<ProviderState>,
+}
+
+impl From<Item> for Context {
+    fn from(item: Item) -> Self {
+        Self { item: Arc::new(item), state: None }
+    }
+}
+
+/// What a provider wants back with its reasoning, word for word. Sealed before it leaves the gateway.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct ProviderState {
+    /// Fields of the assistant message, such as `reasoning_content` or `reasoning_details`, as the provider sent them.
+    pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A tool that the model may call, under the name that the provider sees.
+#[derive(Debug, Clone)]
+pub struct ModelTool {
+    /// What is sent upstream: unique in the request, at most 64 characters.
+    pub wire_name: String,
+    /// The client's name for it.
+    pub name: String,
+    /// The client's namespace for it.
+    pub namespace: Option<String>,
+    /// Shown to the model.
+    pub description: Option<String>,
+    /// What it takes.
+    pub input: ToolInput,
+}
+
+/// What a tool takes.
+#[derive(Debug, Clone)]
+pub enum ToolInput {
+    /// A JSON object by this schema (`None`: an empty object).
+    Json {
+        /// JSON Schema, byte for byte as the client sent it.
+        schema: Option<Box<RawValue>>,
+        /// Whether the provider must hold the model to it.
+        strict: Option<bool>,
+    },
+    /// Free text. Providers without such tools get a function with one string argument, `input`.
+    Text {
+        /// What the text looks like, in words or as a grammar; part of the description upstream.
+        grammar: Option<String>,
+    },
+}
+
+impl ToolInput {
+    /// The kind of call that calls such a tool.
+    pub fn call_kind(&self) -> CallKind {
+        match self {
+            Self::Json { .. } => CallKind::Function,
+            Self::Text { .. } => CallKind::Custom,
+        }
+    }
+}
+
+/// Which item a call becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallKind {
+    /// `function_call`
+    Function,
+    /// `custom_tool_call`
+    Custom,
+}
+
+/// Sampling parameters as the client gave them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sampling {
+    /// 0 to 2.
+    pub temperature: Option<f64>,
+    /// 0 to 1.
+    pub top_p: Option<f64>,
+    /// Penalty for tokens that occurred.
+    pub presence_penalty: Option<f64>,
+    /// Penalty for tokens by how often they occurred.
+    pub frequency_penalty: Option<f64>,
+    /// Whether log probabilities are wanted, and how many alternatives a token (0 to 20).
+    pub logprobs: Option<u8>,
+}
+
+/// Request fields that concern the provider's own bookkeeping.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs, reason = "each field is the request field of the same name")]
+pub struct Hints {
+    pub user: Option<String>,
+    pub safety_identifier: Option<String>,
+    pub prompt_cache_key: Option<String>,
+    pub prompt_cache_retention: Option<String>,
+    pub service_tier: Option<ServiceTier>,
+    pub metadata: Metadata,
+}
+
+/// A piece of a model's answer, in the order in which it came.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelEvent {
+    /// Visible text; never empty.
+    Text {
+        /// The piece.
+        delta: String,
+        /// Of the tokens in it.
+        logprobs: Vec<LogProb>,
+    },
+    /// The model declines.
+    Refusal(String),
+    /// Raw reasoning; never empty.
+    Reasoning(String),
+    /// Reasoning that the provider calls a summary.
+    ReasoningSummary(String),
+    /// What the provider wants back with this turn's reasoning; the last one counts.
+    ReasoningState(serde_json::Map<String, serde_json::Value>),
+    /// A source of the text so far.
+    Annotation(Annotation),
+    /// A call begins; its name is known.
+    CallStarted {
+        /// Number of the call in this turn, by which its arguments find it: 0, 1, 2 …
+        slot: u32,
+        /// What kind of tool is called.
+        kind: CallKind,
+        /// The provider's id for the call, if it gave one in time.
+        call_id: Option<String>,
+        /// The client's name of the tool.
+        name: String,
+        /// The client's namespace of the tool.
+        namespace: Option<String>,
+    },
+    /// More of a call's arguments (or of a custom tool's input, decoded).
+    CallDelta {
+        /// Which call.
+        slot: u32,
+        /// The piece.
+        delta: String,
+    },
+    /// Tokens spent; the last one counts.
+    Usage(Usage),
+    /// The tier that served the request.
+    ServiceTier(String),
+    /// The answer is whole, or was ended for this reason. Comes once; usage may follow.
+    Finish(FinishReason),
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FinishReason {
+    /// It was done, with or without calls.
+    Stop,
+    /// The token limit.
+    Length,
+    /// The provider's filter.
+    ContentFilter,
+}

@@ -1,0 +1,181 @@
+//! What outlives a request: responses, their items, and who owns them.
+//!
+//! [`Store`] is the contract; `sqlite` is the embedded one. Rows keep the response as it was sent, byte
+//! for byte, and apart from it the items that a continuation shows to the model.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::response::Status;
+
+/// Whose rows an operation may see. Rows of others do not exist for it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Owner {
+    /// The harder wall.
+    pub tenant: Arc<str>,
+    /// Within the tenant.
+    pub principal: Arc<str>,
+}
+
+/// Everything that is kept of a response.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The response's id.
+    pub id: Id,
+    /// Who may see it.
+    pub owner: Owner,
+    /// Where it stands; once terminal, a row never changes.
+    pub status: Status,
+    /// The model as the client named it.
+    pub model: String,
+    /// Unix seconds.
+    pub created_at: i64,
+    /// The response that it continues.
+    pub previous: Option<Id>,
+    /// The response object as sent.
+    pub body: Arc<str>,
+    /// This response's own input and output in order; not those of its ancestors.
+    pub items: Vec<StoredItem>,
+}
+
+/// One item of a response.
+#[derive(Debug, Clone)]
+pub struct StoredItem {
+    /// The item's id; unique in its response only, since clients replay items.
+    pub id: Id,
+    /// Whether it came from the client or the model.
+    pub side: Side,
+    /// As clients see it.
+    pub wire: Arc<str>,
+    /// As the model sees it.
+    pub history: History,
+}
+
+/// Where an item came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Side {
+    Input,
+    Output,
+}
+
+/// What a continuation shows to the model in an item's place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum History {
+    /// The item as clients see it.
+    Same,
+    /// Another form of it: JSON of an [`Item`], with sealed provider state.
+    Other(Arc<str>),
+    /// Nothing: an item that was cut off and never finished.
+    Hidden,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone)]
+pub struct PageRequest {
+    /// 1 to 100.
+    pub limit: usize,
+    /// Oldest first?
+    pub ascending: bool,
+    /// Id of the element before the page, in the page's order.
+    pub after: Option<String>,
+    /// Id of the element behind the page, in the page's order.
+    pub before: Option<String>,
+}
+
+/// JSON of the elements, and whether more follow.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// Each an object with an `id`.
+    pub data: Vec<(Id, Arc<str>)>,
+    /// Whether more follow in the page's order.
+    pub has_more: bool,
+}
+
+/// What a continuation starts from.
+#[derive(Debug, Clone)]
+pub struct Lineage {
+    /// The items of the whole chain as the model saw them, oldest first.
+    pub items: Vec<Item>,
+    /// Where the last response of the chain stands.
+    pub status: Status,
+}
+
+/// Why a store did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database failed, is full, or is gone.
+    #[error("the database failed: {0}")]
+    Database(String),
+    /// A response of the chain was deleted or has expired.
+    #[error("response {missing} of the chain no longer exists")]
+    BrokenChain {
+        /// The missing one.
+        missing: Id,
+    },
+    /// A row cannot be read: it is damaged, or of a later version.
+    #[error("a stored row cannot be read: {0}")]
+    Corrupt(String),
+    /// The row is terminal or owned by another process; it was not changed.
+    #[error("the row was not changed: it has ended or belongs to another process")]
+    Superseded,
+}
+
+/// Keeps responses. Implementations pass the suite in `tests/it/store.rs`.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Writes a response that is still running, leased by this process. Not awaited by foreground runs.
+    async fn begin(&self, record: Record) -> Result<(), StoreError>;
+
+    /// Writes a response in its final state; returns once that is committed. Extends the life of its ancestors.
+    async fn finish(&self, record: Record) -> Result<(), StoreError>;
+
+    /// The response object as it was sent.
+    async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError>;
+
+    /// Deletes a response and its items. Whether there was one.
+    async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError>;
+
+    /// The history that a continuation of this response starts from, in one query.
+    async fn lineage(&self, owner: &Owner, id: &str) -> Result<Option<Lineage>, StoreError>;
+
+    /// Items by their ids, for `item_reference`; in the order asked, `None` where there is none.
+    async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError>;
+
+    /// What the client sent for a response, with that of its ancestors; `None`: no such response.
+    async fn input_items(&self, owner: &Owner, id: &str, page: &PageRequest) -> Result<Option<Page>, StoreError>;
+
+    /// The owner's responses.
+    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError>;
+
+    /// Renews the leases of this process's running responses, ends those of dead ones, deletes what expired.
+    async fn maintain(&self) -> Result<(), StoreError>;
+
+    /// Whether it can be written to now.
+    async fn ready(&self) -> Result<(), StoreError>;
+
+    /// Commits what waits, gives up leases and closes.
+    async fn close(&self);
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::BrokenChain { missing } => Self::invalid(
+                "previous_response_not_found",
+                "previous_response_id",
+                format!(
+                    "The conversation cannot be continued: response '{missing}' of its chain was deleted or has expired."
+                ),
+            ),
+            StoreError::Database(_) | StoreError::Corrupt(_) | StoreError::Superseded => {
+                tracing::error!(%error, "store");
+                Self::new(500, "server_error", "storage_error", "The response store failed. Try again.")
+            }
+        }
+    }
+}
