@@ -146,7 +146,7 @@ pub trait Store: Send + Sync {
     /// Items by their ids, for `item_reference`; in the order asked, `None` where there is none.
     async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError>;
 
-    /// What the client sent for a response, with that of its ancestors; `None`: no such response.
+    /// What the client sent for this response, without that of its ancestors; `None`: no such response.
     async fn input_items(&self, owner: &Owner, id: &str, page: &PageRequest) -> Result<Option<Page>, StoreError>;
 
     /// The owner's responses.
