@@ -3,6 +3,7 @@
 //! The floors, each of which knows only those above it in this list; see `docs/architecture.md`.
 
 // 1: the wire and what everything needs
+pub mod config;
 pub mod net;
 pub mod protocol;
 // 2: how a response is made, without input or output

@@ -1,0 +1,18 @@
+//! Settings: what can be said, where it may be said, and what it means.
+//!
+//! Defaults < file < environment < flags. `raw` is what was said, [`Settings`] what it means: checked,
+//! with presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
+
+mod provider;
+mod settings;
+mod units;
+
+pub use provider::{
+    ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts, ReasoningField,
+    RetrySettings, Roles, Supports, SystemPlacement,
+};
+pub use settings::{
+    AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat, LogSettings,
+    ModelsSettings, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
+    StoreSettings, StoreUrl, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields,
+};

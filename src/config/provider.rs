@@ -1,0 +1,389 @@
+//! A model server: where it is, which models are its own, and how it likes to be asked.
+//!
+//! The defaults suit any OpenAI-compatible server; a [`Preset`] changes them to what is known of one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use super::units::{self, MIB};
+
+/// One model server, with its preset applied.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProviderSettings {
+    /// What the defaults below were taken from.
+    pub preset: Preset,
+    /// Base URL, usually ending in `/v1`; no slash behind it, no query.
+    pub url: String,
+    /// Sent as `Authorization: Bearer`.
+    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    pub api_key: Option<SecretString>,
+    /// Patterns of the model names that it serves: `*` stands for any characters.
+    pub models: Vec<String>,
+    /// Models named `prefix/…` come here, with the prefix taken off.
+    pub prefix: Option<String>,
+    /// Takes the models that no provider claims.
+    pub default: bool,
+    /// Further names of its models: what a client says → the provider's name.
+    pub aliases: BTreeMap<String, String>,
+    /// Headers of every request to it. Values are as secret as keys.
+    #[serde(serialize_with = "units::masked_map")]
+    pub headers: BTreeMap<String, SecretString>,
+    /// How long to wait for what.
+    pub timeouts: ProviderTimeouts,
+    /// When to try again.
+    pub retries: RetrySettings,
+    /// Tokens that fit into its models.
+    pub context_window: ContextWindow,
+    /// Request fields outside the API that are sent on as they are.
+    pub passthrough: Vec<String>,
+    /// What it makes of roles.
+    pub roles: Roles,
+    /// The field for `max_output_tokens`.
+    pub max_tokens_field: MaxTokensField,
+    /// The field of an assistant message in which it takes its reasoning back.
+    pub reasoning_field: ReasoningField,
+    /// What it understands.
+    pub supports: Supports,
+    /// Request fields of the API that it gets for its own bookkeeping.
+    pub forward: Vec<Hint>,
+    /// Bytes of one event of its streams.
+    #[serde(with = "units::size")]
+    pub max_event_bytes: usize,
+    /// Bytes of an answer that is no stream, and of a passed-through one that is read whole.
+    #[serde(with = "units::size")]
+    pub max_answer_bytes: usize,
+}
+
+impl ProviderSettings {
+    /// What is known of a kind of server, for the one at `url`.
+    pub fn of(preset: Preset, url: impl Into<String>) -> Self {
+        Self {
+            preset,
+            url: url.into(),
+            api_key: None,
+            models: Vec::new(),
+            prefix: None,
+            default: false,
+            aliases: BTreeMap::new(),
+            headers: BTreeMap::new(),
+            timeouts: ProviderTimeouts::default(),
+            retries: RetrySettings::default(),
+            context_window: ContextWindow::Unknown,
+            passthrough: preset.passthrough().iter().map(|name| (*name).to_owned()).collect(),
+            roles: preset.roles(),
+            max_tokens_field: preset.max_tokens_field(),
+            reasoning_field: preset.reasoning_field(),
+            supports: preset.supports(),
+            forward: preset.forward().to_vec(),
+            max_event_bytes: 16 * MIB,
+            max_answer_bytes: 64 * MIB,
+        }
+    }
+}
+
+impl Default for ProviderSettings {
+    fn default() -> Self {
+        Self::of(Preset::Generic, "")
+    }
+}
+
+/// How long to wait for a provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProviderTimeouts {
+    /// For a connection, TLS included.
+    #[serde(with = "units::duration")]
+    pub connect: Duration,
+    /// From the request to the first byte of the answer's body.
+    #[serde(with = "units::duration")]
+    pub first_byte: Duration,
+    /// Between two pieces of an answer.
+    #[serde(with = "units::duration")]
+    pub idle: Duration,
+    /// For one call as a whole.
+    #[serde(with = "units::duration")]
+    pub total: Duration,
+}
+
+impl Default for ProviderTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            first_byte: Duration::from_mins(2),
+            idle: Duration::from_mins(1),
+            total: Duration::from_mins(30),
+        }
+    }
+}
+
+/// When a call that failed before its first output is tried again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetrySettings {
+    /// Tries after the first; 0: none.
+    pub max: u32,
+    /// Before the first retry; doubles with each, with jitter.
+    #[serde(with = "units::duration")]
+    pub initial_backoff: Duration,
+    /// At most between two tries.
+    #[serde(with = "units::duration")]
+    pub max_backoff: Duration,
+    /// A `Retry-After` beyond this is handed to the client instead of being waited for.
+    #[serde(with = "units::duration")]
+    pub max_retry_after: Duration,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            max: 2,
+            initial_backoff: Duration::from_millis(250),
+            max_backoff: Duration::from_secs(4),
+            max_retry_after: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Tokens that fit into a provider's models.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum ContextWindow {
+    /// Nothing was said.
+    #[default]
+    Unknown,
+    /// The same for all.
+    All(u64),
+    /// By the provider's name of the model.
+    Models(BTreeMap<String, u64>),
+}
+
+impl Serialize for ContextWindow {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Unknown => to.serialize_none(),
+            Self::All(tokens) => to.serialize_u64(*tokens),
+            Self::Models(models) => models.serialize(to),
+        }
+    }
+}
+
+impl ContextWindow {
+    /// Tokens that fit into this model, where it is known.
+    pub fn of(&self, model: &str) -> Option<u64> {
+        match self {
+            Self::Unknown => None,
+            Self::All(tokens) => Some(*tokens),
+            Self::Models(models) => models.get(model).copied(),
+        }
+    }
+}
+
+/// What a provider makes of roles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Roles {
+    /// What `developer` becomes.
+    pub developer: DeveloperRole,
+    /// Where system messages stand.
+    pub system: SystemPlacement,
+}
+
+/// What the role `developer` becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeveloperRole {
+    /// The older name of the same.
+    System,
+    /// Itself.
+    Developer,
+    /// For models without either.
+    User,
+}
+
+/// Where system messages (and what became one) stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemPlacement {
+    /// All in one, at the head: many chat templates refuse any other.
+    Merge,
+    /// Where the client put them.
+    Keep,
+}
+
+/// The field for `max_output_tokens`. Never both are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// OpenAI's name.
+    MaxCompletionTokens,
+    /// The older name, which most servers know.
+    MaxTokens,
+}
+
+/// The field of an assistant message in which a provider takes its reasoning back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningField {
+    /// DeepSeek, llama.cpp, SGLang, LiteLLM.
+    ReasoningContent,
+    /// vLLM, Ollama, OpenRouter.
+    Reasoning,
+    /// It takes none.
+    None,
+}
+
+/// What a provider understands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Supports {
+    /// `stream_options.include_usage`
+    pub stream_options: bool,
+    /// `strict` of functions and of JSON schemas.
+    pub strict: bool,
+    /// The field `parallel_tool_calls`.
+    pub parallel_tool_calls: bool,
+    /// `response_format`
+    pub response_format: bool,
+    /// Tools of type `custom`; otherwise each becomes a function with one string argument.
+    pub custom_tools: bool,
+    /// Content parts of type `image_url`.
+    pub images: bool,
+    /// Content parts of type `input_audio`.
+    pub audio: bool,
+    /// Content parts of type `file`.
+    pub files: bool,
+}
+
+/// A request field that concerns the provider's own bookkeeping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is the request field of the same name")]
+pub enum Hint {
+    User,
+    SafetyIdentifier,
+    PromptCacheKey,
+    PromptCacheRetention,
+    ServiceTier,
+    Metadata,
+}
+
+/// A kind of server whose ways are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Preset {
+    /// What every OpenAI-compatible server takes.
+    #[default]
+    Generic,
+    #[serde(rename = "openai")]
+    OpenAi,
+    Vllm,
+    Ollama,
+    LlamaCpp,
+    #[serde(rename = "openrouter")]
+    OpenRouter,
+    #[serde(rename = "litellm")]
+    LiteLlm,
+}
+
+impl Preset {
+    fn roles(self) -> Roles {
+        match self {
+            Self::OpenAi | Self::OpenRouter => {
+                Roles { developer: DeveloperRole::Developer, system: SystemPlacement::Keep }
+            }
+            // These apply the model's chat template, and most templates raise on a second system message.
+            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp | Self::LiteLlm => {
+                Roles { developer: DeveloperRole::System, system: SystemPlacement::Merge }
+            }
+        }
+    }
+
+    fn max_tokens_field(self) -> MaxTokensField {
+        match self {
+            // OpenAI's reasoning models refuse `max_tokens`; vLLM calls it deprecated.
+            Self::OpenAi | Self::Vllm => MaxTokensField::MaxCompletionTokens,
+            Self::Generic | Self::Ollama | Self::LlamaCpp | Self::OpenRouter | Self::LiteLlm => {
+                MaxTokensField::MaxTokens
+            }
+        }
+    }
+
+    fn reasoning_field(self) -> ReasoningField {
+        match self {
+            Self::LlamaCpp | Self::LiteLlm => ReasoningField::ReasoningContent,
+            Self::Vllm | Self::Ollama | Self::OpenRouter => ReasoningField::Reasoning,
+            // OpenAI refuses message fields that it does not know, and so do others.
+            Self::OpenAi | Self::Generic => ReasoningField::None,
+        }
+    }
+
+    fn supports(self) -> Supports {
+        let hosted = matches!(self, Self::OpenAi | Self::OpenRouter | Self::LiteLlm);
+        Supports {
+            stream_options: true,
+            strict: hosted || self == Self::Vllm,
+            parallel_tool_calls: self != Self::Ollama,
+            response_format: true,
+            custom_tools: false,
+            images: true,
+            audio: self != Self::Ollama,
+            files: hosted,
+        }
+    }
+
+    fn forward(self) -> &'static [Hint] {
+        match self {
+            // Not `metadata`: OpenAI takes it only with `store: true`, and keeping is our own business.
+            Self::OpenAi => &[
+                Hint::User,
+                Hint::SafetyIdentifier,
+                Hint::PromptCacheKey,
+                Hint::PromptCacheRetention,
+                Hint::ServiceTier,
+            ],
+            Self::OpenRouter | Self::LiteLlm => &[Hint::User],
+            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp => &[],
+        }
+    }
+
+    /// Only what the server heeds: a field that it drops in silence is better refused.
+    fn passthrough(self) -> &'static [&'static str] {
+        match self {
+            Self::Generic | Self::LiteLlm => {
+                &["top_k", "min_p", "seed", "stop", "repetition_penalty", "logit_bias", "chat_template_kwargs"]
+            }
+            Self::OpenAi => &["seed", "stop", "logit_bias"],
+            Self::Vllm => &[
+                "top_k",
+                "min_p",
+                "seed",
+                "stop",
+                "stop_token_ids",
+                "min_tokens",
+                "ignore_eos",
+                "repetition_penalty",
+                "logit_bias",
+                "chat_template_kwargs",
+                "cache_salt",
+                "priority",
+            ],
+            Self::Ollama => &["seed", "stop"],
+            Self::LlamaCpp => &[
+                "top_k",
+                "min_p",
+                "typical_p",
+                "seed",
+                "stop",
+                "repeat_penalty",
+                "repeat_last_n",
+                "logit_bias",
+                "chat_template_kwargs",
+                "cache_prompt",
+            ],
+            Self::OpenRouter => {
+                &["top_k", "min_p", "top_a", "seed", "stop", "repetition_penalty", "logit_bias", "provider"]
+            }
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! What the settings mean: every key with its type and default, one struct a section.
+//!
+//! Sections whose values stand for themselves are read straight into these structs; those that need a
+//! second look (addresses, keys, URLs, presets) are said in `raw` and resolved from there.
+//! `config/default.yaml` shows the same keys to people; a test holds the two together.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretBox;
+use serde::{Deserialize, Serialize};
+
+use super::provider::ProviderSettings;
+use super::units::{self, DAY, GIB, MIB};
+use crate::protocol::dialect::Dialect;
+
+/// Everything that can be configured, checked.
+#[derive(Debug, Clone, Serialize)]
+pub struct Settings {
+    /// Where to serve.
+    pub listen: SocketAddr,
+    /// What is logged and how.
+    pub log: LogSettings,
+    /// Limits of the HTTP server.
+    pub server: ServerSettings,
+    /// Event streams.
+    pub sse: SseSettings,
+    /// Who may call.
+    pub auth: AuthSettings,
+    /// How responses are made.
+    pub engine: EngineSettings,
+    /// Server-side tools.
+    pub tools: ToolsSettings,
+    /// Leniency towards clients.
+    pub compat: CompatSettings,
+    /// Where responses are kept.
+    pub store: StoreSettings,
+    /// Model servers by name.
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// Traces.
+    pub telemetry: TelemetrySettings,
+    /// The list of models.
+    pub models: ModelsSettings,
+    /// Keys that seal provider state in clients' hands.
+    pub seal: SealSettings,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            log: LogSettings::default(),
+            server: ServerSettings::default(),
+            sse: SseSettings::default(),
+            auth: AuthSettings::default(),
+            engine: EngineSettings::default(),
+            tools: ToolsSettings::default(),
+            compat: CompatSettings::default(),
+            store: StoreSettings::default(),
+            providers: BTreeMap::new(),
+            telemetry: TelemetrySettings::default(),
+            models: ModelsSettings::default(),
+            seal: SealSettings::default(),
+        }
+    }
+}
+
+/// What is logged and how.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// A level, or directives of `tracing_subscriber::EnvFilter`.
+    pub filter: String,
+    /// Form of a line.
+    pub format: LogFormat,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { filter: "info".into(), format: LogFormat::Auto }
+    }
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// Text if stderr is a terminal, JSON otherwise.
+    Auto,
+    /// One JSON object a line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// Limits of the HTTP server.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSettings {
+    /// Bytes of a request body, both as sent and decompressed; beyond it 413.
+    #[serde(with = "units::size")]
+    pub request_body_limit: usize,
+    /// Responses in the making at a time; beyond it 503 with `Retry-After`.
+    pub max_runs: usize,
+    /// How long a client may take nothing of a stream before it is cut.
+    #[serde(with = "units::duration")]
+    pub write_timeout: Duration,
+    /// How long running responses may take to end after SIGTERM.
+    #[serde(with = "units::duration")]
+    pub drain_timeout: Duration,
+    /// Browsers.
+    pub cors: CorsSettings,
+}
+
+impl Default for ServerSettings {
+    fn default() -> Self {
+        Self {
+            request_body_limit: 32 * MIB,
+            max_runs: 1024,
+            write_timeout: Duration::from_secs(30),
+            drain_timeout: Duration::from_secs(30),
+            cors: CorsSettings::default(),
+        }
+    }
+}
+
+/// Which web pages may call.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CorsSettings {
+    /// Origins such as `https://app.example.com`, or the single entry `*`; empty: no CORS headers at all.
+    pub allowed_origins: Vec<String>,
+}
+
+/// Event streams.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SseSettings {
+    /// A comment is sent after this long without an event.
+    #[serde(with = "units::duration")]
+    pub keepalive: Duration,
+    /// The status 200 is sent after this long without a word from the provider.
+    #[serde(with = "units::duration")]
+    pub commit_after: Duration,
+}
+
+impl Default for SseSettings {
+    fn default() -> Self {
+        Self { keepalive: Duration::from_secs(15), commit_after: Duration::from_secs(5) }
+    }
+}
+
+/// Who may call.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct AuthSettings {
+    /// It was said that no key is needed, wherever the gateway listens.
+    pub none: bool,
+    /// Keys by name. Empty: every caller is anonymous.
+    pub keys: BTreeMap<String, KeySettings>,
+}
+
+/// One key and what it may do.
+#[derive(Clone, Serialize)]
+pub struct KeySettings {
+    /// SHA-256 of the key. The key itself is forgotten once it is read.
+    #[serde(serialize_with = "units::digest")]
+    pub hash: [u8; 32],
+    /// The harder wall between rows.
+    pub tenant: Arc<str>,
+    /// Whose rows its responses are; the key's name if nothing is said, so that keys can share rows.
+    pub owner: Arc<str>,
+    /// What it may do.
+    pub scopes: Vec<Scope>,
+    /// Which names its responses use, if not the general ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<Dialect>,
+}
+
+impl std::fmt::Debug for KeySettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeySettings").field("owner", &self.owner).field("scopes", &self.scopes).finish_non_exhaustive()
+    }
+}
+
+/// Something that a key may be allowed to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Scope {
+    /// Make responses.
+    #[serde(rename = "responses:create")]
+    ResponsesCreate,
+    /// Retrieve and list responses and their items.
+    #[serde(rename = "responses:read")]
+    ResponsesRead,
+    /// Delete responses.
+    #[serde(rename = "responses:delete")]
+    ResponsesDelete,
+    /// List models.
+    #[serde(rename = "models:read")]
+    ModelsRead,
+    /// Chat completions.
+    #[serde(rename = "chat:create")]
+    ChatCreate,
+    /// Embeddings.
+    #[serde(rename = "embeddings:create")]
+    EmbeddingsCreate,
+    /// Read `/metrics`.
+    #[serde(rename = "metrics:read")]
+    MetricsRead,
+    /// All of them, and those to come.
+    #[serde(rename = "*")]
+    All,
+}
+
+/// How responses are made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineSettings {
+    /// Status of a response that waits for the client's functions.
+    pub client_action_status: ClientActionStatus,
+    /// Which names are used on the wire, unless key or request say otherwise.
+    pub dialect: Dialect,
+    /// How raw reasoning is shown.
+    pub reasoning: ReasoningDisplay,
+    /// Items in one response's output.
+    pub max_output_items: usize,
+    /// Bytes of one output item.
+    #[serde(with = "units::size")]
+    pub max_item_bytes: usize,
+    /// Bytes of a response's whole output.
+    #[serde(with = "units::size")]
+    pub max_response_bytes: usize,
+    /// How long a response may take from its request to its end.
+    #[serde(with = "units::duration")]
+    pub run_timeout: Duration,
+}
+
+impl Default for EngineSettings {
+    fn default() -> Self {
+        Self {
+            client_action_status: ClientActionStatus::RequiresAction,
+            dialect: Dialect::OpenAi,
+            reasoning: ReasoningDisplay::ReasoningText,
+            max_output_items: 1024,
+            max_item_bytes: 16 * MIB,
+            max_response_bytes: 64 * MIB,
+            run_timeout: Duration::from_mins(30),
+        }
+    }
+}
+
+/// Status of a response that waits for the client's functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientActionStatus {
+    /// `requires_action`
+    RequiresAction,
+    /// `completed`, as OpenAI has it.
+    Completed,
+    /// `completed`, unless a server-side tool is bound to the request.
+    Auto,
+}
+
+/// How raw reasoning is shown. Summaries that a provider sends as such are always summaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningDisplay {
+    /// As raw reasoning text.
+    ReasoningText,
+    /// As a summary, which more clients show.
+    Summary,
+    /// Not at all.
+    Off,
+}
+
+/// Server-side tools.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolsSettings {
+    /// `false`: single-shot. No tool is run and no response waits: one inference, then `completed`.
+    pub execution_enabled: bool,
+}
+
+impl Default for ToolsSettings {
+    fn default() -> Self {
+        Self { execution_enabled: true }
+    }
+}
+
+/// Leniency towards clients.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompatSettings {
+    /// Request fields that nobody knows.
+    pub unknown_fields: UnknownFields,
+}
+
+impl Default for CompatSettings {
+    fn default() -> Self {
+        Self { unknown_fields: UnknownFields::Refuse }
+    }
+}
+
+/// What happens to request fields that nobody knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnknownFields {
+    /// 400 `unknown_parameter`.
+    Refuse,
+    /// Ignored, and named in a response header.
+    Ignore,
+}
+
+/// Where responses are kept.
+#[derive(Debug, Clone, Serialize)]
+pub struct StoreSettings {
+    /// Which database.
+    pub url: StoreUrl,
+    /// What a commit survives.
+    pub synchronous: Synchronous,
+    /// How long a response is kept after its last use; `None`: for ever.
+    #[serde(with = "units::duration_or_off")]
+    pub ttl: Option<Duration>,
+    /// Bytes beyond which the oldest responses are deleted; `None`: no cap.
+    #[serde(with = "units::size_or_off")]
+    pub max_size: Option<usize>,
+    /// How long a running response belongs to a process that gives no sign of life.
+    #[serde(with = "units::duration")]
+    pub lease: Duration,
+    /// Between two rounds of renewing leases and deleting what expired.
+    #[serde(with = "units::duration")]
+    pub maintenance_interval: Duration,
+}
+
+impl Default for StoreSettings {
+    fn default() -> Self {
+        Self {
+            url: StoreUrl::Sqlite("antwort.db".into()),
+            synchronous: Synchronous::Normal,
+            ttl: Some(30 * DAY),
+            max_size: Some(10 * GIB),
+            lease: Duration::from_secs(30),
+            maintenance_interval: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Which database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StoreUrl {
+    /// A SQLite file, made if it does not exist.
+    Sqlite(PathBuf),
+    /// Nothing outlives the process.
+    Memory,
+}
+
+impl Serialize for StoreUrl {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Sqlite(path) => to.collect_str(&format_args!("sqlite:{}", path.display())),
+            Self::Memory => to.serialize_str("memory:"),
+        }
+    }
+}
+
+/// What a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Synchronous {
+    /// The end of the process, however it comes.
+    Normal,
+    /// Loss of power too; slower.
+    Full,
+}
+
+/// Traces.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TelemetrySettings {
+    /// Base URL of an OTLP collector over HTTP, such as `http://localhost:4318`; `None`: no spans are made.
+    pub otlp_endpoint: Option<String>,
+    /// `service.name` of the spans.
+    pub service_name: String,
+    /// Share of traces that start here and are recorded, 0 to 1; traces of callers keep their decision.
+    pub sample_ratio: f64,
+}
+
+impl Default for TelemetrySettings {
+    fn default() -> Self {
+        Self { otlp_endpoint: None, service_name: "antwort".into(), sample_ratio: 1.0 }
+    }
+}
+
+/// The list of models.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelsSettings {
+    /// How long a provider's list is kept.
+    #[serde(with = "units::duration")]
+    pub cache_ttl: Duration,
+}
+
+impl Default for ModelsSettings {
+    fn default() -> Self {
+        Self { cache_ttl: Duration::from_mins(1) }
+    }
+}
+
+/// A key of 32 bytes that is never printed and wiped when dropped.
+pub type SealKey = Arc<SecretBox<[u8; 32]>>;
+
+/// Keys that seal provider state in clients' hands.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct SealSettings {
+    /// The first seals, all open. Empty: the key in `file`.
+    #[serde(serialize_with = "units::masked_keys")]
+    pub keys: Vec<SealKey>,
+    /// Where a generated key is kept; by default beside the SQLite file, `None` with a store in memory.
+    pub file: Option<PathBuf>,
+}

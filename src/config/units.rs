@@ -1,0 +1,247 @@
+//! How durations, sizes and secrets are written in YAML: `15s`, `64KiB`, `********`.
+//!
+//! Each submodule is for serde's `with`. What is written can be read back, save for masks.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::de::{self, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserializer, Serializer};
+
+use super::settings::SealKey;
+
+pub(super) const MIB: usize = 1 << 20;
+pub(super) const GIB: usize = 1 << 30;
+pub(super) const DAY: Duration = Duration::from_hours(24);
+
+/// What stands in a secret's place.
+pub(super) const MASK: &str = "********";
+
+const TIME_UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const SIZE_UNITS: [(&str, usize); 4] = [("GiB", GIB), ("MiB", MIB), ("KiB", 1 << 10), ("B", 1)];
+
+/// A duration such as `500ms` or `1h30m`.
+pub(super) mod duration {
+    use super::{Deserializer, Duration, DurationVisitor, Serializer, format_duration};
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_duration(*value))
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        from.deserialize_str(DurationVisitor)
+    }
+}
+
+/// The same, or `off`.
+pub(super) mod duration_or_off {
+    use super::{Deserializer, Duration, DurationVisitor, OrOff, Serializer, format_duration};
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.collect_str(&format_duration(*value)),
+            None => to.serialize_str("off"),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+        from.deserialize_str(OrOff(DurationVisitor))
+    }
+}
+
+/// Bytes, such as `64KiB` or `4096`.
+pub(super) mod size {
+    use super::{Deserializer, Serializer, SizeVisitor, format_size};
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &usize, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_size(*value))
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
+        from.deserialize_str(SizeVisitor)
+    }
+}
+
+/// The same, or `off`.
+pub(super) mod size_or_off {
+    use super::{Deserializer, OrOff, Serializer, SizeVisitor, format_size};
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<usize>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.collect_str(&format_size(*value)),
+            None => to.serialize_str("off"),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+        from.deserialize_str(OrOff(SizeVisitor))
+    }
+}
+
+/// Whether there is a secret, and nothing more.
+pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(_) => to.serialize_str(MASK),
+        None => to.serialize_none(),
+    }
+}
+
+/// The names of secrets.
+pub(super) fn masked_map<S: Serializer>(value: &BTreeMap<String, SecretString>, to: S) -> Result<S::Ok, S::Error> {
+    let mut map = to.serialize_map(Some(value.len()))?;
+    for name in value.keys() {
+        map.serialize_entry(name, MASK)?;
+    }
+    map.end()
+}
+
+/// The number of keys.
+pub(super) fn masked_keys<S: Serializer>(value: &[SealKey], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(value.iter().map(|_| MASK))
+}
+
+/// `sha256:` and hex digits. A hash is no secret: keys are too long to be guessed from it.
+pub(super) fn digest<S: Serializer>(value: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
+    struct Hex<'a>(&'a [u8]);
+    impl fmt::Display for Hex<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("sha256:")?;
+            self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        }
+    }
+    to.collect_str(&Hex(value))
+}
+
+struct DurationVisitor;
+
+impl Visitor<'_> for DurationVisitor {
+    type Value = Duration;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a duration with its unit, such as 500ms, 15s, 2m, 1h or 30d")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
+        parse_duration(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+struct SizeVisitor;
+
+impl Visitor<'_> for SizeVisitor {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a size, such as 64KiB, 32MiB, 1GiB or a number of bytes")
+    }
+
+    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<usize, E> {
+        usize::try_from(bytes).map_err(|_| E::invalid_value(de::Unexpected::Unsigned(bytes), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
+        parse_size(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+/// What `V` reads, or the word `off` (which YAML 1.1 takes for `false`).
+struct OrOff<V>(V);
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for OrOff<V> {
+    type Value = Option<V::Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.expecting(f)?;
+        f.write_str("; or `off`")
+    }
+
+    fn visit_bool<E: de::Error>(self, on: bool) -> Result<Self::Value, E> {
+        if on { Err(E::invalid_type(de::Unexpected::Bool(on), &self)) } else { Ok(None) }
+    }
+
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
+        self.0.visit_u64(value).map(Some)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        if text == "off" { Ok(None) } else { self.0.visit_str(text).map(Some) }
+    }
+}
+
+/// Reads `1h30m`: each number with its unit, nothing else.
+fn parse_duration(text: &str) -> Option<Duration> {
+    let (mut rest, mut millis) = (text, 0u64);
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let (number, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len()));
+        let factor = TIME_UNITS.iter().find(|(name, _)| *name == unit)?.1;
+        millis = number.parse::<u64>().ok()?.checked_mul(factor)?.checked_add(millis)?;
+        rest = tail;
+    }
+    Some(Duration::from_millis(millis))
+}
+
+fn parse_size(text: &str) -> Option<usize> {
+    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let factor = match unit.trim_start() {
+        "" => 1,
+        unit => SIZE_UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    number.parse::<usize>().ok()?.checked_mul(factor)
+}
+
+fn format_duration(value: Duration) -> String {
+    let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
+    let (unit, factor) = TIME_UNITS.into_iter().find(|(_, factor)| millis % factor == 0).unwrap_or(("ms", 1));
+    // Zero is divisible by all; seconds read best.
+    if millis == 0 { "0s".into() } else { format!("{}{unit}", millis / factor) }
+}
+
+fn format_size(value: usize) -> String {
+    let (unit, factor) = SIZE_UNITS.into_iter().find(|(_, factor)| value % factor == 0).unwrap_or(("B", 1));
+    if value == 0 { "0B".into() } else { format!("{}{unit}", value / factor) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{DAY, format_duration, format_size, parse_duration, parse_size};
+
+    #[test]
+    fn durations_need_their_unit() {
+        for (text, millis) in [("500ms", 500), ("15s", 15_000), ("2m", 120_000), ("1h30m", 5_400_000), ("0s", 0)] {
+            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+        }
+        for wrong in ["", "15", "s", "15 s", "1.5s", "15sec", "-1s", "99999999999999999999s"] {
+            assert_eq!(parse_duration(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_binary() {
+        for (text, bytes) in [("64KiB", 65_536), ("32 MiB", 33_554_432), ("17", 17), ("17B", 17), ("1GiB", 1 << 30)] {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for wrong in ["", "KiB", "1MB", "1k", "1.5MiB", "-1"] {
+            assert_eq!(parse_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back() {
+        for value in [Duration::ZERO, Duration::from_millis(1500), Duration::from_secs(90), 30 * DAY] {
+            assert_eq!(parse_duration(&format_duration(value)), Some(value));
+        }
+        assert_eq!((format_duration(30 * DAY), format_duration(Duration::from_secs(90))), ("30d".into(), "90s".into()));
+        for value in [0, 1, 1024, 1025, 32 << 20] {
+            assert_eq!(parse_size(&format_size(value)), Some(value));
+        }
+    }
+}
