@@ -1,6 +1,6 @@
 """Drives the parts that scripts/real-model got: starts them, runs the checks, stops them, counts.
 
-Exits with 0 when every check held, 1 when one did not, and 3 when the servers could not be started.
+Exits with 0 only when every check held; servers that could not be started fail them all.
 """
 
 import argparse
@@ -23,21 +23,11 @@ def main() -> int:
     options = arguments()
     # Being told to end runs the clean-up too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    checks = responses.CHECKS if options.gateway else upstream.CHECKS
     with tempfile.TemporaryDirectory(prefix="real-model-") as directory, Fleet(Path(directory)) as fleet:
-        try:
-            servers = start(options, fleet)
-        except NotReady as reason:
-            print(f"real model: could not start: {reason}", file=sys.stderr)
-            return 3
-        checks = responses.CHECKS if options.gateway else upstream.CHECKS
-        failed = 0
-        for heading, check, kind in checks:
-            client = wire.Server(servers[kind].port, MODEL)
-            if not run(heading, check, client):
-                failed += 1
-                show_logs(fleet, kind)
-    print(f"\nreal model: {len(checks) - failed} passed, {failed} failed")
-    return 1 if failed else 0
+        passed = run_all(checks, options, fleet)
+    print(f"\nreal model: {passed} passed, {len(checks) - passed} failed")
+    return 0 if passed == len(checks) else 1
 
 
 def arguments() -> argparse.Namespace:
@@ -47,6 +37,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--tools-template", required=True, help="chat template that offers tools")
     parser.add_argument("--gateway", help="antwort's binary; without it the model servers are asked directly")
     return parser.parse_args()
+
+
+def run_all(checks: list, options: argparse.Namespace, fleet: Fleet) -> int:
+    """Runs each check against the server it needs, and returns how many held."""
+    try:
+        servers = start(options, fleet)
+    except NotReady as reason:
+        print(f"could not start: {reason}")
+        return 0
+    passed = 0
+    for heading, check, kind in checks:
+        if run(heading, check, wire.Server(servers[kind].port, MODEL)):
+            passed += 1
+        else:
+            show_logs(fleet, kind)
+    return passed
 
 
 def start(options: argparse.Namespace, fleet: Fleet) -> dict[str, Server]:

@@ -45,6 +45,9 @@ class Fleet:
         return self
 
     def __exit__(self, *_exception) -> None:
+        # A second Ctrl-C must not leave half of them running.
+        for impatience in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(impatience, signal.SIG_IGN)
         # Gateways were started last and go first: none of them should see its upstream vanish.
         for server in reversed(self.servers):
             stop(server.process)

@@ -94,18 +94,22 @@ def function_call(server: Server) -> None:
     expect(len({call["call_id"] for call in calls}) == len(calls), "two calls share a call_id")
 
     # The model may have asked several times; every open call needs its answer.
-    results = [{"type": "function_call_output", "call_id": call["call_id"], "output": ask.WEATHER_RESULT} for call in calls]
+    result = {"type": "function_call_output", "output": ask.WEATHER_RESULT}
+    results = [result | {"call_id": call["call_id"]} for call in calls]
     print(f"tool:  {ask.WEATHER_RESULT}")
-    turn = {"input": results, "previous_response_id": paused["id"], "tools": tools, "tool_choice": "none"}
-    final = server.post(PATH, turn | LIMITS)
+    concluding = {"tools": tools, "tool_choice": "none"} | LIMITS  # left the choice, this model calls on and on
+    final = server.post(PATH, {"input": results, "previous_response_id": paused["id"]} | concluding)
     check_usage(final, ask.LIMIT)
     check_ended(final, ask.LIMIT)
     expect(not [item for item in final["output"] if item["type"] == "function_call"], "called in spite of 'none'")
     expect(text_of(final).strip(), "no message after the tool's result")
     print(f"model: {text_of(final)}")
-    # The call and its result have to be in the second prompt, or the model never saw them.
-    grown = final["usage"]["input_tokens"] - paused["usage"]["input_tokens"]
+
+    # The call and its result have to be in the prompt, or the model never saw them.
+    bare = server.post(PATH, {"input": ask.WEATHER} | concluding)["usage"]["input_tokens"]
+    grown = final["usage"]["input_tokens"] - bare
     print(f"input tokens: {grown:+} for the call and its result")
+    expect(grown > 0, "the call and its result are not in the prompt")
 
 
 TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
