@@ -9,6 +9,7 @@ pub mod error;
 pub mod event;
 pub mod id;
 pub mod item;
+pub mod json;
 pub mod parse;
 pub mod request;
 pub mod response;

@@ -50,6 +50,19 @@ impl ShapeError {
         Self::invalid("type", format!("unknown type '{}'; expected {expected}.", shorten(got)))
     }
 
+    /// A field that no version of the shape has, where ignoring it could do harm.
+    pub fn unknown_field(name: &str) -> Self {
+        let name = shorten(name).into_owned();
+        Self { path: name, code: "unknown_parameter", problem: String::new() }
+    }
+
+    /// The same error under a more exact code, such as `string_above_max_length`.
+    #[must_use]
+    pub fn with_code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+
     /// The same error seen from the value that holds this one under `segment` (`name` or `[index]`).
     #[must_use]
     pub fn within(mut self, segment: &str) -> Self {
@@ -69,6 +82,7 @@ impl ShapeError {
         let message = match self.code {
             "missing_required_parameter" => format!("Missing required parameter '{param}'."),
             "invalid_type" => format!("Invalid type for '{param}': {}", self.problem),
+            "unknown_parameter" => format!("Unknown parameter '{param}'."),
             "unsupported_parameter" => format!("Unsupported '{param}': {}", self.problem),
             _ => format!("Invalid value for '{param}': {}", self.problem),
         };
@@ -162,6 +176,10 @@ fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) 
     let text = text.split(" at line ").next().unwrap_or_default();
     if let Some(field) = text.strip_prefix("missing field ") {
         return ShapeError::missing(field.trim_matches('`')).within(&path);
+    }
+    if let Some(field) = text.strip_prefix("unknown field `") {
+        let field = field.split('`').next().unwrap_or_default();
+        return ShapeError::unknown_field(field).within(&path);
     }
     let problem = format!("{}.", shorten(text));
     if text.starts_with("invalid type") {

@@ -1,1 +1,155 @@
-//! placeholder
+//! The tools of a request: every kind the API has, read leniently and echoed in one normal form.
+//!
+//! Having a type says nothing about an executor: whether a kind is served is for the engine to say.
+
+mod function;
+mod hosted;
+mod image;
+mod mcp;
+mod search;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::parse::{self, Shape, ShapeError};
+
+pub use function::{AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, NamespaceTool};
+pub use hosted::{
+    ApplyPatchTool, CodeInterpreterTool, ComputerEnvironment, ComputerUsePreviewTool, Container,
+    DomainSecret, LocalSkill, MemoryLimit, NetworkPolicy, ShellTool, ShellToolEnvironment, Skill,
+    SkillSource,
+};
+pub use image::{
+    ImageAction, ImageBackground, ImageFidelity, ImageFormat, ImageGenerationTool, ImageMask,
+    ImageModeration, ImageQuality,
+};
+pub use mcp::{Approval, ApprovalRules, McpAllowedTools, McpTool, McpToolFilter, Secret};
+pub use search::{
+    ContentKind, ContextSize, Execution, FileSearchFilter, FileSearchTool, FilterValue, HybridSearch,
+    RankingOptions, ToolSearchTool, UserLocation, WebSearchFilters, WebSearchKind, WebSearchPreviewKind,
+    WebSearchPreviewTool, WebSearchTool,
+};
+
+/// A tool that the model may be offered.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each variant is documented at its type")]
+pub enum Tool {
+    Function(FunctionTool),
+    Custom(CustomTool),
+    Namespace(NamespaceTool),
+    Mcp(Box<McpTool>),
+    FileSearch(Box<FileSearchTool>),
+    CodeInterpreter(CodeInterpreterTool),
+    ImageGeneration(Box<ImageGenerationTool>),
+    /// The hosted computer; it has no options.
+    Computer,
+    ComputerUsePreview(ComputerUsePreviewTool),
+    /// The client's own shell; it has no options.
+    LocalShell,
+    Shell(ShellTool),
+    ApplyPatch(ApplyPatchTool),
+    ToolSearch(ToolSearchTool),
+    /// Lets the model write programs that call tools; it has no options.
+    ProgrammaticToolCalling,
+    /// Two names for one tool, so the type is a field of it.
+    #[serde(untagged)]
+    WebSearch(Box<WebSearchTool>),
+    /// Two names for one tool, so the type is a field of it.
+    #[serde(untagged)]
+    WebSearchPreview(WebSearchPreviewTool),
+}
+
+/// The types of [`Tool`]; what an unknown one is answered with.
+const KINDS: &str = "function, custom, namespace, mcp, web_search, web_search_preview, file_search, \
+    code_interpreter, image_generation, computer, computer_use_preview, local_shell, shell, apply_patch, \
+    tool_search or programmatic_tool_calling";
+
+impl Shape for Tool {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let seen = parse::peek(raw)?;
+        let Some(kind) = seen.kind.as_deref() else {
+            return Err(ShapeError::missing("type"));
+        };
+        Ok(match kind {
+            "function" => Self::Function(FunctionTool::read(raw)?),
+            "custom" => Self::Custom(CustomTool::read(raw)?),
+            "namespace" => Self::Namespace(NamespaceTool::read(raw)?),
+            "mcp" => Self::Mcp(Box::new(McpTool::read(raw)?)),
+            "file_search" => Self::FileSearch(Box::new(FileSearchTool::read(raw)?)),
+            "code_interpreter" => Self::CodeInterpreter(parse::read(raw)?),
+            "image_generation" => Self::ImageGeneration(Box::new(ImageGenerationTool::read(raw)?)),
+            "computer" => Self::Computer,
+            "computer_use_preview" => Self::ComputerUsePreview(parse::read(raw)?),
+            "local_shell" => Self::LocalShell,
+            "shell" => Self::Shell(parse::read(raw)?),
+            "apply_patch" => Self::ApplyPatch(parse::read(raw)?),
+            "tool_search" => Self::ToolSearch(parse::read(raw)?),
+            "programmatic_tool_calling" => Self::ProgrammaticToolCalling,
+            "web_search" | "web_search_2025_08_26" => Self::WebSearch(parse::read(raw)?),
+            "web_search_preview" | "web_search_preview_2025_03_11" => {
+                Self::WebSearchPreview(parse::read(raw)?)
+            }
+            other if other.starts_with("antwort:") => {
+                return Err(ShapeError::unsupported(
+                    "type",
+                    "names that begin with 'antwort:' are reserved for tools of this gateway to come.",
+                ));
+            }
+            other => return Err(ShapeError::unknown_type(other, KINDS)),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Tool {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse::deserialize_shape(deserializer)
+    }
+}
+
+impl Tool {
+    /// The name by which the model calls it: functions and custom tools outside namespaces have one.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Function(tool) => Some(&tool.name),
+            Self::Custom(tool) => Some(&tool.name),
+            _ => None,
+        }
+    }
+
+    /// Its `type` on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Function(_) => "function",
+            Self::Custom(_) => "custom",
+            Self::Namespace(_) => "namespace",
+            Self::Mcp(_) => "mcp",
+            Self::FileSearch(_) => "file_search",
+            Self::CodeInterpreter(_) => "code_interpreter",
+            Self::ImageGeneration(_) => "image_generation",
+            Self::Computer => "computer",
+            Self::ComputerUsePreview(_) => "computer_use_preview",
+            Self::LocalShell => "local_shell",
+            Self::Shell(_) => "shell",
+            Self::ApplyPatch(_) => "apply_patch",
+            Self::ToolSearch(_) => "tool_search",
+            Self::ProgrammaticToolCalling => "programmatic_tool_calling",
+            Self::WebSearch(tool) => tool.kind.as_str(),
+            Self::WebSearchPreview(tool) => tool.kind.as_str(),
+        }
+    }
+}
+
+/// Checks a name that goes to the model: `^[a-zA-Z0-9_-]+$`.
+pub(super) fn check_name(field: &str, name: &str, longest: usize) -> Result<(), ShapeError> {
+    let problem = if name.is_empty() {
+        ("string_below_min_length", "must not be empty.".to_owned())
+    } else if name.len() > longest && name.chars().count() > longest {
+        ("string_above_max_length", format!("at most {longest} characters are allowed."))
+    } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
+        ("invalid_value", "only letters, digits, '_' and '-' are allowed.".to_owned())
+    } else {
+        return Ok(());
+    };
+    Err(ShapeError::invalid(field, problem.1).with_code(problem.0))
+}

@@ -1,1 +1,81 @@
-//! placeholder
+//! Items of tools other than functions: hosted tools, MCP, shells, patches, tool search, programs.
+//!
+//! All of the API's kinds are wire types here, whether or not an executor exists for them, because
+//! clients replay whatever another server gave them. Optional fields are left out when absent;
+//! required nullable ones are sent as null.
+
+mod code;
+mod computer;
+mod mcp;
+mod search;
+mod shell;
+mod tools;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use super::Item;
+use crate::protocol::id::Id;
+use crate::protocol::parse::{self, Shape, ShapeError};
+
+pub use code::{CodeInterpreterCall, CodeInterpreterOutput, ImageGenerationCall, Program, ProgramOutput};
+pub use computer::{
+    ComputerAction, ComputerCall, ComputerCallOutput, ComputerScreenshot, MouseButton, Point, SafetyCheck,
+};
+pub use mcp::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError, McpListTools, McpListedTool};
+pub use search::{FileSearchCall, FileSearchResult, WebSearchAction, WebSearchCall, WebSource};
+pub use shell::{
+    ApplyPatchCall, ApplyPatchCallOutput, Caller, LocalShellAction, LocalShellCall, LocalShellCallOutput,
+    PatchOperation, ShellAction, ShellCall, ShellCallOutput, ShellEnvironment, ShellOutcome, ShellOutput,
+};
+pub use tools::{AdditionalTools, ToolSearchCall, ToolSearchOutput};
+
+/// The item types that a client may send; what an unknown one is answered with.
+const KINDS: &str = "message, reasoning, function_call, function_call_output, custom_tool_call, \
+    custom_tool_call_output, item_reference, compaction, mcp_call, mcp_list_tools, mcp_approval_request, \
+    mcp_approval_response, or the call or output item of a hosted tool";
+
+/// Reads the item of the given `type`, and gives it an id if it came without one.
+pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
+    let (mut item, prefix) = match kind {
+        "file_search_call" => (parse::read(raw).map(Item::FileSearchCall)?, "fs"),
+        "web_search_call" => (parse::read(raw).map(Item::WebSearchCall)?, "ws"),
+        "computer_call" => (parse::read(raw).map(Item::ComputerCall)?, "cu"),
+        "computer_call_output" => (parse::read(raw).map(Item::ComputerCallOutput)?, "cuo"),
+        "code_interpreter_call" => (parse::read(raw).map(Item::CodeInterpreterCall)?, "ci"),
+        "image_generation_call" => (parse::read(raw).map(Item::ImageGenerationCall)?, "ig"),
+        "local_shell_call" => (parse::read(raw).map(Item::LocalShellCall)?, "lsh"),
+        "local_shell_call_output" => (parse::read(raw).map(Item::LocalShellCallOutput)?, "lsho"),
+        "shell_call" => (parse::read(raw).map(Item::ShellCall)?, "sh"),
+        "shell_call_output" => (parse::read(raw).map(Item::ShellCallOutput)?, "sho"),
+        "apply_patch_call" => (parse::read(raw).map(Item::ApplyPatchCall)?, "apc"),
+        "apply_patch_call_output" => (parse::read(raw).map(Item::ApplyPatchCallOutput)?, "apco"),
+        "tool_search_call" => (parse::read(raw).map(Item::ToolSearchCall)?, "tsc"),
+        "tool_search_output" => (ToolSearchOutput::read(raw).map(Item::ToolSearchOutput)?, "tso"),
+        "additional_tools" => (AdditionalTools::read(raw).map(Item::AdditionalTools)?, "adt"),
+        "mcp_list_tools" => (parse::read(raw).map(Item::McpListTools)?, "mcpl"),
+        "mcp_call" => (parse::read(raw).map(Item::McpCall)?, "mcp"),
+        "mcp_approval_request" => (parse::read(raw).map(Item::McpApprovalRequest)?, "mcpr"),
+        "mcp_approval_response" => (parse::read(raw).map(Item::McpApprovalResponse)?, "mcpa"),
+        "program" => (parse::read(raw).map(Item::Program)?, "prog"),
+        "program_output" => (parse::read(raw).map(Item::ProgramOutput)?, "prgo"),
+        "compaction_trigger" => {
+            return Err(ShapeError::unsupported("type", "compaction on demand is not served."));
+        }
+        other => return Err(ShapeError::unknown_type(other, KINDS)),
+    };
+    if item.id().as_str().is_empty() {
+        item.set_id(Id::mint(prefix));
+    }
+    Ok(item)
+}
+
+/// The id of an item that came without one, until [`read`] mints it: only there is the prefix known.
+fn unset() -> Id {
+    Id::from("")
+}
+
+/// Reads an id that may be null.
+fn id_or_unset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(unset))
+}

@@ -1,0 +1,167 @@
+//! Items of MCP servers: what they offer, what was called, and who allowed it.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::{id_or_unset, unset};
+use crate::protocol::content::null_is_default;
+use crate::protocol::id::Id;
+use crate::protocol::item::ItemStatus;
+use crate::protocol::json::Json;
+use crate::protocol::parse::{self, Shape, ShapeError};
+
+/// What a server offers, as it was when the conversation first asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpListTools {
+    /// `mcpl_…`
+    #[serde(default = "unset", deserialize_with = "id_or_unset")]
+    pub id: Id,
+    /// The server.
+    pub server_label: String,
+    /// Its tools.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub tools: Vec<McpListedTool>,
+    /// Why it could not be asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A tool of a server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpListedTool {
+    /// Its name there.
+    pub name: String,
+    /// What it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// JSON schema of its arguments.
+    pub input_schema: Json,
+    /// The server's hints about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<Json>,
+}
+
+/// A call of a server's tool, with its outcome.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpCall {
+    /// `mcp_…`
+    #[serde(default = "unset", deserialize_with = "id_or_unset")]
+    pub id: Id,
+    /// The server.
+    pub server_label: String,
+    /// The tool.
+    pub name: String,
+    /// A JSON object, as text.
+    pub arguments: String,
+    /// What it gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<McpCallError>,
+    /// Where it stands.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: ItemStatus,
+    /// The request by which it was allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_request_id: Option<String>,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum McpCallError {
+    /// The server answered with a protocol error.
+    McpProtocolError {
+        /// JSON-RPC code.
+        code: i64,
+        /// In words.
+        message: String,
+    },
+    /// The tool itself failed.
+    McpToolExecutionError {
+        /// What it said; any JSON.
+        content: Json,
+    },
+    /// The server could not be reached or refused.
+    HttpError {
+        /// HTTP status.
+        code: i64,
+        /// In words.
+        message: String,
+    },
+    /// A plain text, as earlier versions of the API had it.
+    #[serde(untagged)]
+    Text(String),
+}
+
+/// The model's wish to call a tool, which a person has to allow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpApprovalRequest {
+    /// `mcpr_…`; the answer names it.
+    #[serde(default = "unset", deserialize_with = "id_or_unset")]
+    pub id: Id,
+    /// The server.
+    pub server_label: String,
+    /// The tool.
+    pub name: String,
+    /// A JSON object, as text.
+    pub arguments: String,
+}
+
+/// The answer to an [`McpApprovalRequest`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpApprovalResponse {
+    /// `mcpa_…`
+    #[serde(default = "unset", deserialize_with = "id_or_unset")]
+    pub id: Id,
+    /// The request that is answered.
+    pub approval_request_id: String,
+    /// Whether the call may be made.
+    pub approve: bool,
+    /// Why, or why not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl Shape for McpCallError {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        struct Coded {
+            code: i64,
+            message: String,
+        }
+        #[derive(Deserialize)]
+        struct Content {
+            content: Json,
+        }
+        if raw.get().starts_with('"') {
+            return parse::read(raw).map(Self::Text);
+        }
+        match parse::peek(raw)?.kind.as_deref() {
+            Some("mcp_protocol_error") => {
+                let Coded { code, message } = parse::read(raw)?;
+                Ok(Self::McpProtocolError { code, message })
+            }
+            Some("mcp_tool_execution_error") => {
+                let Content { content } = parse::read(raw)?;
+                Ok(Self::McpToolExecutionError { content })
+            }
+            Some("http_error") => {
+                let Coded { code, message } = parse::read(raw)?;
+                Ok(Self::HttpError { code, message })
+            }
+            Some(other) => Err(ShapeError::unknown_type(
+                other,
+                "mcp_protocol_error, mcp_tool_execution_error or http_error",
+            )),
+            None => Err(ShapeError::missing("type")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for McpCallError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse::deserialize_shape(deserializer)
+    }
+}

@@ -1,0 +1,159 @@
+//! Items of the two hosted searches: in files and on the web.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::{id_or_unset, unset};
+use crate::protocol::content::null_is_default;
+use crate::protocol::id::Id;
+use crate::protocol::item::ItemStatus;
+use crate::protocol::json::Json;
+use crate::protocol::parse::{self, Shape, ShapeError};
+
+/// A search in vector stores.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileSearchCall {
+    /// `fs_…`
+    #[serde(default = "unset", deserialize_with = "id_or_unset")]
+    pub id: Id,
+    /// Where it stands.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: ItemStatus,
+    /// What was searched for.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub queries: Vec<String>,
+    /// What was found; only where `include` asks for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub results: Option<Vec<FileSearchResult>>,
+}
+
+/// One passage that a file search found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileSearchResult {
+    /// The file it is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_id: Option<String>,
+    /// The passage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// The file's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    /// What the file was stored with: an object of strings, numbers and booleans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Json>,
+    /// How well it fits, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+}
+
+/// A search on the web.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WebSearchCall {
+    /// `ws_…`
+    #[serde(default = "unset", deserialize_with = "id_or_unset")]
+    pub id: Id,
+    /// Where it stands.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: ItemStatus,
+    /// What was done. Always sent by us; some clients replay the item without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<WebSearchAction>,
+}
+
+/// What a web search did.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum WebSearchAction {
+    /// Searched.
+    Search {
+        /// The only or first query.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        query: Option<String>,
+        /// All queries.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        queries: Option<Vec<String>>,
+        /// What was read; only where `include` asks for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sources: Option<Vec<WebSource>>,
+    },
+    /// Opened a page.
+    OpenPage {
+        /// Its address.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        url: Option<String>,
+    },
+    /// Looked for a text in a page.
+    FindInPage {
+        /// The page's address.
+        url: String,
+        /// The text.
+        pattern: String,
+    },
+    /// An action of another API version: carried as it came, since clients replay what they were sent.
+    #[serde(untagged)]
+    Other(Json),
+}
+
+/// One source of a web search.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebSource {
+    /// `url`; other servers also send `api`.
+    #[serde(rename = "type", default = "url_kind")]
+    pub kind: String,
+    /// Its address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// The name of an `api` source.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+impl Shape for WebSearchAction {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        struct Search {
+            #[serde(default)]
+            query: Option<String>,
+            #[serde(default)]
+            queries: Option<Vec<String>>,
+            #[serde(default)]
+            sources: Option<Vec<WebSource>>,
+        }
+        #[derive(Deserialize)]
+        struct OpenPage {
+            #[serde(default)]
+            url: Option<String>,
+        }
+        #[derive(Deserialize)]
+        struct FindInPage {
+            url: String,
+            pattern: String,
+        }
+        Ok(match parse::peek(raw)?.kind.as_deref() {
+            Some("search") => {
+                let Search { query, queries, sources } = parse::read(raw)?;
+                Self::Search { query, queries, sources }
+            }
+            Some("open_page") => {
+                let OpenPage { url } = parse::read(raw)?;
+                Self::OpenPage { url }
+            }
+            Some("find_in_page") => {
+                let FindInPage { url, pattern } = parse::read(raw)?;
+                Self::FindInPage { url, pattern }
+            }
+            _ => Self::Other(Json::read(raw)?),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for WebSearchAction {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parse::deserialize_shape(deserializer)
+    }
+}
+
+fn url_kind() -> String {
+    "url".to_owned()
+}

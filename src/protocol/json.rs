@@ -1,0 +1,132 @@
+//! Raw JSON that is carried, not looked into: schemas, arguments and other values whose shape is the user's.
+//!
+//! Kept as text, byte for byte: a provider's prompt cache must see the same schema in every turn.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+
+use super::parse::{self, Shape, ShapeError};
+
+/// How deeply a value may nest. Equals the limit of serde_json, which whoever reads the value later has.
+const MAX_DEPTH: usize = 128;
+
+/// A JSON value as its sender wrote it.
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// The value as text.
+    pub fn get(&self) -> &str {
+        self.0.get()
+    }
+
+    /// The value as raw JSON.
+    pub fn as_raw(&self) -> &RawValue {
+        &self.0
+    }
+
+    /// Reads a value that must be a JSON object.
+    pub fn object(raw: &RawValue) -> Result<Self, ShapeError> {
+        if raw.get().starts_with('{') {
+            return Self::read(raw);
+        }
+        Err(ShapeError::wrong_type("", format!("expected an object, got {}.", parse::json_type(raw))))
+    }
+}
+
+impl Shape for Json {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        if nests_too_deeply(raw.get()) {
+            return Err(ShapeError::invalid("", format!("nested more than {MAX_DEPTH} levels deep.")));
+        }
+        Ok(Self(raw.to_owned()))
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        if nests_too_deeply(raw.get()) {
+            return Err(serde::de::Error::custom("nested too deeply"));
+        }
+        Ok(Self(raw))
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Json {}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.get())
+    }
+}
+
+impl From<Box<RawValue>> for Json {
+    fn from(raw: Box<RawValue>) -> Self {
+        Self(raw)
+    }
+}
+
+impl From<Json> for Box<RawValue> {
+    fn from(json: Json) -> Self {
+        json.0
+    }
+}
+
+/// Whether the text of a JSON value nests beyond the limit.
+///
+/// Slicing raw values out of a body does not recurse, so a bomb of brackets passes it unseen.
+fn nests_too_deeply(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    // Most values have fewer brackets than the limit, and counting them is much faster than skipping strings.
+    if memchr::memchr2_iter(b'{', b'[', bytes).nth(MAX_DEPTH).is_none() {
+        return false;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for &byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return true;
+                }
+            }
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn too_deep(text: &str) -> bool {
+        let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
+        Json::read(&raw).is_err()
+    }
+
+    #[test]
+    fn depth_is_limited_and_breadth_is_not() {
+        let nested = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        assert!(!too_deep(&nested(MAX_DEPTH)));
+        assert!(too_deep(&nested(MAX_DEPTH + 1)));
+        assert!(too_deep(&nested(100_000)));
+        assert!(!too_deep(&format!("[{}1]", "[],".repeat(1000))));
+        assert!(!too_deep(&format!(r#"["\"{}"]"#, "[".repeat(1000))));
+    }
+}

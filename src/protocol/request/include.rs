@@ -1,0 +1,36 @@
+//! `include`: what a client wants beyond the usual.
+
+/// What is sent beyond the usual. Also the query parameter of retrievals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Include {
+    /// `reasoning.encrypted_content`: the sealed state of reasoning items.
+    pub reasoning_encrypted_content: bool,
+    /// `message.output_text.logprobs`
+    pub output_text_logprobs: bool,
+    /// `message.input_image.image_url`: pictures in listed input items.
+    pub input_image_url: bool,
+    /// `computer_call_output.output.image_url`: screenshots in listed input items.
+    pub computer_output_image_url: bool,
+}
+
+impl Include {
+    /// Known names that change nothing: they concern hosted tools whose items always carry everything.
+    pub const NO_OPS: &'static [&'static str] = &[
+        "code_interpreter_call.outputs",
+        "file_search_call.results",
+        "web_search_call.action.sources",
+        "web_search_call.results",
+    ];
+
+    /// Adds what `name` asks for; false if there is no such name.
+    pub fn add(&mut self, name: &str) -> bool {
+        match name {
+            "reasoning.encrypted_content" => self.reasoning_encrypted_content = true,
+            "message.output_text.logprobs" => self.output_text_logprobs = true,
+            "message.input_image.image_url" => self.input_image_url = true,
+            "computer_call_output.output.image_url" => self.computer_output_image_url = true,
+            other => return Self::NO_OPS.contains(&other),
+        }
+        true
+    }
+}

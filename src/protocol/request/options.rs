@@ -1,0 +1,132 @@
+//! The smaller options of a request: reasoning, streaming, service, truncation, caching.
+
+use serde::{Deserialize, Serialize};
+
+/// How much the model thinks, and what is shown of it. Both keys are echoed, null when not given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ReasoningRequest {
+    /// How much it thinks.
+    #[serde(default)]
+    pub effort: Option<Effort>,
+    /// Whether and how its thoughts are summarised.
+    #[serde(default)]
+    pub summary: Option<SummaryMode>,
+}
+
+/// How much a model thinks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum Effort {
+    None,
+    Minimal,
+    Low,
+    Medium,
+    High,
+    #[serde(rename = "xhigh")]
+    XHigh,
+    Max,
+}
+
+impl Effort {
+    /// The name on the wire, which is also Chat's.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Minimal => "minimal",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+            Self::XHigh => "xhigh",
+            Self::Max => "max",
+        }
+    }
+}
+
+/// How a model's thoughts are summarised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum SummaryMode {
+    Auto,
+    Concise,
+    Detailed,
+}
+
+/// How events are streamed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StreamOptions {
+    /// Whether delta events are padded so that their sizes tell less about the text.
+    pub include_obfuscation: bool,
+}
+
+/// What happens when the context does not fit the model's window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Truncation {
+    /// The oldest items are left out.
+    Auto,
+    /// The request is refused.
+    #[default]
+    Disabled,
+}
+
+impl Truncation {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Disabled => "disabled",
+        }
+    }
+}
+
+/// Which service the client wants to pay for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum ServiceTier {
+    Auto,
+    Default,
+    Flex,
+    Scale,
+    Priority,
+    Fast,
+    #[serde(rename = "ultrafast")]
+    UltraFast,
+}
+
+impl ServiceTier {
+    /// The name on the wire, which is also Chat's.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Default => "default",
+            Self::Flex => "flex",
+            Self::Scale => "scale",
+            Self::Priority => "priority",
+            Self::Fast => "fast",
+            Self::UltraFast => "ultrafast",
+        }
+    }
+}
+
+/// How long the provider's cache should keep a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum CacheRetention {
+    #[serde(rename = "in_memory")]
+    InMemory,
+    #[serde(rename = "24h")]
+    Day,
+}
+
+impl CacheRetention {
+    /// The name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InMemory => "in_memory",
+            Self::Day => "24h",
+        }
+    }
+}

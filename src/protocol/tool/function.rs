@@ -1,0 +1,220 @@
+//! Functions, custom tools, and namespaces of both.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{Tool, check_name};
+use crate::protocol::json::Json;
+use crate::protocol::parse::{self, Shape, ShapeError};
+
+const LONGEST_NAME: usize = 128;
+
+/// A function that the client, or an executor of ours, runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FunctionTool {
+    /// 1 to 128 letters, digits, `_` and `-`.
+    pub name: String,
+    /// What it does, for the model.
+    pub description: Option<String>,
+    /// JSON schema of its arguments: an object, byte for byte as it came.
+    pub parameters: Option<Json>,
+    /// Whether arguments must keep to the schema; `None` leaves it to the provider.
+    pub strict: Option<bool>,
+    /// JSON schema of its result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_schema: Option<Json>,
+    /// Not shown to the model until tool search finds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defer_loading: Option<bool>,
+    /// Who may call it; everyone when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_callers: Option<Vec<AllowedCaller>>,
+}
+
+/// Who may call a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AllowedCaller {
+    /// The model.
+    Direct,
+    /// A program that the model wrote.
+    Programmatic,
+}
+
+/// A tool that takes free-form text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct CustomTool {
+    /// As of a function.
+    pub name: String,
+    /// What it does, for the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What its input looks like.
+    pub format: CustomFormat,
+    /// Not shown to the model until tool search finds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defer_loading: Option<bool>,
+    /// Who may call it; everyone when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_callers: Option<Vec<AllowedCaller>>,
+}
+
+/// What the input of a custom tool looks like.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CustomFormat {
+    /// Any text.
+    #[default]
+    Text,
+    /// A sentence of a grammar.
+    Grammar {
+        /// In what the grammar is written.
+        syntax: GrammarSyntax,
+        /// The grammar.
+        definition: String,
+    },
+}
+
+/// In what a grammar is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names are the API's own")]
+pub enum GrammarSyntax {
+    Lark,
+    Regex,
+}
+
+/// A group of functions and custom tools under one name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NamespaceTool {
+    /// Calls carry it beside the tool's own name.
+    pub name: String,
+    /// What the group is for, for the model.
+    pub description: String,
+    /// [`Tool::Function`] and [`Tool::Custom`] only.
+    pub tools: Vec<Tool>,
+}
+
+impl Shape for FunctionTool {
+    /// Reads the flat form, or Chat's, in which the same fields stand under `function`.
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        struct Chat<'a> {
+            #[serde(default)]
+            name: Option<&'a RawValue>,
+            #[serde(borrow, default)]
+            function: Option<&'a RawValue>,
+        }
+        match parse::read(raw)? {
+            Chat { name: None, function: Some(nested) } => {
+                Self::read_flat(nested).map_err(|e| e.within("function"))
+            }
+            _ => Self::read_flat(raw),
+        }
+    }
+}
+
+impl FunctionTool {
+    fn read_flat(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            name: String,
+            #[serde(default)]
+            description: Option<String>,
+            #[serde(borrow, default)]
+            parameters: Option<&'a RawValue>,
+            #[serde(default)]
+            strict: Option<bool>,
+            #[serde(borrow, default)]
+            output_schema: Option<&'a RawValue>,
+            #[serde(default)]
+            defer_loading: Option<bool>,
+            #[serde(default)]
+            allowed_callers: Option<Vec<AllowedCaller>>,
+        }
+        let fields: Fields<'_> = parse::read(raw)?;
+        check_name("name", &fields.name, LONGEST_NAME)?;
+        Ok(Self {
+            name: fields.name,
+            description: fields.description,
+            parameters: read_schema("parameters", fields.parameters)?,
+            strict: fields.strict,
+            output_schema: read_schema("output_schema", fields.output_schema)?,
+            defer_loading: fields.defer_loading,
+            allowed_callers: fields.allowed_callers,
+        })
+    }
+}
+
+impl Shape for CustomTool {
+    /// Reads the flat form, or Chat's, in which the same fields stand under `custom`.
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        struct Fields {
+            name: String,
+            #[serde(default)]
+            description: Option<String>,
+            #[serde(default)]
+            format: Option<CustomFormat>,
+            #[serde(default)]
+            defer_loading: Option<bool>,
+            #[serde(default)]
+            allowed_callers: Option<Vec<AllowedCaller>>,
+        }
+        let fields: Fields = parse::read(raw)?;
+        check_name("name", &fields.name, LONGEST_NAME)?;
+        Ok(Self {
+            name: fields.name,
+            description: fields.description,
+            format: fields.format.unwrap_or_default(),
+            defer_loading: fields.defer_loading,
+            allowed_callers: fields.allowed_callers,
+        })
+    }
+}
+
+impl Shape for NamespaceTool {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            name: String,
+            // Required by the API; some clients leave it out, and nothing depends on it.
+            #[serde(default)]
+            description: Option<String>,
+            #[serde(borrow)]
+            tools: &'a RawValue,
+        }
+        let fields: Fields<'_> = parse::read(raw)?;
+        check_name("name", &fields.name, LONGEST_NAME)?;
+        let members = parse::read_list::<Member>(fields.tools).map_err(|e| e.within("tools"))?;
+        if members.is_empty() {
+            return Err(ShapeError::invalid("tools", "a namespace needs at least one tool."));
+        }
+        Ok(Self {
+            name: fields.name,
+            description: fields.description.unwrap_or_default(),
+            tools: members.into_iter().map(|member| member.0).collect(),
+        })
+    }
+}
+
+/// A tool inside a namespace. Refuses a namespace before reading it: nesting costs no stack that way.
+struct Member(Tool);
+
+impl Shape for Member {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        match parse::peek(raw)?.kind.as_deref() {
+            Some("function") => FunctionTool::read(raw).map(|tool| Self(Tool::Function(tool))),
+            Some("custom") => CustomTool::read(raw).map(|tool| Self(Tool::Custom(tool))),
+            Some(other) => Err(ShapeError::unknown_type(other, "function or custom, inside a namespace")),
+            None => Err(ShapeError::missing("type")),
+        }
+    }
+}
+
+fn read_schema(field: &str, raw: Option<&RawValue>) -> Result<Option<Json>, ShapeError> {
+    match raw {
+        Some(raw) => Json::object(raw).map(Some).map_err(|e| e.within(field)),
+        None => Ok(None),
+    }
+}
