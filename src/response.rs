@@ -3,4 +3,7 @@
 //! `turn` says what is asked of a model and what it answers; `machine` turns answers into the stream of
 //! events; `fold` turns events back into a response; `seal` keeps provider state safe in clients' hands.
 
+pub mod fold;
+pub mod machine;
+pub mod seal;
 pub mod turn;

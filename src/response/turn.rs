@@ -61,9 +61,11 @@ impl From<Item> for Context {
 }
 
 /// What a provider wants back with its reasoning, word for word. Sealed before it leaves the gateway.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProviderState {
-    /// Fields of the assistant message, such as `reasoning_content` or `reasoning_details`, as the provider sent them.
+    /// The raw reasoning, also where clients see only a summary or nothing of it.
+    pub text: String,
+    /// Fields of the assistant message, such as `reasoning_details`, as the provider sent them.
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
 

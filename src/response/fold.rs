@@ -1,0 +1,204 @@
+//! Folds stream events into the response that they describe.
+//!
+//! The machine keeps its own state here, so what it streams, what is stored and what a JSON body says
+//! cannot differ. Tests fold a finished stream again and compare.
+
+use crate::protocol::content::{ContentPart, OutputText, Refusal};
+use crate::protocol::event::{Event, Part};
+use crate::protocol::item::{Item, ReasoningText, SummaryText};
+use crate::protocol::response::{Response, Status};
+
+/// The response so far.
+#[derive(Debug, Clone)]
+pub struct Fold {
+    response: Response,
+}
+
+/// An event that does not fit the stream before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the event refers to an item or part that is not there, or not of its kind")]
+pub struct Misplaced;
+
+impl Fold {
+    /// A response of which no event has been seen.
+    pub fn new(response: Response) -> Self {
+        Self { response }
+    }
+
+    /// The response so far.
+    pub fn response(&self) -> &Response {
+        &self.response
+    }
+
+    /// Takes the response out.
+    pub fn into_response(self) -> Response {
+        self.response
+    }
+
+    /// The tier that served the response: known only once the provider has said so.
+    pub fn set_service_tier(&mut self, tier: String) {
+        self.response.service_tier = tier;
+    }
+
+    /// Takes one event in.
+    pub fn apply(&mut self, event: &Event) -> Result<(), Misplaced> {
+        match event {
+            Event::Created { response }
+            | Event::Queued { response }
+            | Event::Completed { response }
+            | Event::Incomplete { response }
+            | Event::Failed { response } => self.response = response.response.clone(),
+            Event::InProgress { .. } => self.response.status = Status::InProgress,
+            Event::Error { .. } | Event::Hosted(_) => {}
+            Event::OutputItemAdded { output_index, item } => {
+                if *output_index as usize != self.response.output.len() {
+                    return Err(Misplaced);
+                }
+                self.response.output.push((**item).clone());
+            }
+            Event::OutputItemDone { output_index, item } => *self.item(*output_index)? = (**item).clone(),
+            Event::ContentPartAdded { output_index, content_index, part, .. } => {
+                self.add_part(*output_index, *content_index, part)?;
+            }
+            Event::ContentPartDone { output_index, content_index, part, .. } => {
+                self.set_part(*output_index, *content_index, part)?;
+            }
+            Event::SummaryPartAdded { output_index, summary_index, part, .. } => {
+                let summary = self.summary(*output_index)?;
+                if *summary_index as usize != summary.len() {
+                    return Err(Misplaced);
+                }
+                summary.push(part.clone());
+            }
+            _ => self.apply_piece(event)?,
+        }
+        Ok(())
+    }
+
+    /// Deltas and the `done` events that repeat their sum.
+    fn apply_piece(&mut self, event: &Event) -> Result<(), Misplaced> {
+        match event {
+            Event::OutputTextDelta { output_index, content_index, delta, logprobs, .. } => {
+                let part = self.text(*output_index, *content_index)?;
+                part.text.push_str(delta);
+                part.logprobs.extend_from_slice(logprobs);
+            }
+            Event::OutputTextDone { output_index, content_index, text, .. } => {
+                self.text(*output_index, *content_index)?.text.clone_from(text);
+            }
+            Event::AnnotationAdded { output_index, content_index, annotation, .. } => {
+                self.text(*output_index, *content_index)?.annotations.push(annotation.clone());
+            }
+            Event::RefusalDelta { output_index, content_index, delta, .. } => {
+                self.refusal(*output_index, *content_index)?.refusal.push_str(delta);
+            }
+            Event::RefusalDone { output_index, content_index, refusal, .. } => {
+                self.refusal(*output_index, *content_index)?.refusal.clone_from(refusal);
+            }
+            Event::ReasoningTextDelta { output_index, content_index, delta, .. } => {
+                self.reasoning(*output_index, *content_index)?.text.push_str(delta);
+            }
+            Event::ReasoningTextDone { output_index, content_index, text, .. } => {
+                self.reasoning(*output_index, *content_index)?.text.clone_from(text);
+            }
+            Event::SummaryTextDelta { output_index, summary_index, delta, .. } => {
+                self.summary_part(*output_index, *summary_index)?.text.push_str(delta);
+            }
+            Event::SummaryTextDone { output_index, summary_index, text, .. } => {
+                self.summary_part(*output_index, *summary_index)?.text.clone_from(text);
+            }
+            Event::SummaryPartDone { output_index, summary_index, part, .. } => {
+                self.summary_part(*output_index, *summary_index)?.clone_from(part);
+            }
+            Event::FunctionArgumentsDelta { output_index, delta, .. }
+            | Event::CustomInputDelta { output_index, delta, .. }
+            | Event::McpArgumentsDelta { output_index, delta, .. }
+            | Event::CodeDelta { output_index, delta, .. } => self.argument(*output_index)?.push_str(delta),
+            Event::FunctionArgumentsDone { output_index, arguments: text, .. }
+            | Event::CustomInputDone { output_index, input: text, .. }
+            | Event::McpArgumentsDone { output_index, arguments: text, .. }
+            | Event::CodeDone { output_index, code: text, .. } => {
+                self.argument(*output_index)?.clone_from(text);
+            }
+            _ => return Err(Misplaced),
+        }
+        Ok(())
+    }
+
+    fn add_part(&mut self, index: u32, content_index: u32, part: &Part) -> Result<(), Misplaced> {
+        match (self.item(index)?, part) {
+            (Item::Message(message), Part::Content(part)) if message.content.len() == content_index as usize => {
+                message.content.push(part.clone());
+                Ok(())
+            }
+            (Item::Reasoning(reasoning), Part::Reasoning(part))
+                if reasoning.content.len() == content_index as usize =>
+            {
+                reasoning.content.push(part.clone());
+                Ok(())
+            }
+            _ => Err(Misplaced),
+        }
+    }
+
+    fn set_part(&mut self, index: u32, content_index: u32, part: &Part) -> Result<(), Misplaced> {
+        match part {
+            Part::Content(part) => *self.content(index, content_index)? = part.clone(),
+            Part::Reasoning(part) => self.reasoning(index, content_index)?.clone_from(part),
+        }
+        Ok(())
+    }
+
+    fn item(&mut self, index: u32) -> Result<&mut Item, Misplaced> {
+        self.response.output.get_mut(index as usize).ok_or(Misplaced)
+    }
+
+    fn content(&mut self, index: u32, content_index: u32) -> Result<&mut ContentPart, Misplaced> {
+        match self.item(index)? {
+            Item::Message(message) => message.content.get_mut(content_index as usize).ok_or(Misplaced),
+            _ => Err(Misplaced),
+        }
+    }
+
+    fn text(&mut self, index: u32, content_index: u32) -> Result<&mut OutputText, Misplaced> {
+        match self.content(index, content_index)? {
+            ContentPart::OutputText(text) => Ok(text),
+            _ => Err(Misplaced),
+        }
+    }
+
+    fn refusal(&mut self, index: u32, content_index: u32) -> Result<&mut Refusal, Misplaced> {
+        match self.content(index, content_index)? {
+            ContentPart::Refusal(refusal) => Ok(refusal),
+            _ => Err(Misplaced),
+        }
+    }
+
+    fn reasoning(&mut self, index: u32, content_index: u32) -> Result<&mut ReasoningText, Misplaced> {
+        match self.item(index)? {
+            Item::Reasoning(reasoning) => reasoning.content.get_mut(content_index as usize).ok_or(Misplaced),
+            _ => Err(Misplaced),
+        }
+    }
+
+    fn summary(&mut self, index: u32) -> Result<&mut Vec<SummaryText>, Misplaced> {
+        match self.item(index)? {
+            Item::Reasoning(reasoning) => Ok(&mut reasoning.summary),
+            _ => Err(Misplaced),
+        }
+    }
+
+    fn summary_part(&mut self, index: u32, summary_index: u32) -> Result<&mut SummaryText, Misplaced> {
+        self.summary(index)?.get_mut(summary_index as usize).ok_or(Misplaced)
+    }
+
+    fn argument(&mut self, index: u32) -> Result<&mut String, Misplaced> {
+        match self.item(index)? {
+            Item::FunctionCall(call) => Ok(&mut call.arguments),
+            Item::CustomToolCall(call) => Ok(&mut call.input),
+            Item::McpCall(call) => Ok(&mut call.arguments),
+            Item::CodeInterpreterCall(call) => Ok(call.code.get_or_insert_default()),
+            _ => Err(Misplaced),
+        }
+    }
+}

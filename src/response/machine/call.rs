@@ -1,0 +1,137 @@
+//! Writes calls of functions and custom tools.
+
+use serde::de::IgnoredAny;
+
+use super::{Events, Machine, Open, Violation, call_prefix};
+use crate::protocol::event::Event;
+use crate::protocol::id::Id;
+use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
+use crate::response::turn::{CallKind, ModelEvent};
+
+/// The call that is being written.
+#[derive(Debug, Clone)]
+pub(super) struct OpenCall {
+    id: Id,
+    output_index: u32,
+    slot: u32,
+    kind: CallKind,
+}
+
+impl Machine {
+    /// Whether the event is more of the call that is being written.
+    pub(super) fn continues_open_call(&self, event: &ModelEvent) -> bool {
+        matches!((&self.open, event), (Open::Call(open), ModelEvent::CallDelta { slot, .. }) if *slot == open.slot)
+    }
+
+    pub(super) fn open_call(
+        &mut self,
+        slot: u32,
+        kind: CallKind,
+        call_id: Option<String>,
+        name: String,
+        namespace: Option<String>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.close(ItemStatus::Completed, out)?;
+        let id = self.ids.next(call_prefix(kind));
+        let call_id = self.unique_call_id(call_id);
+        let status = ItemStatus::InProgress;
+        let item = match kind {
+            CallKind::Function => Item::FunctionCall(FunctionCall {
+                id: id.clone(),
+                status,
+                call_id,
+                name,
+                namespace,
+                arguments: String::new(),
+            }),
+            CallKind::Custom => Item::CustomToolCall(CustomToolCall {
+                id: id.clone(),
+                status,
+                call_id,
+                name,
+                namespace,
+                input: String::new(),
+            }),
+        };
+        let output_index = self.add_item(item, out)?;
+        self.turn.calls.push(output_index);
+        self.open = Open::Call(OpenCall { id, output_index, slot, kind });
+        Ok(())
+    }
+
+    /// The provider's id for a call, unless it gave none, one too long to be sent back, or one twice:
+    /// outputs find their calls by it.
+    fn unique_call_id(&mut self, given: Option<String>) -> String {
+        let taken = |id: &str| {
+            self.response().output.iter().any(|item| match item {
+                Item::FunctionCall(call) => call.call_id == id,
+                Item::CustomToolCall(call) => call.call_id == id,
+                _ => false,
+            })
+        };
+        match given {
+            Some(id) if (1..=64).contains(&id.chars().count()) && !taken(&id) => id,
+            _ => self.ids.next("call").to_string(),
+        }
+    }
+
+    pub(super) fn write_arguments(&mut self, slot: u32, delta: String, out: &mut Events) -> Result<(), Violation> {
+        let open = match &self.open {
+            Open::Call(open) if open.slot == slot => open.clone(),
+            _ if !self.turn.closed_slots.contains(&slot) => return Err(Violation::UnknownCall),
+            _ if delta.trim().is_empty() => return Ok(()),
+            _ => return Err(Violation::LateArguments),
+        };
+        self.bytes += delta.len();
+        let (item_id, output_index) = (open.id, open.output_index);
+        let event = match open.kind {
+            CallKind::Function => Event::FunctionArgumentsDelta { item_id, output_index, delta },
+            CallKind::Custom => Event::CustomInputDelta { item_id, output_index, delta },
+        };
+        self.emit(event, out)
+    }
+
+    /// Whether a call has all its arguments, as far as one can tell from them.
+    pub(super) fn is_whole(&self, call: &OpenCall) -> bool {
+        match self.output(call.output_index) {
+            Ok(Item::FunctionCall(call)) => serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok(),
+            // Translators hand a custom tool's input over in one piece.
+            Ok(Item::CustomToolCall(call)) => !call.input.is_empty(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn close_call(
+        &mut self,
+        open: &OpenCall,
+        status: ItemStatus,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.turn.closed_slots.push(open.slot);
+        let (item_id, output_index) = (open.id.clone(), open.output_index);
+        let done = match self.output(output_index)? {
+            Item::FunctionCall(call) => Event::FunctionArgumentsDone {
+                item_id,
+                output_index,
+                name: call.name.clone(),
+                // Clients parse arguments; a call without any has an empty object.
+                arguments: if call.arguments.trim().is_empty() && status == ItemStatus::Completed {
+                    "{}".to_owned()
+                } else {
+                    call.arguments.clone()
+                },
+            },
+            Item::CustomToolCall(call) => {
+                Event::CustomInputDone { item_id, output_index, input: call.input.clone() }
+            }
+            _ => return Err(Violation::Misplaced),
+        };
+        self.emit(done, out)?;
+        self.finish_item(output_index, out, |item| match item {
+            Item::FunctionCall(call) => call.status = status,
+            Item::CustomToolCall(call) => call.status = status,
+            _ => {}
+        })
+    }
+}

@@ -1,0 +1,147 @@
+//! Writes messages: texts, refusals and annotations.
+
+use super::{Events, Machine, Open, Violation};
+use crate::protocol::content::{Annotation, ContentPart, LogProb, OutputText, Refusal};
+use crate::protocol::event::{Event, Part};
+use crate::protocol::id::Id;
+use crate::protocol::item::{Item, ItemStatus, Message, Role};
+
+/// The message that is being written.
+#[derive(Debug, Clone)]
+pub(super) struct OpenMessage {
+    id: Id,
+    output_index: u32,
+    /// The part that is being written; every message that is open has one.
+    part: OpenPart,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct OpenPart {
+    content_index: u32,
+    kind: PartKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PartKind {
+    Text,
+    Refusal,
+}
+
+impl Machine {
+    pub(super) fn write_text(
+        &mut self,
+        delta: String,
+        mut logprobs: Vec<LogProb>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let (item_id, output_index, content_index) = self.open_text(out)?;
+        if !self.options.logprobs {
+            logprobs.clear();
+        }
+        self.bytes += delta.len();
+        self.emit(Event::OutputTextDelta { item_id, output_index, content_index, delta, logprobs }, out)
+    }
+
+    pub(super) fn write_refusal(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
+        let (item_id, output_index, content_index) = self.open_part(PartKind::Refusal, out)?;
+        self.bytes += delta.len();
+        self.emit(Event::RefusalDelta { item_id, output_index, content_index, delta }, out)
+    }
+
+    /// Adds a source to the text that is being written. A source of no text has nowhere to go.
+    pub(super) fn write_annotation(
+        &mut self,
+        annotation: Annotation,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let Open::Message(OpenMessage { id, output_index, part }) = &self.open else { return Ok(()) };
+        let (item_id, output_index, content_index) = (id.clone(), *output_index, part.content_index);
+        let Item::Message(message) = self.output(output_index)? else { return Err(Violation::Misplaced) };
+        let Some(ContentPart::OutputText(text)) = message.content.get(content_index as usize) else {
+            return Ok(());
+        };
+        let annotation_index = u32::try_from(text.annotations.len()).map_err(|_| Violation::Misplaced)?;
+        self.emit(
+            Event::AnnotationAdded { item_id, output_index, content_index, annotation_index, annotation },
+            out,
+        )
+    }
+
+    /// Makes sure that a text is being written, and says where.
+    pub(super) fn open_text(&mut self, out: &mut Events) -> Result<(Id, u32, u32), Violation> {
+        self.open_part(PartKind::Text, out)
+    }
+
+    fn open_part(&mut self, kind: PartKind, out: &mut Events) -> Result<(Id, u32, u32), Violation> {
+        let (id, output_index, content_index) = match &self.open {
+            Open::Message(OpenMessage { id, output_index, part }) if part.kind == kind => {
+                return Ok((id.clone(), *output_index, part.content_index));
+            }
+            Open::Message(message) => {
+                let message = message.clone();
+                self.close_part(&message, out)?;
+                (message.id, message.output_index, message.part.content_index + 1)
+            }
+            _ => {
+                self.close(ItemStatus::Completed, out)?;
+                let id = self.ids.next("msg");
+                let item = Item::Message(Message {
+                    id: id.clone(),
+                    status: ItemStatus::InProgress,
+                    role: Role::Assistant,
+                    content: Vec::new(),
+                    phase: None,
+                });
+                (id, self.add_item(item, out)?, 0)
+            }
+        };
+        let part = match kind {
+            PartKind::Text => ContentPart::OutputText(OutputText::default()),
+            PartKind::Refusal => ContentPart::Refusal(Refusal::default()),
+        };
+        let part = Part::Content(part);
+        self.emit(Event::ContentPartAdded { item_id: id.clone(), output_index, content_index, part }, out)?;
+        let part = OpenPart { content_index, kind };
+        self.open = Open::Message(OpenMessage { id: id.clone(), output_index, part });
+        Ok((id, output_index, content_index))
+    }
+
+    pub(super) fn close_message(
+        &mut self,
+        open: &OpenMessage,
+        status: ItemStatus,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.close_part(open, out)?;
+        self.finish_item(open.output_index, out, |item| {
+            if let Item::Message(message) = item {
+                message.status = status;
+            }
+        })
+    }
+
+    fn close_part(&mut self, open: &OpenMessage, out: &mut Events) -> Result<(), Violation> {
+        let OpenMessage { id, output_index, part: OpenPart { content_index, .. } } = open.clone();
+        let Item::Message(message) = self.output(output_index)? else { return Err(Violation::Misplaced) };
+        let part = message.content.get(content_index as usize).ok_or(Violation::Misplaced)?.clone();
+        let done = match &part {
+            ContentPart::OutputText(OutputText { text, logprobs, .. }) => Event::OutputTextDone {
+                item_id: id.clone(),
+                output_index,
+                content_index,
+                text: text.clone(),
+                logprobs: logprobs.clone(),
+            },
+            ContentPart::Refusal(Refusal { refusal }) => Event::RefusalDone {
+                item_id: id.clone(),
+                output_index,
+                content_index,
+                refusal: refusal.clone(),
+            },
+            _ => return Err(Violation::Misplaced),
+        };
+        self.emit(done, out)?;
+        let part = Part::Content(part);
+        self.emit(Event::ContentPartDone { item_id: id, output_index, content_index, part }, out)
+    }
+}

@@ -1,0 +1,183 @@
+//! Writes reasoning items: raw text, summaries, and the provider's sealed state.
+
+use serde_json::{Map, Value};
+
+use super::{Events, Machine, Open, ReasoningDisplay, Violation};
+use crate::protocol::event::{Event, Part};
+use crate::protocol::id::Id;
+use crate::protocol::item::{Item, ItemStatus, Reasoning, ReasoningText, SummaryText};
+use crate::response::turn::ProviderState;
+
+/// The reasoning item that is being written.
+#[derive(Debug)]
+pub(super) struct OpenReasoning {
+    id: Id,
+    output_index: u32,
+    part: OpenPart,
+    state: ProviderState,
+}
+
+/// The part of it that is being written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OpenPart {
+    None,
+    Raw(u32),
+    Summary(u32),
+}
+
+impl Machine {
+    /// Raw reasoning, shown as the options say.
+    pub(super) fn write_reasoning(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
+        self.bytes += delta.len();
+        self.open_reasoning(out)?;
+        if let Open::Reasoning(open) = &mut self.open {
+            open.state.text.push_str(&delta);
+        }
+        match self.options.reasoning {
+            ReasoningDisplay::Text => self.write_raw(delta, out),
+            ReasoningDisplay::Summary => self.write_summary_text(delta, out),
+            ReasoningDisplay::Hidden => Ok(()),
+        }
+    }
+
+    /// What the provider itself calls a summary.
+    pub(super) fn write_summary(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
+        self.bytes += delta.len();
+        self.open_reasoning(out)?;
+        self.write_summary_text(delta, out)
+    }
+
+    /// Keeps what the provider wants back. It may come after the item was closed: then it counts for the
+    /// history only.
+    pub(super) fn keep_state(&mut self, fields: Map<String, Value>) {
+        match (&mut self.open, &mut self.turn.reasoning) {
+            (Open::Reasoning(open), _) => open.state.fields = fields,
+            (_, Some((_, state))) => state.fields = fields,
+            (_, none) => tracing::debug!(reasoning = none.is_some(), "provider state without reasoning dropped"),
+        }
+    }
+
+    /// Seals the state of the turn's last reasoning item for the history.
+    pub(super) fn keep_sealed(&mut self) {
+        let Some((index, state)) = self.turn.reasoning.take() else { return };
+        // Plain reasoning that is shown in full stands in the item itself.
+        let visible = self.options.reasoning == ReasoningDisplay::Text && state.fields.is_empty();
+        if let Some(seal) = self.options.seal.as_ref().filter(|_| !visible) {
+            self.sealed.insert(index, seal.seal(&state));
+        }
+    }
+
+    pub(super) fn close_reasoning(
+        &mut self,
+        mut open: OpenReasoning,
+        status: ItemStatus,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.close_reasoning_part(&mut open, out)?;
+        let has_state = !(open.state.text.is_empty() && open.state.fields.is_empty());
+        let sealed = match &self.options.seal {
+            Some(seal) if self.options.show_sealed && has_state => Some(seal.seal(&open.state)),
+            _ => None,
+        };
+        self.finish_item(open.output_index, out, |item| {
+            if let Item::Reasoning(reasoning) = item {
+                reasoning.status = status;
+                reasoning.encrypted_content = sealed;
+            }
+        })?;
+        self.keep_sealed();
+        self.turn.reasoning = has_state.then_some((open.output_index, open.state));
+        Ok(())
+    }
+
+    fn open_reasoning(&mut self, out: &mut Events) -> Result<(), Violation> {
+        if matches!(self.open, Open::Reasoning(_)) {
+            return Ok(());
+        }
+        self.close(ItemStatus::Completed, out)?;
+        let id = self.ids.next("rs");
+        let item = Item::Reasoning(Reasoning {
+            id: id.clone(),
+            status: ItemStatus::InProgress,
+            summary: Vec::new(),
+            content: Vec::new(),
+            encrypted_content: None,
+        });
+        let output_index = self.add_item(item, out)?;
+        let state = ProviderState::default();
+        self.open = Open::Reasoning(OpenReasoning { id, output_index, part: OpenPart::None, state });
+        Ok(())
+    }
+
+    fn write_raw(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
+        let (item_id, output_index, content_index) = match self.part_of_reasoning()? {
+            (id, index, OpenPart::Raw(content_index)) => (id, index, content_index),
+            _ => self.open_reasoning_part(OpenPart::Raw, out)?,
+        };
+        self.emit(Event::ReasoningTextDelta { item_id, output_index, content_index, delta }, out)
+    }
+
+    fn write_summary_text(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
+        let (item_id, output_index, summary_index) = match self.part_of_reasoning()? {
+            (id, index, OpenPart::Summary(summary_index)) => (id, index, summary_index),
+            _ => self.open_reasoning_part(OpenPart::Summary, out)?,
+        };
+        self.emit(Event::SummaryTextDelta { item_id, output_index, summary_index, delta }, out)
+    }
+
+    fn part_of_reasoning(&self) -> Result<(Id, u32, OpenPart), Violation> {
+        match &self.open {
+            Open::Reasoning(open) => Ok((open.id.clone(), open.output_index, open.part)),
+            _ => Err(Violation::Misplaced),
+        }
+    }
+
+    /// Closes the part that is being written and opens the next of the given kind.
+    fn open_reasoning_part(
+        &mut self,
+        kind: fn(u32) -> OpenPart,
+        out: &mut Events,
+    ) -> Result<(Id, u32, u32), Violation> {
+        let Open::Reasoning(mut open) = std::mem::replace(&mut self.open, Open::Nothing) else {
+            return Err(Violation::Misplaced);
+        };
+        self.close_reasoning_part(&mut open, out)?;
+        let Item::Reasoning(item) = self.output(open.output_index)? else { return Err(Violation::Misplaced) };
+        let (contents, summaries) = (item.content.len(), item.summary.len());
+        let (item_id, output_index) = (open.id.clone(), open.output_index);
+        let raw = matches!(kind(0), OpenPart::Raw(_));
+        let index = u32::try_from(if raw { contents } else { summaries }).map_err(|_| Violation::Misplaced)?;
+        let added = if raw {
+            let part = Part::Reasoning(ReasoningText { text: String::new() });
+            Event::ContentPartAdded { item_id: item_id.clone(), output_index, content_index: index, part }
+        } else {
+            let part = SummaryText { text: String::new() };
+            Event::SummaryPartAdded { item_id: item_id.clone(), output_index, summary_index: index, part }
+        };
+        self.emit(added, out)?;
+        open.part = kind(index);
+        self.open = Open::Reasoning(open);
+        Ok((item_id, output_index, index))
+    }
+
+    fn close_reasoning_part(&mut self, open: &mut OpenReasoning, out: &mut Events) -> Result<(), Violation> {
+        let (item_id, output_index) = (open.id.clone(), open.output_index);
+        let Item::Reasoning(item) = self.output(output_index)? else { return Err(Violation::Misplaced) };
+        match std::mem::replace(&mut open.part, OpenPart::None) {
+            OpenPart::None => Ok(()),
+            OpenPart::Raw(content_index) => {
+                let part = item.content.get(content_index as usize).ok_or(Violation::Misplaced)?.clone();
+                let (id, text) = (item_id.clone(), part.text.clone());
+                self.emit(Event::ReasoningTextDone { item_id: id, output_index, content_index, text }, out)?;
+                let part = Part::Reasoning(part);
+                self.emit(Event::ContentPartDone { item_id, output_index, content_index, part }, out)
+            }
+            OpenPart::Summary(summary_index) => {
+                let part = item.summary.get(summary_index as usize).ok_or(Violation::Misplaced)?.clone();
+                let (id, text) = (item_id.clone(), part.text.clone());
+                self.emit(Event::SummaryTextDone { item_id: id, output_index, summary_index, text }, out)?;
+                self.emit(Event::SummaryPartDone { item_id, output_index, summary_index, part }, out)
+            }
+        }
+    }
+}

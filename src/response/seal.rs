@@ -1,0 +1,169 @@
+//! Seals provider state into blobs that clients carry and cannot read or forge.
+//!
+//! Form: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag.
+//! Associated data binds a blob to the tenant and the provider; what cannot be opened is dropped by the
+//! caller, never forwarded.
+
+use std::sync::Arc;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::digest;
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use super::machine::Seal;
+use super::turn::ProviderState;
+
+const VERSION: &str = "aw1.";
+const KEY_ID_LEN: usize = 4;
+/// Length of a seal key, in bytes.
+pub const KEY_LEN: usize = 32;
+
+/// The keys of a deployment: the first seals, all open.
+pub struct SealKeys {
+    keys: Vec<SealKey>,
+    random: SystemRandom,
+}
+
+struct SealKey {
+    /// The first bytes of the key's SHA-256: tells keys apart without trying each.
+    id: [u8; KEY_ID_LEN],
+    key: LessSafeKey,
+}
+
+/// Why a set of seal keys cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SealKeyError {
+    /// There is none.
+    #[error("no seal key was given")]
+    None,
+    /// One is not 32 bytes long.
+    #[error("seal key {0} is not 32 bytes long (counted from 1)")]
+    Length(usize),
+}
+
+impl SealKeys {
+    /// Keys from their raw bytes.
+    pub fn new(keys: &[Vec<u8>]) -> Result<Arc<Self>, SealKeyError> {
+        let keys = keys
+            .iter()
+            .enumerate()
+            .map(|(i, bytes)| SealKey::new(bytes).ok_or(SealKeyError::Length(i + 1)))
+            .collect::<Result<Vec<_>, _>>()?;
+        if keys.is_empty() {
+            return Err(SealKeyError::None);
+        }
+        Ok(Arc::new(Self { keys, random: SystemRandom::new() }))
+    }
+
+    /// A fresh key, as raw bytes.
+    pub fn generate() -> Vec<u8> {
+        let mut key = vec![0; KEY_LEN];
+        // The system's generator fails only where there is none; then nothing could be sealed either.
+        let _filled = SystemRandom::new().fill(&mut key);
+        key
+    }
+
+    /// The seal for what belongs to one tenant and one provider.
+    pub fn bound_to(self: &Arc<Self>, tenant: &str, provider: &str) -> Arc<BoundSeal> {
+        let mut context = Vec::with_capacity(tenant.len() + provider.len() + 1);
+        context.extend_from_slice(tenant.as_bytes());
+        context.push(0);
+        context.extend_from_slice(provider.as_bytes());
+        Arc::new(BoundSeal { keys: Arc::clone(self), context })
+    }
+
+    fn seal(&self, context: &[u8], plain: &[u8]) -> Option<String> {
+        let key = self.keys.first()?;
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).ok()?;
+        let mut sealed = plain.to_vec();
+        key.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(context), &mut sealed)
+            .ok()?;
+        let envelope = [&key.id[..], &nonce[..], &sealed[..]].concat();
+        Some(format!("{VERSION}{}", URL_SAFE_NO_PAD.encode(envelope)))
+    }
+
+    fn open(&self, context: &[u8], blob: &str) -> Option<Vec<u8>> {
+        let envelope = URL_SAFE_NO_PAD.decode(blob.strip_prefix(VERSION)?).ok()?;
+        let (id, rest) = envelope.split_at_checked(KEY_ID_LEN)?;
+        let (nonce, sealed) = rest.split_at_checked(NONCE_LEN)?;
+        let nonce: [u8; NONCE_LEN] = nonce.try_into().ok()?;
+        self.keys.iter().filter(|key| key.id == id).find_map(|key| {
+            let mut plain = sealed.to_vec();
+            let nonce = Nonce::assume_unique_for_key(nonce);
+            Some(key.key.open_in_place(nonce, Aad::from(context), &mut plain).ok()?.to_vec())
+        })
+    }
+}
+
+impl SealKey {
+    fn new(bytes: &[u8]) -> Option<Self> {
+        let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes).ok()?);
+        let hash = digest::digest(&digest::SHA256, bytes);
+        Some(Self { id: hash.as_ref().get(..KEY_ID_LEN)?.try_into().ok()?, key })
+    }
+}
+
+/// Seals and opens for one tenant and one provider.
+pub struct BoundSeal {
+    keys: Arc<SealKeys>,
+    context: Vec<u8>,
+}
+
+impl BoundSeal {
+    /// The state in a blob; `None` where it is not ours, not this tenant's, not this provider's, or damaged.
+    pub fn open(&self, blob: &str) -> Option<ProviderState> {
+        serde_json::from_slice(&self.keys.open(&self.context, blob)?).ok()
+    }
+}
+
+impl Seal for BoundSeal {
+    fn seal(&self, state: &ProviderState) -> String {
+        let sealed = serde_json::to_vec(state).ok().and_then(|plain| self.keys.seal(&self.context, &plain));
+        sealed.unwrap_or_else(|| {
+            tracing::error!("provider state could not be sealed; it is lost to later turns");
+            String::new()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(bytes: &[u8]) -> Arc<SealKeys> {
+        SealKeys::new(&bytes.iter().map(|b| vec![*b; KEY_LEN]).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn state() -> ProviderState {
+        ProviderState { text: "because".into(), ..ProviderState::default() }
+    }
+
+    #[test]
+    fn a_blob_opens_under_any_of_the_keys_and_only_for_its_tenant_and_provider() {
+        let blob = keys(&[1]).bound_to("acme", "vllm").seal(&state());
+        assert_eq!(keys(&[2, 1]).bound_to("acme", "vllm").open(&blob), Some(state()));
+        assert_eq!(keys(&[2]).bound_to("acme", "vllm").open(&blob), None);
+        assert_eq!(keys(&[1]).bound_to("other", "vllm").open(&blob), None);
+        assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), None);
+        assert_eq!(keys(&[1]).bound_to("acmev", "llm").open(&blob), None);
+    }
+
+    #[test]
+    fn what_is_damaged_or_foreign_does_not_open() {
+        let seal = keys(&[1]).bound_to("acme", "vllm");
+        let blob = seal.seal(&state());
+        assert_eq!(seal.open(&blob[..blob.len() - 2]), None);
+        for foreign in ["", "aw1.", "aw1.AAAA", "gAAAAABo-from-elsewhere", "aw1.!!!"] {
+            assert_eq!(seal.open(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_short_key_is_refused_by_its_place() {
+        assert_eq!(SealKeys::new(&[vec![0; 32], vec![0; 31]]).err(), Some(SealKeyError::Length(2)));
+    }
+}

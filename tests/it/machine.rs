@@ -1,0 +1,323 @@
+//! The protocol machine: golden transcripts of every order of events, and properties of any.
+
+use std::sync::Arc;
+
+use antwort::protocol::content::{Annotation, LogProb};
+use antwort::protocol::dialect::Dialect;
+use antwort::protocol::error::ErrorBody;
+use antwort::protocol::event::Encoding;
+use antwort::protocol::id::IdMint;
+use antwort::protocol::response::Usage;
+use antwort::response::machine::{Ending, Finished, Machine, Options, ReasoningDisplay, Seal, Violation};
+use antwort::response::turn::{CallKind, FinishReason, ModelEvent, ProviderState};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use crate::support::legal::assert_legal;
+use crate::support::response::blank_response;
+
+/// Runs one turn through a machine and returns the stream's JSON.
+fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>, Finished) {
+    let ids = IdMint::from_seed("0000");
+    let mut machine = Machine::new(blank_response(&ids), ids, options);
+    let mut out = Vec::new();
+    machine.start(&mut out);
+    let mut ending = ending;
+    for event in events {
+        if let Err(violation) = machine.push(event, &mut out) {
+            ending = failed(violation);
+            break;
+        }
+    }
+    if !matches!(ending, Ending::Failed(_) | Ending::Cancelled) {
+        if let Err(violation) = machine.end_turn(&mut out) {
+            ending = failed(violation);
+        }
+    }
+    let finished = machine.end(ending, 1_700_000_009, &mut out);
+    let mut json = Vec::new();
+    for event in &out {
+        let mut line = Vec::new();
+        Encoding::default().json(event, &mut line);
+        json.push(serde_json::from_slice(&line).unwrap());
+    }
+    (json, finished)
+}
+
+fn failed(violation: Violation) -> Ending {
+    Ending::Failed(ErrorBody {
+        message: violation.to_string(),
+        kind: "server_error".into(),
+        param: None,
+        code: Some("upstream_malformed".into()),
+    })
+}
+
+/// One line an event; responses and items shortened to what matters.
+fn transcript(events: &[Value]) -> String {
+    let mut lines = String::new();
+    for event in events {
+        let mut event = event.clone();
+        let object = event.as_object_mut().unwrap();
+        let kind = object.remove("type").unwrap();
+        object.remove("sequence_number");
+        if let Some(response) = object.get_mut("response") {
+            let kept = ["status", "error", "incomplete_details", "usage", "service_tier"];
+            let output = response["output"].as_array().unwrap().len();
+            let mut short: serde_json::Map<_, _> =
+                kept.iter().map(|key| ((*key).to_owned(), response[*key].clone())).collect();
+            short.retain(|_, value| !value.is_null());
+            short.insert("output".into(), output.into());
+            *response = Value::Object(short);
+        }
+        lines.push_str(&format!("{:42} {}\n", kind.as_str().unwrap(), Value::Object(object.clone())));
+    }
+    lines
+}
+
+fn golden(name: &str, events: Vec<ModelEvent>, ending: Ending, options: Options) {
+    let (json, _) = run(events, ending, options);
+    assert_legal(&json);
+    insta::assert_snapshot!(name, transcript(&json));
+}
+
+fn text(delta: &str) -> ModelEvent {
+    ModelEvent::Text { delta: delta.into(), logprobs: Vec::new() }
+}
+
+fn call(slot: u32, name: &str) -> ModelEvent {
+    call_of(slot, CallKind::Function, Some(&format!("call_{slot}")), name)
+}
+
+fn call_of(slot: u32, kind: CallKind, id: Option<&str>, name: &str) -> ModelEvent {
+    ModelEvent::CallStarted { slot, kind, call_id: id.map(Into::into), name: name.into(), namespace: None }
+}
+
+fn arguments(slot: u32, delta: &str) -> ModelEvent {
+    ModelEvent::CallDelta { slot, delta: delta.into() }
+}
+
+fn reasoning(delta: &str) -> ModelEvent {
+    ModelEvent::Reasoning(delta.into())
+}
+
+fn finish(reason: FinishReason) -> ModelEvent {
+    ModelEvent::Finish(reason)
+}
+
+fn usage(input: u64, output: u64) -> ModelEvent {
+    ModelEvent::Usage(Usage {
+        input_tokens: input,
+        output_tokens: output,
+        total_tokens: input + output,
+        ..Usage::default()
+    })
+}
+
+struct Visible;
+
+impl Seal for Visible {
+    fn seal(&self, state: &ProviderState) -> String {
+        format!("sealed({}, {})", state.text, serde_json::to_string(&state.fields).unwrap())
+    }
+}
+
+fn sealing(reasoning: ReasoningDisplay, show_sealed: bool) -> Options {
+    Options { reasoning, show_sealed, seal: Some(Arc::new(Visible)), ..Options::default() }
+}
+
+#[test]
+fn text_order() {
+    let events = vec![text("Hel"), text("lo"), finish(FinishReason::Stop), usage(3, 2)];
+    golden("text", events, Ending::Completed, Options::default());
+}
+
+#[test]
+fn empty_text_order() {
+    golden("empty_text", vec![finish(FinishReason::Stop)], Ending::Completed, Options::default());
+}
+
+#[test]
+fn text_with_annotation_and_logprobs_order() {
+    let logprobs = vec![LogProb { token: "a".into(), logprob: -0.5, bytes: vec![97], top_logprobs: vec![] }];
+    let events = vec![
+        ModelEvent::Text { delta: "a".into(), logprobs },
+        ModelEvent::Annotation(Annotation::UrlCitation {
+            url: "https://example.com".into(),
+            title: "Example".into(),
+            start_index: 0,
+            end_index: 1,
+        }),
+        finish(FinishReason::Stop),
+    ];
+    golden("annotation", events, Ending::Completed, Options { logprobs: true, ..Options::default() });
+}
+
+#[test]
+fn function_call_order() {
+    let events = vec![call(0, "get_weather"), arguments(0, "{\"city\":"), arguments(0, "\"Oslo\"}"), finish(FinishReason::Stop)];
+    golden("function_call", events, Ending::RequiresAction, Options::default());
+}
+
+#[test]
+fn parallel_calls_are_written_one_after_the_other() {
+    let events = vec![
+        text("Let me look."),
+        call(0, "a"),
+        arguments(0, "{\"x\""),
+        call(1, "b"),
+        arguments(1, "{\"y\":2}"),
+        arguments(0, ":1}"),
+        call(2, "c"),
+        finish(FinishReason::Stop),
+    ];
+    golden("parallel_calls", events, Ending::RequiresAction, Options::default());
+}
+
+#[test]
+fn custom_tool_order() {
+    let events = vec![
+        call_of(0, CallKind::Custom, None, "apply_patch"),
+        arguments(0, "*** Begin Patch\n"),
+        finish(FinishReason::Stop),
+    ];
+    golden("custom_tool", events, Ending::RequiresAction, Options::default());
+}
+
+#[test]
+fn reasoning_text_order() {
+    let events = vec![reasoning("I th"), reasoning("ink"), text("So."), finish(FinishReason::Stop)];
+    golden("reasoning_text", events, Ending::Completed, Options::default());
+}
+
+#[test]
+fn reasoning_summary_order() {
+    let events = vec![reasoning("I think"), text("So."), reasoning("More"), finish(FinishReason::Stop)];
+    golden("reasoning_summary", events, Ending::Completed, sealing(ReasoningDisplay::Summary, true));
+}
+
+#[test]
+fn hidden_reasoning_order() {
+    let events = vec![reasoning("secret"), call(0, "f"), finish(FinishReason::Stop)];
+    golden("reasoning_hidden", events, Ending::RequiresAction, sealing(ReasoningDisplay::Hidden, false));
+}
+
+#[test]
+fn refusal_order() {
+    let events = vec![text("Well, "), ModelEvent::Refusal("I can't".into()), finish(FinishReason::Stop)];
+    golden("refusal", events, Ending::Completed, Options::default());
+}
+
+#[test]
+fn length_order() {
+    let events = vec![text("And th"), finish(FinishReason::Length), usage(1, 16)];
+    golden("length", events, Ending::Incomplete("max_output_tokens".into()), Options::default());
+}
+
+#[test]
+fn a_cut_call_is_incomplete() {
+    let events = vec![call(0, "f"), arguments(0, "{\"a\":"), finish(FinishReason::Length)];
+    golden("length_in_call", events, Ending::Incomplete("max_output_tokens".into()), Options::default());
+}
+
+#[test]
+fn content_filter_order() {
+    let events = vec![finish(FinishReason::ContentFilter)];
+    golden("content_filter", events, Ending::Incomplete("content_filter".into()), Options::default());
+}
+
+#[test]
+fn error_order() {
+    golden("error", vec![text("par")], failed(Violation::UnknownCall), Options::default());
+}
+
+#[test]
+fn cancel_order() {
+    golden("cancelled", vec![reasoning("hm"), text("par")], Ending::Cancelled, Options::default());
+}
+
+#[test]
+fn late_arguments_fail_the_response_and_keep_what_was_received() {
+    let events = vec![call(0, "f"), arguments(0, "{}"), text("x"), arguments(0, "{\"a\":1}")];
+    golden("late_arguments", events, Ending::Completed, Options::default());
+}
+
+#[test]
+fn two_calls_with_one_id_get_two() {
+    let one = || call_of(0, CallKind::Function, Some("call_x"), "f");
+    let two = call_of(1, CallKind::Function, Some("call_x"), "f");
+    let (json, _) = run(vec![one(), two, finish(FinishReason::Stop)], Ending::RequiresAction, Options::default());
+    assert_legal(&json);
+}
+
+#[test]
+fn state_that_comes_after_its_reasoning_counts_for_the_history() {
+    let fields = serde_json::from_str(r#"{"signature":"s"}"#).unwrap();
+    let events = vec![reasoning("a"), text("b"), ModelEvent::ReasoningState(fields), finish(FinishReason::Stop)];
+    let (_, finished) = run(events, Ending::Completed, sealing(ReasoningDisplay::Text, false));
+    assert_eq!(finished.sealed[&0], r#"sealed(a, {"signature":"s"})"#);
+}
+
+#[test]
+fn the_dialects_differ_in_the_names_of_raw_reasoning_only() {
+    assert_eq!(Dialect::OpenAi.reasoning_delta(), "response.reasoning_text.delta");
+    assert_eq!(Dialect::OpenResponses.reasoning_delta(), "response.reasoning.delta");
+}
+
+fn any_event() -> impl Strategy<Value = ModelEvent> {
+    let delta = || "[a-z\\{\\}\"é\n]{1,6}".prop_map(String::from);
+    prop_oneof![
+        4 => delta().prop_map(|delta| ModelEvent::Text { delta, logprobs: Vec::new() }),
+        1 => delta().prop_map(ModelEvent::Refusal),
+        2 => delta().prop_map(ModelEvent::Reasoning),
+        1 => delta().prop_map(ModelEvent::ReasoningSummary),
+        3 => (0..4_u32, any::<bool>(), prop::option::of("[a-c]{0,2}"), "[a-z]{1,3}").prop_map(
+            |(slot, custom, call_id, name)| ModelEvent::CallStarted {
+                slot,
+                kind: if custom { CallKind::Custom } else { CallKind::Function },
+                call_id,
+                name,
+                namespace: None,
+            }
+        ),
+        4 => (0..4_u32, prop_oneof![delta(), Just("{}".to_owned()), Just("{\"a\":1}".to_owned())])
+            .prop_map(|(slot, delta)| ModelEvent::CallDelta { slot, delta }),
+        1 => (0..9_u64, 0..9_u64).prop_map(|(input, output)| usage(input, output)),
+        1 => prop_oneof![Just(FinishReason::Stop), Just(FinishReason::Length), Just(FinishReason::ContentFilter)]
+            .prop_map(ModelEvent::Finish),
+        1 => Just(ModelEvent::ReasoningState(serde_json::Map::new())),
+    ]
+}
+
+fn any_display() -> impl Strategy<Value = ReasoningDisplay> {
+    prop_oneof![Just(ReasoningDisplay::Text), Just(ReasoningDisplay::Summary), Just(ReasoningDisplay::Hidden)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    /// Whatever a model does, the stream is legal and its fold is the response.
+    #[test]
+    fn any_answer_gives_a_legal_stream(
+        events in prop::collection::vec(any_event(), 0..40),
+        display in any_display(),
+        sealed in any::<bool>(),
+        ending in 0..3_usize,
+    ) {
+        let cut = events.iter().find_map(|event| match event {
+            ModelEvent::Finish(reason) => Some(*reason),
+            _ => None,
+        });
+        // The engine ends a response as the model's finish reason says; cancel and failure come at any time.
+        let ending = match (ending, cut) {
+            (1, _) => Ending::Cancelled,
+            (2, _) => failed(Violation::UnknownCall),
+            (_, Some(FinishReason::Length | FinishReason::ContentFilter)) => Ending::Incomplete("max_output_tokens".into()),
+            _ => Ending::Completed,
+        };
+        let (json, finished) = run(events, ending, sealing(display, sealed));
+        let verdict = assert_legal(&json);
+        let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
+        prop_assert_eq!(verdict.response, stored);
+    }
+}
