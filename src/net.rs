@@ -1,2 +1,3 @@
 //! Wire codecs that know nothing of the API.
 
+pub mod sse;
