@@ -3,13 +3,17 @@
 //! [`Provider`] is what the engine sees of them. Floor 3: knows the protocol and the neutral turn, not
 //! the engine.
 
-use std::time::{Duration, Instant};
+mod errors;
+
+use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::protocol::error::ApiError;
+use crate::config::provider::ContextWindow;
 use crate::response::turn::{ModelEvent, ModelRequest};
+
+pub use errors::{Failure, ProviderError};
 
 /// A server that answers inferences.
 #[async_trait]
@@ -54,8 +58,8 @@ pub struct CallContext {
 /// What a provider can take, by configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
-    /// Tokens that fit into the model's context, where it is known.
-    pub context_window: Option<u64>,
+    /// Tokens that fit into its models, by the provider's names of them.
+    pub context_window: ContextWindow,
     /// Names of request fields outside the API that are sent on as they are.
     pub passthrough: Vec<String>,
 }
@@ -81,55 +85,4 @@ pub struct Passed {
     pub retry_after: Option<String>,
     /// The body as it comes in.
     pub body: reqwest::Body,
-}
-
-/// Why a provider did not answer, or not to the end.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{kind:?}: {message}")]
-pub struct ProviderError {
-    /// What happened.
-    pub kind: Failure,
-    /// In words fit for the client: no URL, no header, no key.
-    pub message: String,
-    /// What the provider asked for by `Retry-After`.
-    pub retry_after: Option<Duration>,
-    /// The provider's own `error.code` or `error.type`, where it gave one as a string.
-    pub code: Option<String>,
-}
-
-/// What happened to an upstream call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
-    /// No connection within the connect timeout, or none at all.
-    Connect,
-    /// No response headers, or no first byte of the body, in time.
-    FirstByteTimeout,
-    /// A gap between two chunks was too long.
-    IdleTimeout,
-    /// The call as a whole took too long.
-    TotalTimeout,
-    /// The provider answered with this status, 400 to 599.
-    Status(u16),
-    /// The prompt does not fit into the model's context.
-    ContextLength,
-    /// The provider said within a 200 answer that it failed.
-    Reported,
-    /// The connection ended before the answer did.
-    Cut,
-    /// The answer is not what the protocol allows.
-    Malformed,
-}
-
-impl ProviderError {
-    /// A failure without particulars.
-    pub fn new(kind: Failure, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, code: None }
-    }
-}
-
-/// What the client is told when nothing was sent to it yet.
-impl From<ProviderError> for ApiError {
-    fn from(_error: ProviderError) -> Self {
-        Self::internal()
-    }
 }

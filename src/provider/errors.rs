@@ -1,0 +1,188 @@
+//! What can go wrong with a provider, and what clients are told of it.
+//!
+//! One table holds it all: the status class is kept where the client can act on it (400, 404, 422, 429),
+//! and turned into 502, 503 or 504 where it cannot. The gateway's own credentials are never the client's
+//! business: an upstream 401 is our 502.
+
+use std::time::Duration;
+
+use crate::protocol::error::{ApiError, ErrorBody};
+
+/// Why a provider did not answer, or not to the end.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{kind:?}: {message}")]
+pub struct ProviderError {
+    /// What happened.
+    pub kind: Failure,
+    /// In words fit for the client: no URL, no header, no key.
+    pub message: String,
+    /// What the provider asked for by `Retry-After`.
+    pub retry_after: Option<Duration>,
+    /// The provider's own `error.code` or `error.type`, where it gave one as a string.
+    pub code: Option<String>,
+}
+
+/// What happened to an upstream call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// No connection could be made.
+    Connect,
+    /// No connection was made in time.
+    ConnectTimeout,
+    /// No response headers, or no first byte of the body, in time.
+    FirstByteTimeout,
+    /// A gap between two chunks was too long.
+    IdleTimeout,
+    /// The call as a whole took too long.
+    TotalTimeout,
+    /// The provider answered with this status, 400 to 599, or said within a 200 answer that it would have.
+    Status(u16),
+    /// The prompt does not fit into the model's context.
+    ContextLength,
+    /// The provider said within a 200 answer that it failed.
+    Reported,
+    /// The connection ended before the answer did.
+    Cut,
+    /// The answer is not what the protocol allows.
+    Malformed,
+    /// The request holds something that cannot be said to this provider; nothing was sent.
+    Unsupported {
+        /// The request parameter at fault.
+        param: &'static str,
+    },
+}
+
+impl ProviderError {
+    /// A failure without particulars.
+    pub fn new(kind: Failure, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), retry_after: None, code: None }
+    }
+
+    /// The `error` object of a response that fails when its stream has begun.
+    pub fn into_body(self) -> ErrorBody {
+        ApiError::from(self).body
+    }
+}
+
+/// What the client is told when nothing was sent to it yet.
+impl From<ProviderError> for ApiError {
+    fn from(error: ProviderError) -> Self {
+        let ours = |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
+        let ProviderError { kind, message, retry_after, code } = error;
+        let mut told = match kind {
+            Failure::Connect => ours(502, "upstream_unreachable", "The model provider cannot be reached."),
+            Failure::ConnectTimeout => {
+                ours(504, "upstream_connect_timeout", "The model provider did not accept a connection in time.")
+            }
+            Failure::FirstByteTimeout => {
+                ours(504, "upstream_first_byte_timeout", "The model provider did not begin to answer in time.")
+            }
+            Failure::IdleTimeout => {
+                ours(504, "upstream_idle_timeout", "The model provider stopped in the middle of its answer.")
+            }
+            Failure::TotalTimeout => {
+                ours(504, "upstream_total_timeout", "The model provider took too long to complete its answer.")
+            }
+            Failure::Cut => {
+                ours(502, "upstream_disconnected", "The model provider broke off in the middle of its answer.")
+            }
+            Failure::Malformed => ours(502, "upstream_malformed", &message),
+            Failure::Reported => ours(502, "upstream_error", &message),
+            Failure::Status(status) => by_status(status, message, code),
+            Failure::ContextLength => Self::invalid("context_length_exceeded", "input", message),
+            Failure::Unsupported { param } => Self::unsupported(param, message),
+        };
+        told.retry_after = retry_after;
+        told
+    }
+}
+
+/// The client's view of a status that the provider answered with.
+fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
+    let ours = |status, code: &'static str, message: String| ApiError::new(status, "server_error", code, message);
+    match status {
+        400 | 413 | 415 | 422 => {
+            let code = code.unwrap_or_else(|| "upstream_rejected_request".to_owned());
+            ApiError::new(status, "invalid_request_error", code, message)
+        }
+        // Neither says anything about the client's own key, and SDKs would read them that way.
+        401 | 402 | 403 | 407 => ours(
+            502,
+            "upstream_auth_error",
+            "The model provider refused the gateway's credentials. Whoever runs the gateway must look into it."
+                .to_owned(),
+        ),
+        404 => ApiError::new(404, "invalid_request_error", "model_not_found", message).with_param("model"),
+        429 => {
+            let spent = code.as_deref() == Some("insufficient_quota");
+            let code = code.unwrap_or_else(|| "rate_limit_exceeded".to_owned());
+            let mut told = ApiError::new(429, "rate_limit_error", code, message);
+            // Waiting does not refill an account.
+            told.should_retry = spent.then_some(false);
+            told
+        }
+        503 | 529 => ours(503, "upstream_unavailable", message),
+        408 | 504 => ours(504, "upstream_timeout", message),
+        _ => ours(502, "upstream_error", message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(kind: Failure) -> (u16, String) {
+        let told = ApiError::from(ProviderError::new(kind, "words"));
+        (told.status, told.code().to_owned())
+    }
+
+    #[test]
+    fn every_failure_has_its_status_and_code() {
+        let rows = [
+            (Failure::Connect, 502, "upstream_unreachable"),
+            (Failure::ConnectTimeout, 504, "upstream_connect_timeout"),
+            (Failure::FirstByteTimeout, 504, "upstream_first_byte_timeout"),
+            (Failure::IdleTimeout, 504, "upstream_idle_timeout"),
+            (Failure::TotalTimeout, 504, "upstream_total_timeout"),
+            (Failure::Cut, 502, "upstream_disconnected"),
+            (Failure::Malformed, 502, "upstream_malformed"),
+            (Failure::Reported, 502, "upstream_error"),
+            (Failure::ContextLength, 400, "context_length_exceeded"),
+            (Failure::Unsupported { param: "input" }, 400, "unsupported_parameter"),
+            (Failure::Status(400), 400, "upstream_rejected_request"),
+            (Failure::Status(401), 502, "upstream_auth_error"),
+            (Failure::Status(403), 502, "upstream_auth_error"),
+            (Failure::Status(404), 404, "model_not_found"),
+            (Failure::Status(408), 504, "upstream_timeout"),
+            (Failure::Status(409), 502, "upstream_error"),
+            (Failure::Status(422), 422, "upstream_rejected_request"),
+            (Failure::Status(429), 429, "rate_limit_exceeded"),
+            (Failure::Status(500), 502, "upstream_error"),
+            (Failure::Status(502), 502, "upstream_error"),
+            (Failure::Status(503), 503, "upstream_unavailable"),
+            (Failure::Status(504), 504, "upstream_timeout"),
+            (Failure::Status(529), 503, "upstream_unavailable"),
+        ];
+        for (kind, status, code) in rows {
+            assert_eq!(told(kind), (status, code.to_owned()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn an_upstream_401_says_nothing_of_what_the_provider_said() {
+        let error = ProviderError::new(Failure::Status(401), "Incorrect API key provided: sk-secret");
+        assert!(!ApiError::from(error).body.message.contains("sk-"));
+    }
+
+    #[test]
+    fn a_rate_limit_keeps_its_wait_and_its_code() {
+        let error = ProviderError {
+            retry_after: Some(Duration::from_secs(7)),
+            code: Some("insufficient_quota".to_owned()),
+            ..ProviderError::new(Failure::Status(429), "words")
+        };
+        let told = ApiError::from(error);
+        assert_eq!((told.code(), told.retry_after), ("insufficient_quota", Some(Duration::from_secs(7))));
+        assert_eq!(told.should_retry, Some(false));
+    }
+}
