@@ -10,7 +10,7 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::config::provider::ContextWindow;
+use crate::config::ContextWindow;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub use errors::{Failure, ProviderError};
