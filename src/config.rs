@@ -3,16 +3,31 @@
 //! Defaults < file < environment < flags. `raw` is what was said, [`Settings`] what it means: checked,
 //! with presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
 
-mod provider;
-mod settings;
+mod de;
+mod error;
+mod interpolate;
+mod load;
+pub mod provider;
+mod raw;
+mod resolve;
+pub mod settings;
+mod show;
+mod tree;
 mod units;
 
+pub use error::{ConfigError, ConfigErrors};
+pub use load::{LoadOptions, Loaded, load};
 pub use provider::{
-    ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts, ReasoningField,
-    RetrySettings, Roles, Supports, SystemPlacement,
+    ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts,
+    ReasoningField, RetrySettings, Roles, Supports, SystemPlacement,
 };
 pub use settings::{
-    AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat, LogSettings,
-    ModelsSettings, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
-    StoreSettings, StoreUrl, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields,
+    AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
+    LogSettings, ModelsSettings, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings,
+    SseSettings, StoreSettings, StoreUrl, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields,
 };
+pub use show::{DEFAULTS, show};
+pub use tree::Origin;
+
+#[cfg(test)]
+mod tests;

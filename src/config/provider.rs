@@ -3,10 +3,12 @@
 //! The defaults suit any OpenAI-compatible server; a [`Preset`] changes them to what is known of one.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use secrecy::SecretString;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::units::{self, MIB};
 
@@ -160,12 +162,43 @@ pub enum ContextWindow {
 }
 
 impl Serialize for ContextWindow {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Unknown => to.serialize_none(),
             Self::All(tokens) => to.serialize_u64(*tokens),
             Self::Models(models) => models.serialize(to),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for ContextWindow {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(ContextWindowVisitor)
+    }
+}
+
+struct ContextWindowVisitor;
+
+impl<'de> Visitor<'de> for ContextWindowVisitor {
+    type Value = ContextWindow;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number of tokens, or a section of model: tokens")
+    }
+
+    fn visit_u64<E: de::Error>(self, tokens: u64) -> Result<ContextWindow, E> {
+        Ok(ContextWindow::All(tokens))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ContextWindow, E> {
+        match text.trim().parse() {
+            Ok(tokens) => Ok(ContextWindow::All(tokens)),
+            Err(_) => Err(E::invalid_type(de::Unexpected::Str(text), &self)),
+        }
+    }
+
+    fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<ContextWindow, A::Error> {
+        BTreeMap::deserialize(de::value::MapAccessDeserializer::new(map)).map(ContextWindow::Models)
     }
 }
 
@@ -350,9 +383,15 @@ impl Preset {
     /// Only what the server heeds: a field that it drops in silence is better refused.
     fn passthrough(self) -> &'static [&'static str] {
         match self {
-            Self::Generic | Self::LiteLlm => {
-                &["top_k", "min_p", "seed", "stop", "repetition_penalty", "logit_bias", "chat_template_kwargs"]
-            }
+            Self::Generic | Self::LiteLlm => &[
+                "top_k",
+                "min_p",
+                "seed",
+                "stop",
+                "repetition_penalty",
+                "logit_bias",
+                "chat_template_kwargs",
+            ],
             Self::OpenAi => &["seed", "stop", "logit_bias"],
             Self::Vllm => &[
                 "top_k",

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretBox;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::provider::ProviderSettings;
 use super::units::{self, DAY, GIB, MIB};
@@ -181,7 +182,10 @@ pub struct KeySettings {
 
 impl std::fmt::Debug for KeySettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeySettings").field("owner", &self.owner).field("scopes", &self.scopes).finish_non_exhaustive()
+        f.debug_struct("KeySettings")
+            .field("owner", &self.owner)
+            .field("scopes", &self.scopes)
+            .finish_non_exhaustive()
     }
 }
 
@@ -314,7 +318,8 @@ pub enum UnknownFields {
 }
 
 /// Where responses are kept.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct StoreSettings {
     /// Which database.
     pub url: StoreUrl,
@@ -357,10 +362,37 @@ pub enum StoreUrl {
 }
 
 impl Serialize for StoreUrl {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Sqlite(path) => to.collect_str(&format_args!("sqlite:{}", path.display())),
             Self::Memory => to.serialize_str("memory:"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for StoreUrl {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl FromStr for StoreUrl {
+    type Err = &'static str;
+
+    fn from_str(url: &str) -> Result<Self, Self::Err> {
+        // Not echoed: a PostgreSQL URL holds a password.
+        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            return Err("PostgreSQL is not supported yet; use sqlite:PATH or memory:");
+        }
+        if ["memory:", "sqlite::memory:"].contains(&url) {
+            return Ok(Self::Memory);
+        }
+        // `sqlite://relative` and `sqlite:///absolute` are what other programs write.
+        let path = url.strip_prefix("sqlite:").ok_or("expected sqlite:PATH or memory:")?;
+        match path.strip_prefix("//").unwrap_or(path) {
+            "" => Err("the path is missing: sqlite:PATH"),
+            path if path.contains('?') => Err("options behind `?` are not supported: sqlite:PATH"),
+            path => Ok(Self::Sqlite(path.into())),
         }
     }
 }

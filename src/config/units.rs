@@ -20,7 +20,8 @@ pub(super) const DAY: Duration = Duration::from_hours(24);
 /// What stands in a secret's place.
 pub(super) const MASK: &str = "********";
 
-const TIME_UNITS: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const TIME_UNITS: [(&str, u64); 5] =
+    [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 const SIZE_UNITS: [(&str, usize); 4] = [("GiB", GIB), ("MiB", MIB), ("KiB", 1 << 10), ("B", 1)];
 
 /// A duration such as `500ms` or `1h30m`.
@@ -32,7 +33,7 @@ pub(super) mod duration {
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        from.deserialize_str(DurationVisitor)
+        from.deserialize_any(DurationVisitor)
     }
 }
 
@@ -40,15 +41,20 @@ pub(super) mod duration {
 pub(super) mod duration_or_off {
     use super::{Deserializer, Duration, DurationVisitor, OrOff, Serializer, format_duration};
 
-    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => to.collect_str(&format_duration(*value)),
             None => to.serialize_str("off"),
         }
     }
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-        from.deserialize_str(OrOff(DurationVisitor))
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        from.deserialize_any(OrOff(DurationVisitor))
     }
 }
 
@@ -61,23 +67,33 @@ pub(super) mod size {
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
-        from.deserialize_str(SizeVisitor)
+        from.deserialize_any(SizeVisitor)
     }
+}
+
+/// A size where nothing being said means something else than the default.
+pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    from.deserialize_any(SizeVisitor).map(Some)
 }
 
 /// The same, or `off`.
 pub(super) mod size_or_off {
     use super::{Deserializer, OrOff, Serializer, SizeVisitor, format_size};
 
-    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<usize>, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<usize>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         match value {
             Some(value) => to.collect_str(&format_size(*value)),
             None => to.serialize_str("off"),
         }
     }
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-        from.deserialize_str(OrOff(SizeVisitor))
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<usize>, D::Error> {
+        from.deserialize_any(OrOff(SizeVisitor))
     }
 }
 
@@ -90,7 +106,10 @@ pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) 
 }
 
 /// The names of secrets.
-pub(super) fn masked_map<S: Serializer>(value: &BTreeMap<String, SecretString>, to: S) -> Result<S::Ok, S::Error> {
+pub(super) fn masked_map<S: Serializer>(
+    value: &BTreeMap<String, SecretString>,
+    to: S,
+) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(Some(value.len()))?;
     for name in value.keys() {
         map.serialize_entry(name, MASK)?;
@@ -147,7 +166,7 @@ impl Visitor<'_> for SizeVisitor {
     }
 }
 
-/// What `V` reads, or the word `off` (which YAML 1.1 takes for `false`).
+/// What `V` reads, or `off` (or `false`, which some YAML writers make of it).
 struct OrOff<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for OrOff<V> {
@@ -198,13 +217,13 @@ fn parse_size(text: &str) -> Option<usize> {
 
 fn format_duration(value: Duration) -> String {
     let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
-    let (unit, factor) = TIME_UNITS.into_iter().find(|(_, factor)| millis % factor == 0).unwrap_or(("ms", 1));
+    let (unit, factor) = TIME_UNITS.into_iter().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(("ms", 1));
     // Zero is divisible by all; seconds read best.
     if millis == 0 { "0s".into() } else { format!("{}{unit}", millis / factor) }
 }
 
 fn format_size(value: usize) -> String {
-    let (unit, factor) = SIZE_UNITS.into_iter().find(|(_, factor)| value % factor == 0).unwrap_or(("B", 1));
+    let (unit, factor) = SIZE_UNITS.into_iter().find(|(_, factor)| value.is_multiple_of(*factor)).unwrap_or(("B", 1));
     if value == 0 { "0B".into() } else { format!("{}{unit}", value / factor) }
 }
 
@@ -216,7 +235,9 @@ mod tests {
 
     #[test]
     fn durations_need_their_unit() {
-        for (text, millis) in [("500ms", 500), ("15s", 15_000), ("2m", 120_000), ("1h30m", 5_400_000), ("0s", 0)] {
+        for (text, millis) in
+            [("500ms", 500), ("15s", 15_000), ("2m", 120_000), ("1h30m", 5_400_000), ("0s", 0)]
+        {
             assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
         }
         for wrong in ["", "15", "s", "15 s", "1.5s", "15sec", "-1s", "99999999999999999999s"] {
@@ -226,7 +247,9 @@ mod tests {
 
     #[test]
     fn sizes_are_binary() {
-        for (text, bytes) in [("64KiB", 65_536), ("32 MiB", 33_554_432), ("17", 17), ("17B", 17), ("1GiB", 1 << 30)] {
+        for (text, bytes) in
+            [("64KiB", 65_536), ("32 MiB", 33_554_432), ("17", 17), ("17B", 17), ("1GiB", 1 << 30)]
+        {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for wrong in ["", "KiB", "1MB", "1k", "1.5MiB", "-1"] {
@@ -239,7 +262,10 @@ mod tests {
         for value in [Duration::ZERO, Duration::from_millis(1500), Duration::from_secs(90), 30 * DAY] {
             assert_eq!(parse_duration(&format_duration(value)), Some(value));
         }
-        assert_eq!((format_duration(30 * DAY), format_duration(Duration::from_secs(90))), ("30d".into(), "90s".into()));
+        assert_eq!(
+            (format_duration(30 * DAY), format_duration(Duration::from_secs(90))),
+            ("30d".into(), "90s".into())
+        );
         for value in [0, 1, 1024, 1025, 32 << 20] {
             assert_eq!(parse_size(&format_size(value)), Some(value));
         }

@@ -1,0 +1,127 @@
+//! `${VAR}`, `${VAR:-otherwise}`, `$${` for a plain `${`, and `file:/path` for a secret kept in a file.
+//!
+//! Works on single values after the YAML was parsed: what a variable holds can never change the
+//! structure of the file.
+
+use std::fs;
+
+/// Looks up an environment variable; empty ones count as unset.
+pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The text with its variables filled in; `None`: it has none.
+pub(super) fn variables(text: &str, lookup: Lookup<'_>) -> Result<Option<String>, String> {
+    if !text.contains("${") {
+        return Ok(None);
+    }
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(at) = rest.find("${") {
+        let (before, behind) = (rest.get(..at).unwrap_or_default(), rest.get(at + 2..).unwrap_or_default());
+        if let Some(before) = before.strip_suffix('$') {
+            out.push_str(before);
+            out.push_str("${");
+            rest = behind;
+            continue;
+        }
+        out.push_str(before);
+        let (inside, tail) =
+            behind.split_once('}').ok_or("`${` is not closed; write `$${` for a plain `${`")?;
+        out.push_str(&variable(inside, lookup)?);
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(Some(out))
+}
+
+/// What `${inside}` stands for.
+fn variable(inside: &str, lookup: Lookup<'_>) -> Result<String, String> {
+    let (name, otherwise) = match inside.split_once(":-") {
+        Some((name, otherwise)) => (name, Some(otherwise)),
+        None => (inside, None),
+    };
+    if otherwise.is_some_and(|text| text.contains("${")) {
+        return Err(format!("`${{{name}:-…}}` cannot hold another variable"));
+    }
+    let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !word || !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+        return Err(format!(
+            "`{name}` is not the name of a variable; `${{NAME}}` and `${{NAME:-otherwise}}` are known"
+        ));
+    }
+    match (lookup(name), otherwise) {
+        (Some(value), _) => Ok(value),
+        (None, Some(otherwise)) => Ok(otherwise.to_owned()),
+        (None, None) => Err(format!("the variable {name} is not set (or is empty)")),
+    }
+}
+
+/// The content of the file that `file:/path` names, without the line end behind it; `None`: it names none.
+pub(super) fn file(text: &str) -> Result<Option<String>, String> {
+    let Some(path) = text.strip_prefix("file:") else { return Ok(None) };
+    // `file:///path` is the same file, for those who think of a URL.
+    let path = path.strip_prefix("//").unwrap_or(path);
+    match fs::read_to_string(path) {
+        Ok(content) => {
+            let content = content.strip_suffix('\n').unwrap_or(&content);
+            Ok(Some(content.strip_suffix('\r').unwrap_or(content).to_owned()))
+        }
+        Err(error) => Err(format!("cannot read the file {path}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{file, variables};
+
+    fn filled(text: &str) -> Result<Option<String>, String> {
+        variables(text, &|name| (name == "HOST").then(|| "example.com".to_owned()))
+    }
+
+    #[test]
+    fn variables_are_filled_in() {
+        for (text, expected) in [
+            ("${HOST}", "example.com"),
+            ("http://${HOST}:${PORT:-8000}/v1", "http://example.com:8000/v1"),
+            ("${NONE:-}", ""),
+            ("${HOST:-other}", "example.com"),
+            ("$${HOST} costs $5", "${HOST} costs $5"),
+            ("$$${HOST}", "$${HOST}"),
+            ("${HOST}}", "example.com}"),
+        ] {
+            assert_eq!(filled(text), Ok(Some(expected.into())), "{text}");
+        }
+        assert_eq!(filled("plain $HOST"), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_filled_in_is_refused() {
+        for (text, part) in [
+            ("${NONE}", "NONE is not set"),
+            ("${HOST", "not closed"),
+            ("${}", "not the name"),
+            ("${1A}", "not the name"),
+            ("${HOST-x}", "not the name"),
+            ("${NONE:-${HOST}}", "another variable"),
+        ] {
+            let error = filled(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_filled_in_once() {
+        let twice = variables("${A}", &|_| Some("${B}".into()));
+        assert_eq!(twice, Ok(Some("${B}".into())));
+    }
+
+    #[test]
+    fn secrets_come_from_files_without_their_line_end() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("key");
+        std::fs::write(&path, "s3cret\n").expect("written");
+        assert_eq!(file(&format!("file:{}", path.display())), Ok(Some("s3cret".into())));
+        assert_eq!(file(&format!("file://{}", path.display())), Ok(Some("s3cret".into())));
+        assert_eq!(file("sqlite:file"), Ok(None));
+        let error = file("file:/no/such/file").expect_err("no such file");
+        assert!(error.contains("/no/such/file"), "{error}");
+    }
+}

@@ -1,0 +1,261 @@
+//! Where settings are said, and which word counts: defaults < file < environment < flags.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::{env, fs, io};
+
+use super::error::{ConfigErrors, Findings};
+use super::raw::Raw;
+use super::tree::{Node, Origin, Scalar};
+use super::{Settings, de, interpolate, resolve};
+
+/// Read if it exists and no other file is named.
+const DEFAULT_FILE: &str = "antwort.yaml";
+
+/// Environment variables with names of their own, and the keys that they set.
+const VARIABLES: [(&str, &[&str]); 7] = [
+    ("ANTWORT_LISTEN", &["listen"]),
+    ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
+    ("ANTWORT_UPSTREAM_API_KEY", &["providers", "default", "api_key"]),
+    ("ANTWORT_API_KEY", &["auth", "keys", "env", "key"]),
+    ("ANTWORT_STORE_URL", &["store", "url"]),
+    ("ANTWORT_SEAL_KEYS", &["seal", "keys"]),
+    ("ANTWORT_LOG", &["log", "filter"]),
+];
+
+/// Names the file.
+const FILE_VARIABLE: &str = "ANTWORT_CONFIG";
+
+/// Any other key: `ANTWORT__SERVER__MAX_RUNS=100`.
+const KEY_PREFIX: &str = "ANTWORT__";
+
+/// What is outside of the settings and decides about them.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// `--config`
+    pub file: Option<PathBuf>,
+    /// `--listen`
+    pub listen: Option<String>,
+    /// `--log`
+    pub log: Option<String>,
+    /// `--upstream-url`
+    pub upstream_url: Option<String>,
+    /// `--store`
+    pub store: Option<String>,
+    /// The environment.
+    pub environment: BTreeMap<String, String>,
+    /// Where `antwort.yaml` is looked for; `None`: nowhere.
+    pub directory: Option<PathBuf>,
+}
+
+impl LoadOptions {
+    /// No flags, with this process's environment and directory.
+    pub fn from_process() -> Self {
+        // A variable that is not UTF-8 cannot be one of ours; `vars` would panic on it.
+        let environment = env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        Self { environment: environment.collect(), directory: Some(PathBuf::from(".")), ..Self::default() }
+    }
+}
+
+/// Settings, and how they came about.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What is in force.
+    pub settings: Settings,
+    /// The file that was read, if any.
+    pub file: Option<PathBuf>,
+    /// Keys that were said, and where.
+    pub origins: Vec<(String, Origin)>,
+    /// Variables that look like one of ours and are none.
+    pub warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Reads and checks all settings.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them, together.
+    pub fn load(options: &LoadOptions) -> Result<Self, ConfigErrors> {
+        load(options).map(|loaded| loaded.settings)
+    }
+}
+
+/// Reads and checks all settings, and remembers where they were said.
+///
+/// # Errors
+/// Everything that is wrong with them, together.
+pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
+    let lookup = |name: &str| options.environment.get(name).filter(|value| !value.is_empty()).cloned();
+    let mut findings = Findings::default();
+    let file = find_file(options, &lookup);
+    let mut tree = Node::empty();
+    if let Some(path) = &file {
+        let mut layer = read_file(path)?;
+        fill_in(&mut layer, Some(&lookup), &mut findings);
+        tree.merge(layer);
+    }
+    let mut layer = from_environment(options, &tree);
+    layer.merge(from_flags(options));
+    fill_in(&mut layer, None, &mut findings);
+    tree.merge(layer);
+
+    let raw = read_all(&mut tree, &mut findings);
+    let settings = resolve::settings(raw, &tree, &mut findings);
+    let warnings = near_misses(options);
+    findings.into_result(Loaded { settings, file, origins: tree.origins(), warnings })
+}
+
+fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<PathBuf> {
+    let named = options.file.clone().or_else(|| lookup(FILE_VARIABLE).map(PathBuf::from));
+    named
+        .or_else(|| options.directory.as_ref().map(|dir| dir.join(DEFAULT_FILE)).filter(|path| path.exists()))
+}
+
+fn read_file(path: &Path) -> Result<Node, ConfigErrors> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let hint = if error.kind() == io::ErrorKind::NotFound {
+            "; --config or ANTWORT_CONFIG names it"
+        } else {
+            ""
+        };
+        ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
+    })?;
+    parse(&text, &Origin::File(Arc::from(path)))
+        .map_err(|error| ConfigErrors::one(format!("{}: {error}", path.display())))
+}
+
+fn parse(text: &str, origin: &Origin) -> Result<Node, String> {
+    let mut value: serde_norway::Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
+    value.apply_merge().map_err(|error| error.to_string())?;
+    let node = Node::from_yaml(value, origin).map_err(|(path, why)| match super::tree::join(&path) {
+        path if path.is_empty() => why.to_owned(),
+        path => format!("{path}: {why}"),
+    })?;
+    match node {
+        None => Ok(Node::empty()),
+        Some(mut node @ Node::Map(_)) => {
+            spell_out_auth_none(&mut node, origin);
+            Ok(node)
+        }
+        Some(_) => Err("expected keys and values, such as `listen: 127.0.0.1:8080`".into()),
+    }
+}
+
+/// `auth: none` is short for `auth: {none: true}`.
+fn spell_out_auth_none(node: &mut Node, origin: &Origin) {
+    let Node::Map(sections) = node else { return };
+    if let Some(auth @ Node::Leaf { .. }) = sections.get_mut("auth")
+        && matches!(auth, Node::Leaf { value: Scalar::Text(word), .. } if word == "none")
+    {
+        let said = Node::Leaf { value: Scalar::Bool(true), origin: origin.clone() };
+        *auth = Node::at(&["none".to_owned()], said);
+    }
+}
+
+/// Fills in `${…}` (where `lookup` is given) and `file:`. What becomes empty was not said.
+fn fill_in(layer: &mut Node, lookup: Option<interpolate::Lookup<'_>>, findings: &mut Findings) {
+    let mut wrong = Vec::new();
+    layer.rewrite(&mut Vec::new(), &mut |path, value| {
+        let (Scalar::Text(text) | Scalar::Spoken(text)) = &value else { return Some(value) };
+        let filled =
+            lookup.map_or(Ok(None), |lookup| interpolate::variables(text, lookup)).and_then(|filled| {
+                let content = interpolate::file(filled.as_deref().unwrap_or(text))?;
+                Ok(content.or(filled))
+            });
+        match filled {
+            Ok(None) => Some(value),
+            Ok(Some(filled)) if filled.is_empty() => None,
+            Ok(Some(filled)) => Some(Scalar::Spoken(filled)),
+            Err(message) => {
+                wrong.push((path.to_vec(), message));
+                Some(value)
+            }
+        }
+    });
+    for (path, message) in wrong {
+        findings.strike(layer, &path, message);
+    }
+}
+
+fn from_environment(options: &LoadOptions, below: &Node) -> Node {
+    let mut layer = Node::empty();
+    let set = options.environment.iter().filter(|(_, value)| !value.is_empty());
+    for (name, value) in set.clone() {
+        if let Some(key) = name.strip_prefix(KEY_PREFIX) {
+            let node = Node::spoken(value, Origin::Environment(name.as_str().into()));
+            layer.merge(Node::at(&spelled_as_below(key, below), node));
+        }
+    }
+    // The names of their own come last, and so they count.
+    for (name, path) in VARIABLES {
+        if let Some((_, value)) = set.clone().find(|(set, _)| *set == name) {
+            layer.merge(Node::at(&owned(path), Node::spoken(value, Origin::Environment(name.into()))));
+        }
+    }
+    layer
+}
+
+/// The path of `SECTION__KEY`, spelled as the file spells it: names may have capitals and dashes there.
+fn spelled_as_below(key: &str, below: &Node) -> Vec<String> {
+    let mut place = Some(below);
+    let mut path = Vec::new();
+    for word in key.split("__") {
+        let word = word.to_ascii_lowercase();
+        let same = |known: &&String| known.to_ascii_lowercase().replace('-', "_") == word;
+        let step = match place {
+            Some(Node::Map(nodes)) => nodes.keys().find(same).cloned().unwrap_or(word),
+            _ => word,
+        };
+        place = place.and_then(|node| node.child(&step));
+        path.push(step);
+    }
+    path
+}
+
+fn from_flags(options: &LoadOptions) -> Node {
+    let mut layer = Node::empty();
+    for (value, flag, path) in [
+        (&options.listen, "--listen", ["listen"].as_slice()),
+        (&options.log, "--log", &["log", "filter"]),
+        (&options.upstream_url, "--upstream-url", &["providers", "default", "url"]),
+        (&options.store, "--store", &["store", "url"]),
+    ] {
+        if let Some(value) = value {
+            layer.merge(Node::at(&owned(path), Node::spoken(value, Origin::Flag(flag))));
+        }
+    }
+    layer
+}
+
+/// Reads the tree into its types, striking what is wrong until the rest can be read.
+fn read_all(tree: &mut Node, findings: &mut Findings) -> Raw {
+    loop {
+        let error = match de::read::<Raw>(tree) {
+            Ok(raw) => return raw,
+            Err(error) => error,
+        };
+        if !findings.strike(tree, &error.path(), error.message) {
+            return Raw::default();
+        }
+    }
+}
+
+/// A misspelt `ANTWORT_…` is only warned of: Kubernetes sets such names for a service called `antwort`.
+fn near_misses(options: &LoadOptions) -> Vec<String> {
+    let known: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).chain([FILE_VARIABLE]).collect();
+    let ours = |name: &&String| name.starts_with("ANTWORT_") && !name.starts_with(KEY_PREFIX);
+    let warning = |name: &String| {
+        let distance = |known: &&&str| strsim::damerau_levenshtein(name, known);
+        let meant = known.iter().min_by_key(distance)?;
+        let close = distance(&meant) * 3 <= name.len() - "ANTWORT_".len();
+        close.then(|| format!("the variable {name} is not known; did you mean {meant}?"))
+    };
+    let unknown = options.environment.keys().filter(ours).filter(|name| !known.contains(&name.as_str()));
+    unknown.filter_map(warning).collect()
+}
+
+fn owned(path: &[&str]) -> Vec<String> {
+    path.iter().map(|step| (*step).to_owned()).collect()
+}

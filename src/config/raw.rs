@@ -1,0 +1,109 @@
+//! What was said: the sections whose values need a second look, as they are written.
+//!
+//! All is optional here; the meaning is in `settings`, the way there in `resolve`. Sections that stand for
+//! themselves are read into their settings at once.
+
+use std::collections::BTreeMap;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::provider::{
+    ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
+    RetrySettings, SystemPlacement,
+};
+use super::settings::{
+    CompatSettings, EngineSettings, LogSettings, ModelsSettings, Scope, ServerSettings, SseSettings,
+    StoreSettings, TelemetrySettings, ToolsSettings,
+};
+use super::units;
+use crate::protocol::dialect::Dialect;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Raw {
+    pub listen: Option<String>,
+    pub log: LogSettings,
+    pub server: ServerSettings,
+    pub sse: SseSettings,
+    pub auth: RawAuth,
+    pub engine: EngineSettings,
+    pub tools: ToolsSettings,
+    pub compat: CompatSettings,
+    pub store: StoreSettings,
+    pub providers: BTreeMap<String, RawProvider>,
+    pub telemetry: TelemetrySettings,
+    pub models: ModelsSettings,
+    pub seal: RawSeal,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawAuth {
+    pub none: bool,
+    pub keys: BTreeMap<String, RawKey>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawKey {
+    pub hash: Option<String>,
+    pub key: Option<SecretString>,
+    pub tenant: Option<String>,
+    pub owner: Option<String>,
+    pub scopes: Option<Vec<Scope>>,
+    pub dialect: Option<Dialect>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawSeal {
+    pub keys: Vec<SecretString>,
+    pub file: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawProvider {
+    pub preset: Option<Preset>,
+    pub url: Option<String>,
+    pub api_key: Option<SecretString>,
+    pub models: Vec<String>,
+    pub prefix: Option<String>,
+    pub default: bool,
+    pub aliases: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, SecretString>,
+    pub timeouts: ProviderTimeouts,
+    pub retries: RetrySettings,
+    pub context_window: ContextWindow,
+    pub passthrough: Option<Vec<String>>,
+    pub roles: RawRoles,
+    pub max_tokens_field: Option<MaxTokensField>,
+    pub reasoning_field: Option<ReasoningField>,
+    pub supports: RawSupports,
+    pub forward: Option<Vec<Hint>>,
+    #[serde(deserialize_with = "units::some_size")]
+    pub max_event_bytes: Option<usize>,
+    #[serde(deserialize_with = "units::some_size")]
+    pub max_answer_bytes: Option<usize>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawRoles {
+    pub developer: Option<DeveloperRole>,
+    pub system: Option<SystemPlacement>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawSupports {
+    pub stream_options: Option<bool>,
+    pub strict: Option<bool>,
+    pub parallel_tool_calls: Option<bool>,
+    pub response_format: Option<bool>,
+    pub custom_tools: Option<bool>,
+    pub images: Option<bool>,
+    pub audio: Option<bool>,
+    pub files: Option<bool>,
+}

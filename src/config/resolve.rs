@@ -1,0 +1,282 @@
+//! From what was said to what it means: addresses, keys and limits are checked against each other.
+//!
+//! Goes on after an error, so that all are reported together. Model servers are in `provider`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretBox, SecretString};
+use tracing_subscriber::EnvFilter;
+
+use super::error::Findings;
+use super::raw::{Raw, RawAuth, RawKey, RawSeal};
+use super::settings::{AuthSettings, KeySettings, Scope, SealKey, SealSettings, Settings, StoreUrl};
+use super::tree::Node;
+
+mod provider;
+
+/// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
+pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settings {
+    let mut check = Check { tree, findings };
+    let seal = check.seal(raw.seal, &raw.store.url);
+    let settings = Settings {
+        listen: check.listen(raw.listen),
+        auth: check.auth(raw.auth),
+        providers: provider::all(raw.providers, &mut check),
+        seal,
+        log: raw.log,
+        server: raw.server,
+        sse: raw.sse,
+        engine: raw.engine,
+        tools: raw.tools,
+        compat: raw.compat,
+        store: raw.store,
+        telemetry: raw.telemetry,
+        models: raw.models,
+    };
+    check.exposure(&settings);
+    check.limits(&settings);
+    check.operation(&settings);
+    settings
+}
+
+/// Where what is wrong is noted.
+struct Check<'a> {
+    tree: &'a Node,
+    findings: &'a mut Findings,
+}
+
+impl Check<'_> {
+    fn wrong(&mut self, path: &[&str], message: impl Into<String>) {
+        let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
+        self.findings.add(self.tree, &path, message);
+    }
+
+    /// The same for what was not said; silent where something of the section was not understood.
+    fn missing(&mut self, path: &[&str], message: impl Into<String>) {
+        if !path.first().is_some_and(|section| self.findings.struck(section)) {
+            self.wrong(path, message);
+        }
+    }
+
+    fn listen(&mut self, said: Option<String>) -> SocketAddr {
+        let default = Settings::default().listen;
+        let Some(said) = said else { return default };
+        // A name would have to be resolved, to who knows how many addresses; this one is always the same.
+        let address = said.replacen("localhost:", "127.0.0.1:", 1);
+        address.parse().unwrap_or_else(|_| {
+            let message =
+                format!("expected an address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:80, found \"{said}\"");
+            self.wrong(&["listen"], message);
+            default
+        })
+    }
+
+    fn auth(&mut self, raw: RawAuth) -> AuthSettings {
+        if raw.none && !raw.keys.is_empty() {
+            self.wrong(
+                &["auth", "none"],
+                "says that no key is needed, yet there are keys: remove one or the other",
+            );
+        }
+        let mut names_of: BTreeMap<[u8; 32], String> = BTreeMap::new();
+        let mut keys = BTreeMap::new();
+        for (name, raw) in raw.keys {
+            let Some(key) = self.key(&name, raw) else { continue };
+            if let Some(other) = names_of.insert(key.hash, name.clone()) {
+                self.wrong(&["auth", "keys", &name], format!("is the same key as `{other}`"));
+            }
+            keys.insert(name, key);
+        }
+        AuthSettings { none: raw.none, keys }
+    }
+
+    fn key(&mut self, name: &str, raw: RawKey) -> Option<KeySettings> {
+        let path = ["auth", "keys", name];
+        let hash = match (raw.hash, raw.key) {
+            (Some(_), Some(_)) => {
+                self.wrong(&path, "has both `hash` and `key`: one is enough");
+                None
+            }
+            (None, None) => {
+                self.missing(&path, "needs `hash` (sha256:…) or `key`");
+                None
+            }
+            (Some(hash), None) => {
+                let hash = parse_digest(&hash);
+                if hash.is_none() {
+                    self.wrong(&["auth", "keys", name, "hash"], "expected `sha256:` and 64 hex digits");
+                }
+                hash
+            }
+            (None, Some(key)) => self.sha256(name, &key),
+        }?;
+        let owner = raw.owner.unwrap_or_else(|| name.to_owned());
+        Some(KeySettings {
+            hash,
+            tenant: raw.tenant.as_deref().unwrap_or("default").into(),
+            owner: Arc::from(owner),
+            scopes: raw.scopes.unwrap_or_else(|| vec![Scope::All]),
+            dialect: raw.dialect,
+        })
+    }
+
+    fn sha256(&mut self, name: &str, key: &SecretString) -> Option<[u8; 32]> {
+        let key = key.expose_secret();
+        // Such a key could never be sent in a header as it is.
+        if key.is_empty() || key.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            self.wrong(&["auth", "keys", name, "key"], "is empty or holds white space");
+            return None;
+        }
+        digest::digest(&digest::SHA256, key.as_bytes()).as_ref().try_into().ok()
+    }
+
+    /// Who can reach the gateway must show a key, unless someone said that nobody has to.
+    fn exposure(&mut self, settings: &Settings) {
+        let auth = &settings.auth;
+        if settings.listen.ip().is_loopback()
+            || auth.none
+            || !auth.keys.is_empty()
+            || self.findings.struck("auth")
+        {
+            return;
+        }
+        self.missing(
+            &["listen"],
+            format!(
+                "{} can be reached from other machines, and no key is needed to call it: set ANTWORT_API_KEY or \
+                 auth.keys, or say `auth: none`",
+                settings.listen
+            ),
+        );
+    }
+
+    fn seal(&mut self, raw: RawSeal, store: &StoreUrl) -> SealSettings {
+        let mut keys = Vec::new();
+        for (index, text) in raw.keys.iter().enumerate() {
+            match parse_seal_key(text) {
+                Some(key) => keys.push(key),
+                None => {
+                    let message =
+                        "expected base64 of exactly 32 bytes, such as `openssl rand -base64 32` makes";
+                    self.wrong(&["seal", "keys", &index.to_string()], message);
+                }
+            }
+        }
+        let beside_store = || match store {
+            StoreUrl::Sqlite(path) => {
+                let mut name = OsString::from(path);
+                name.push(".seal-key");
+                Some(PathBuf::from(name))
+            }
+            StoreUrl::Memory => None,
+        };
+        SealSettings { keys, file: raw.file.map(PathBuf::from).or_else(beside_store) }
+    }
+
+    /// Limits that would stop everything, or contradict each other.
+    fn limits(&mut self, settings: &Settings) {
+        let (server, sse, engine, store) =
+            (&settings.server, &settings.sse, &settings.engine, &settings.store);
+        for (path, value) in [
+            (["server", "request_body_limit"], server.request_body_limit),
+            (["server", "max_runs"], server.max_runs),
+            (["engine", "max_output_items"], engine.max_output_items),
+            (["engine", "max_item_bytes"], engine.max_item_bytes),
+            (["engine", "max_response_bytes"], engine.max_response_bytes),
+            (["store", "max_size"], store.max_size.unwrap_or(1)),
+        ] {
+            if value == 0 {
+                self.wrong(&path, "must be more than 0");
+            }
+        }
+        for (path, value) in [
+            (["server", "write_timeout"], server.write_timeout),
+            (["sse", "keepalive"], sse.keepalive),
+            (["engine", "run_timeout"], engine.run_timeout),
+            (["store", "lease"], store.lease),
+            (["store", "maintenance_interval"], store.maintenance_interval),
+            (["store", "ttl"], store.ttl.unwrap_or(Duration::from_secs(1))),
+        ] {
+            if value.is_zero() {
+                self.wrong(&path, "must be more than 0");
+            }
+        }
+        if engine.max_item_bytes > engine.max_response_bytes {
+            self.wrong(
+                &["engine", "max_item_bytes"],
+                "is more than engine.max_response_bytes, so it limits nothing",
+            );
+        }
+        if store.maintenance_interval * 2 > store.lease {
+            let message = "must be at most half of store.lease, or a live process may lose its leases";
+            self.wrong(&["store", "maintenance_interval"], message);
+        }
+    }
+
+    fn operation(&mut self, settings: &Settings) {
+        if let Err(error) = EnvFilter::builder().parse(&settings.log.filter) {
+            let message = format!(
+                "expected a level such as `info`, or directives such as `info,antwort=debug`: {error}"
+            );
+            self.wrong(&["log", "filter"], message);
+        }
+        for (index, origin) in settings.server.cors.allowed_origins.iter().enumerate() {
+            if !is_origin(origin) {
+                let path = ["server", "cors", "allowed_origins", &index.to_string()];
+                self.wrong(
+                    &path,
+                    format!("expected an origin such as https://app.example.com, or `*`, found \"{origin}\""),
+                );
+            }
+        }
+        let telemetry = &settings.telemetry;
+        if telemetry.otlp_endpoint.as_deref().is_some_and(|url| parse_http(url).is_none()) {
+            self.wrong(
+                &["telemetry", "otlp_endpoint"],
+                "expected an http or https URL, such as http://localhost:4318",
+            );
+        }
+        if !(0.0..=1.0).contains(&telemetry.sample_ratio) {
+            self.wrong(&["telemetry", "sample_ratio"], "expected a number from 0 to 1");
+        }
+    }
+}
+
+/// A URL that can be called over HTTP.
+fn parse_http(url: &str) -> Option<Url> {
+    let url = Url::parse(url).ok()?;
+    (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
+}
+
+/// Whether browsers could send this as `Origin`, which they do without a path.
+fn is_origin(text: &str) -> bool {
+    text == "*"
+        || Url::parse(text).is_ok_and(|url| url.has_host() && url.origin().ascii_serialization() == text)
+}
+
+fn parse_digest(text: &str) -> Option<[u8; 32]> {
+    let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64)?;
+    let mut hash = [0; 32];
+    for (byte, pair) in hash.iter_mut().zip(hex.as_bytes().chunks(2)) {
+        // `from_str_radix` alone would take a sign.
+        let pair =
+            std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|c| c.is_ascii_hexdigit()))?;
+        *byte = u8::from_str_radix(pair, 16).ok()?;
+    }
+    Some(hash)
+}
+
+fn parse_seal_key(text: &SecretString) -> Option<SealKey> {
+    let bytes = BASE64_STANDARD.decode(text.expose_secret().trim()).ok()?;
+    let key: Box<[u8; 32]> = bytes.into_boxed_slice().try_into().ok()?;
+    Some(Arc::new(SecretBox::new(key)))
+}

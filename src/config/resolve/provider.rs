@@ -1,0 +1,284 @@
+//! Model servers: URL, preset and overrides of each, and that no two claim the same.
+
+use std::collections::BTreeMap;
+
+use reqwest::Url;
+use reqwest::header::{HeaderName, HeaderValue};
+use secrecy::ExposeSecret;
+
+use super::{Check, parse_http};
+use crate::config::provider::{ContextWindow, Preset, ProviderSettings, Roles, Supports};
+use crate::config::raw::{RawProvider, RawRoles, RawSupports};
+
+/// Request fields that the translation writes itself: letting one through would send it twice.
+const TRANSLATED: &[&str] = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logprobs",
+    "top_logprobs",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "verbosity",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "metadata",
+    "store",
+    "n",
+    "functions",
+    "function_call",
+];
+
+/// Headers that belong to the connection or to the request's body.
+const OUR_HEADERS: &[&str] = &[
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "upgrade",
+    "accept",
+    "accept-encoding",
+    "te",
+    "trailer",
+];
+
+pub(super) fn all(
+    raw: BTreeMap<String, RawProvider>,
+    check: &mut Check<'_>,
+) -> BTreeMap<String, ProviderSettings> {
+    let mut providers: BTreeMap<_, _> = raw
+        .into_iter()
+        .map(|(name, raw)| {
+            let settings = one(&name, raw, check);
+            (name, settings)
+        })
+        .collect();
+    no_two_claim_the_same(&providers, check);
+    choose_default(&mut providers);
+    providers
+}
+
+/// Where nobody was said to be the default, the only one is, or the one that the environment names.
+fn choose_default(providers: &mut BTreeMap<String, ProviderSettings>) {
+    if providers.values().any(|provider| provider.default) {
+        return;
+    }
+    let only = if providers.len() == 1 { providers.values_mut().next() } else { None };
+    if let Some(provider) = only {
+        provider.default = true;
+    } else if let Some(provider) = providers.get_mut("default") {
+        provider.default = true;
+    }
+}
+
+fn no_two_claim_the_same(providers: &BTreeMap<String, ProviderSettings>, check: &mut Check<'_>) {
+    let (mut default, mut prefixes, mut aliases) = (None, BTreeMap::new(), BTreeMap::new());
+    for (name, provider) in providers {
+        if provider.default
+            && let Some(other) = default.replace(name)
+        {
+            check.wrong(
+                &["providers", name, "default"],
+                format!("only one can be the default, and `{other}` is it too"),
+            );
+        }
+        if let Some(prefix) = &provider.prefix
+            && let Some(other) = prefixes.insert(prefix, name)
+        {
+            check.wrong(&["providers", name, "prefix"], format!("`{prefix}` is the prefix of `{other}` too"));
+        }
+        for alias in provider.aliases.keys() {
+            if let Some(other) = aliases.insert(alias, name) {
+                check.wrong(&["providers", name, "aliases", alias], format!("is an alias of `{other}` too"));
+            }
+        }
+    }
+}
+
+fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings {
+    if name.is_empty()
+        || name.len() > 64
+        || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
+    {
+        check.wrong(&["providers", name], "a provider's name has 1 to 64 letters, digits, `-`, `_` or `.`");
+    }
+    let url = base_url(name, raw.url.as_deref(), check);
+    let preset = raw.preset.unwrap_or_else(|| url.as_ref().map_or(Preset::Generic, guess));
+    let base =
+        ProviderSettings::of(preset, url.as_ref().map_or("", |url| url.as_str().trim_end_matches('/')));
+    let settings = ProviderSettings {
+        api_key: raw.api_key,
+        models: raw.models,
+        prefix: raw.prefix.map(|prefix| prefix.trim_end_matches('/').to_owned()),
+        default: raw.default,
+        aliases: raw.aliases,
+        headers: raw.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect(),
+        timeouts: raw.timeouts,
+        retries: raw.retries,
+        context_window: raw.context_window,
+        passthrough: raw.passthrough.unwrap_or(base.passthrough),
+        roles: roles(&raw.roles, base.roles),
+        max_tokens_field: raw.max_tokens_field.unwrap_or(base.max_tokens_field),
+        reasoning_field: raw.reasoning_field.unwrap_or(base.reasoning_field),
+        supports: supports(&raw.supports, base.supports),
+        forward: raw.forward.unwrap_or(base.forward),
+        max_event_bytes: raw.max_event_bytes.unwrap_or(base.max_event_bytes),
+        max_answer_bytes: raw.max_answer_bytes.unwrap_or(base.max_answer_bytes),
+        preset: base.preset,
+        url: base.url,
+    };
+    names(name, &settings, check);
+    headers(name, &settings, check);
+    limits(name, &settings, check);
+    settings
+}
+
+/// The URL is never quoted in an error: people put keys into it.
+fn base_url(name: &str, said: Option<&str>, check: &mut Check<'_>) -> Option<Url> {
+    let path = ["providers", name, "url"];
+    let Some(said) = said else {
+        let hint = if name == "default" { " (or set ANTWORT_UPSTREAM_URL)" } else { "" };
+        check.missing(&path, format!("is missing: the base URL, usually ending in /v1{hint}"));
+        return None;
+    };
+    let Some(url) = parse_http(said) else {
+        check.wrong(&path, "expected an http or https URL, such as http://localhost:8000/v1");
+        return None;
+    };
+    let wrong = if !url.username().is_empty() || url.password().is_some() {
+        "must not hold a user or password: use api_key or headers"
+    } else if url.query().is_some() || url.fragment().is_some() {
+        "must not have `?` or `#`: paths are put behind it"
+    } else if ["/chat/completions", "/responses", "/models"].iter().any(|end| url.path().ends_with(end)) {
+        "must be the base URL, usually ending in /v1, and not one endpoint"
+    } else {
+        return Some(url);
+    };
+    check.wrong(&path, wrong);
+    None
+}
+
+/// The preset of a well-known address, for those who say no more than the URL.
+fn guess(url: &Url) -> Preset {
+    match (url.host_str(), url.port()) {
+        (Some("api.openai.com"), _) => Preset::OpenAi,
+        (Some("openrouter.ai"), _) => Preset::OpenRouter,
+        (_, Some(11434)) => Preset::Ollama,
+        _ => Preset::Generic,
+    }
+}
+
+fn roles(raw: &RawRoles, base: Roles) -> Roles {
+    Roles { developer: raw.developer.unwrap_or(base.developer), system: raw.system.unwrap_or(base.system) }
+}
+
+fn supports(raw: &RawSupports, base: Supports) -> Supports {
+    Supports {
+        stream_options: raw.stream_options.unwrap_or(base.stream_options),
+        strict: raw.strict.unwrap_or(base.strict),
+        parallel_tool_calls: raw.parallel_tool_calls.unwrap_or(base.parallel_tool_calls),
+        response_format: raw.response_format.unwrap_or(base.response_format),
+        custom_tools: raw.custom_tools.unwrap_or(base.custom_tools),
+        images: raw.images.unwrap_or(base.images),
+        audio: raw.audio.unwrap_or(base.audio),
+        files: raw.files.unwrap_or(base.files),
+    }
+}
+
+fn names(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
+    if settings.prefix.as_deref() == Some("") {
+        check.wrong(&["providers", name, "prefix"], "is empty");
+    }
+    for (index, pattern) in settings.models.iter().enumerate() {
+        if pattern.is_empty() {
+            check.wrong(
+                &["providers", name, "models", &index.to_string()],
+                "is empty; `*` stands for all models",
+            );
+        }
+    }
+    for (alias, model) in &settings.aliases {
+        if alias.is_empty() || model.is_empty() {
+            check
+                .wrong(&["providers", name, "aliases", alias], "neither an alias nor its model can be empty");
+        }
+    }
+    for (index, field) in settings.passthrough.iter().enumerate() {
+        if TRANSLATED.contains(&field.as_str()) {
+            let path = ["providers", name, "passthrough", &index.to_string()];
+            check
+                .wrong(&path, format!("`{field}` is translated by the gateway and cannot be passed through"));
+        }
+    }
+}
+
+fn headers(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
+    for (header, value) in &settings.headers {
+        let path = ["providers", name, "headers", header];
+        if HeaderName::try_from(header).is_err() {
+            check.wrong(&path, "is not the name of a header");
+        } else if OUR_HEADERS.contains(&header.as_str()) {
+            check.wrong(&path, "is set by the gateway");
+        } else if header == "authorization" && settings.api_key.is_some() {
+            check.wrong(&path, "is what api_key is sent as: remove one of the two");
+        }
+        if HeaderValue::try_from(value.expose_secret()).is_err() {
+            check.wrong(&path, "has a value that no header can have");
+        }
+    }
+    if let Some(key) = &settings.api_key
+        && (key.expose_secret().is_empty() || HeaderValue::try_from(key.expose_secret()).is_err())
+    {
+        check.wrong(
+            &["providers", name, "api_key"],
+            "cannot be sent in a header: empty, or with line ends in it",
+        );
+    }
+}
+
+fn limits(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
+    let timeouts = &settings.timeouts;
+    for (key, value) in [
+        ("connect", timeouts.connect),
+        ("first_byte", timeouts.first_byte),
+        ("idle", timeouts.idle),
+        ("total", timeouts.total),
+    ] {
+        if value.is_zero() {
+            check.wrong(&["providers", name, "timeouts", key], "must be more than 0");
+        }
+    }
+    if settings.retries.max > 10 {
+        check.wrong(&["providers", name, "retries", "max"], "must be at most 10");
+    }
+    for (key, value) in
+        [("max_event_bytes", settings.max_event_bytes), ("max_answer_bytes", settings.max_answer_bytes)]
+    {
+        if value == 0 {
+            check.wrong(&["providers", name, key], "must be more than 0");
+        }
+    }
+    let zero = match &settings.context_window {
+        ContextWindow::Unknown => false,
+        ContextWindow::All(tokens) => *tokens == 0,
+        ContextWindow::Models(models) => models.values().any(|tokens| *tokens == 0),
+    };
+    if zero {
+        check.wrong(&["providers", name, "context_window"], "must be more than 0");
+    }
+}

@@ -1,0 +1,380 @@
+//! Settings from all their sources: which counts, what is refused, and that nothing is shown that is secret.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+
+use super::*;
+
+/// Loads a file's text with environment variables.
+fn load_with(yaml: &str, environment: &[(&str, &str)]) -> Result<Loaded, ConfigErrors> {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("antwort.yaml");
+    std::fs::write(&file, yaml).expect("written");
+    load(&LoadOptions { file: Some(file), ..options(environment) })
+}
+
+fn options(environment: &[(&str, &str)]) -> LoadOptions {
+    let environment =
+        environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    LoadOptions { environment, ..LoadOptions::default() }
+}
+
+fn settings(yaml: &str, environment: &[(&str, &str)]) -> Settings {
+    load_with(yaml, environment).map(|loaded| loaded.settings).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+/// `path: message` of everything that is wrong.
+fn errors(yaml: &str, environment: &[(&str, &str)]) -> Vec<String> {
+    let errors = load_with(yaml, environment).expect_err("wrong settings");
+    errors.iter().map(|error| format!("{}: {}", error.path, error.message)).collect()
+}
+
+fn yaml(settings: &Settings) -> String {
+    serde_norway::to_string(settings).expect("YAML")
+}
+
+#[test]
+fn an_upstream_url_is_enough() {
+    let settings =
+        Settings::load(&options(&[("ANTWORT_UPSTREAM_URL", "http://localhost:8000/v1/")])).expect("valid");
+    let provider = &settings.providers["default"];
+    assert_eq!(
+        (provider.url.as_str(), provider.preset, provider.default),
+        ("http://localhost:8000/v1", Preset::Generic, true)
+    );
+    assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
+    assert_eq!(settings.store.url, StoreUrl::Sqlite("antwort.db".into()));
+    assert_eq!(settings.seal.file.as_deref(), Some(Path::new("antwort.db.seal-key")));
+}
+
+#[test]
+fn default_yaml_says_the_defaults() {
+    assert_eq!(yaml(&settings(DEFAULTS, &[])), yaml(&settings("", &[])));
+    let mut default = Settings::default();
+    default.seal.file = Some("antwort.db.seal-key".into());
+    assert_eq!(yaml(&settings(DEFAULTS, &[])), yaml(&default));
+}
+
+/// A key that is not in the file cannot be found by those who read it.
+#[test]
+fn default_yaml_has_every_key() {
+    fn keys(value: &serde_norway::Value, prefix: &str, found: &mut Vec<String>) {
+        for (key, value) in value.as_mapping().into_iter().flatten() {
+            let path = format!("{prefix}.{}", key.as_str().expect("a word"));
+            keys(value, &path, found);
+            found.push(path);
+        }
+    }
+    let (mut documented, mut known) = (Vec::new(), Vec::new());
+    keys(&serde_norway::from_str(DEFAULTS).expect("YAML"), "", &mut documented);
+    keys(&serde_norway::to_value(Settings::default()).expect("a value"), "", &mut known);
+    documented.sort();
+    known.sort();
+    assert_eq!(documented, known);
+
+    let provider = serde_norway::to_value(ProviderSettings::default()).expect("a value");
+    for key in provider.as_mapping().expect("a mapping").keys() {
+        let key = key.as_str().expect("a word");
+        assert!(DEFAULTS.contains(&format!("\n#   {key} ")), "providers.<name>.{key} is not described");
+    }
+}
+
+#[test]
+fn the_example_is_valid() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let key = dir.path().join("key");
+    std::fs::write(&key, "exporters-key\n").expect("written");
+    let example = include_str!("../../config/example.yaml")
+        .replace("/run/secrets/export-key", key.to_str().expect("UTF-8"));
+    let seal_key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let environment = [("METRICS_KEY", "m"), ("OPENAI_API_KEY", "sk-o"), ("SEAL_KEY", seal_key)];
+    let settings = settings(&example, &environment);
+    assert_eq!(settings.providers["ollama"].url, "http://localhost:11434/v1");
+    assert_eq!(settings.providers["openai"].api_key.as_ref().expect("a key").expose_secret(), "sk-o");
+    assert_eq!(settings.providers["ollama"].context_window.of("llama3.2"), Some(8192));
+    assert_eq!(settings.auth.keys["prometheus"].scopes, [Scope::MetricsRead]);
+    assert_eq!(&*settings.auth.keys["nightly-export"].owner, "chat-frontend");
+    assert_eq!(settings.seal.keys[0].expose_secret()[31], 31);
+}
+
+#[test]
+fn flags_beat_the_environment_beats_the_file_beats_defaults() {
+    let yaml = "log: {filter: debug}\nserver: {max_runs: 5, write_timeout: 9s}\nlisten: 127.0.0.1:1";
+    let environment =
+        [("ANTWORT__SERVER__MAX_RUNS", "6"), ("ANTWORT_LISTEN", "127.0.0.1:2"), ("ANTWORT_LOG", "")];
+    let from_file = settings(yaml, &environment);
+    assert_eq!((from_file.server.max_runs, from_file.server.write_timeout), (6, Duration::from_secs(9)));
+    assert_eq!(from_file.listen.port(), 2);
+    assert_eq!(from_file.log.filter, "debug", "an empty variable counts as unset");
+    let flags = LoadOptions { listen: Some("localhost:3".into()), ..options(&environment) };
+    assert_eq!(Settings::load(&flags).expect("valid").listen.to_string(), "127.0.0.1:3");
+}
+
+#[test]
+fn the_file_is_found_by_flag_then_variable_then_place() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = |name: &str, port: u16| -> PathBuf {
+        let path = dir.path().join(name);
+        std::fs::write(&path, format!("listen: 127.0.0.1:{port}")).expect("written");
+        path
+    };
+    let (flag, variable) = (file("flag.yaml", 1), file("variable.yaml", 2));
+    let port = |options: &LoadOptions| Settings::load(options).expect("valid").listen.port();
+    let mut options = options(&[("ANTWORT_CONFIG", variable.to_str().expect("UTF-8"))]);
+    options.directory = Some(dir.path().to_owned());
+    options.file = Some(flag);
+    assert_eq!(port(&options), 1);
+    options.file = None;
+    assert_eq!(port(&options), 2);
+    options.environment.clear();
+    assert_eq!(port(&options), 8080);
+    file("antwort.yaml", 3);
+    assert_eq!(port(&options), 3);
+    options.file = Some("/no/such/file".into());
+    let error = load(&options).expect_err("no file").to_string();
+    assert!(error.contains("/no/such/file"), "{error}");
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let yaml = "
+        listn: 127.0.0.1:80
+        sse: {keepaliv: 15s, commit_after: 5}
+        server: {max_runs: '7', write_timeout: 3 parsecs}
+        engine: {dialect: klingon}
+        auth: {keys: {ci: {key: k, scopes: [responses:create, responses:destroy]}}}
+        providers:
+          a: {url: 'ftp://host/v1', timeouts: {idle: 0s}}
+          b: {}
+        store: {maintenance_interval: 20s}";
+    let expected = [
+        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, metrics:read, *, found \"responses:destroy\"",
+        "engine.dialect: expected one of openai, open_responses, found \"klingon\"",
+        "listn: unknown key; did you mean `listen`?",
+        "server.max_runs: expected a whole number, 0 or more, found text",
+        "server.write_timeout: expected a duration with its unit, such as 500ms, 15s, 2m, 1h or 30d, found string \"3 parsecs\"",
+        "sse.commit_after: expected a duration with its unit, such as 500ms, 15s, 2m, 1h or 30d, found a number",
+        "sse.keepaliv: unknown key; did you mean `keepalive`?",
+        "providers.a.url: expected an http or https URL, such as http://localhost:8000/v1",
+        "providers.a.timeouts.idle: must be more than 0",
+        "providers.b.url: is missing: the base URL, usually ending in /v1",
+        "store.maintenance_interval: must be at most half of store.lease, or a live process may lose its leases",
+    ];
+    assert_eq!(errors(yaml, &[]), expected);
+}
+
+#[test]
+fn errors_name_where_the_key_was_said() {
+    let environment = [("ANTWORT__SSE__KEEPALIVE", "15"), ("ANTWORT__SSE__X", "1")];
+    let errors = load(&options(&environment)).expect_err("wrong").to_string();
+    assert!(errors.contains("(ANTWORT__SSE__KEEPALIVE)"), "{errors}");
+    assert!(
+        errors.contains("sse.x: unknown key; known are keepalive, commit_after (ANTWORT__SSE__X)"),
+        "{errors}"
+    );
+}
+
+#[test]
+fn broken_yaml_is_placed() {
+    for yaml in ["listen: [", "- a\n- b", "a: 1\na: 2", "listen: !tag x"] {
+        let error = load_with(yaml, &[]).expect_err(yaml).to_string();
+        assert!(error.contains("antwort.yaml: "), "{error}");
+    }
+    assert!(load_with("", &[]).is_ok());
+    assert!(load_with("server:\n  # all commented out\n", &[]).is_ok());
+}
+
+#[test]
+fn each_contradiction_is_refused() {
+    for (yaml, expected) in [
+        ("listen: 0.0.0.0:80", "listen: 0.0.0.0:80 can be reached from other machines"),
+        ("listen: '[::]:80'", "listen: [::]:80 can be reached"),
+        ("listen: ':80'", "listen: expected an address and a port"),
+        ("auth: {none: true, keys: {a: {key: k}}}", "auth.none: says that no key is needed"),
+        ("auth: {keys: {a: {}}}", "auth.keys.a: needs `hash`"),
+        ("auth: {keys: {a: {key: k, hash: 'sha256:0'}}}", "auth.keys.a: has both"),
+        ("auth: {keys: {a: {hash: 'sha256:0'}}}", "auth.keys.a.hash: expected `sha256:` and 64"),
+        ("auth: {keys: {a: {key: 'with space'}}}", "auth.keys.a.key: is empty or holds white space"),
+        ("auth: {keys: {a: {key: k}, b: {key: k}}}", "auth.keys.b: is the same key as `a`"),
+        ("providers: {a: {url: 'http://h/v1/chat/completions'}}", "providers.a.url: must be the base URL"),
+        ("providers: {a: {url: 'http://u:p@h/v1'}}", "providers.a.url: must not hold a user or password"),
+        ("providers: {a: {url: 'http://h/v1?key=x'}}", "providers.a.url: must not have `?`"),
+        (
+            "providers: {a: {url: 'http://h', passthrough: [seed, tools]}}",
+            "providers.a.passthrough[1]: `tools` is translated",
+        ),
+        (
+            "providers: {a: {url: 'http://h', headers: {Host: x}}}",
+            "providers.a.headers.host: is set by the gateway",
+        ),
+        (
+            "providers: {a: {url: 'http://h', headers: {authorization: x}, api_key: y}}",
+            "providers.a.headers.authorization: is what api_key",
+        ),
+        ("providers: {a: {url: 'http://h', context_window: 0}}", "providers.a.context_window: must be more"),
+        (
+            "providers: {a: {url: 'http://h', default: true}, b: {url: 'http://h', default: true}}",
+            "providers.b.default: only one",
+        ),
+        (
+            "providers: {a: {url: 'http://h', prefix: p}, b: {url: 'http://h', prefix: p/}}",
+            "providers.b.prefix: `p` is the prefix of `a`",
+        ),
+        (
+            "providers: {a: {url: 'http://h', aliases: {m: x}}, b: {url: 'http://h', aliases: {m: y}}}",
+            "providers.b.aliases.m: is an alias of `a`",
+        ),
+        ("store: {url: 'postgres://u:secret@h/db'}", "store.url: PostgreSQL is not supported yet"),
+        ("store: {url: 'mysql://h'}", "store.url: expected sqlite:PATH or memory:"),
+        ("store: {url: 'sqlite:'}", "store.url: the path is missing"),
+        ("seal: {keys: [c2hvcnQ=]}", "seal.keys[0]: expected base64 of exactly 32 bytes"),
+        ("engine: {max_item_bytes: 1GiB}", "engine.max_item_bytes: is more than"),
+        ("server: {max_runs: 0}", "server.max_runs: must be more"),
+        (
+            "server: {cors: {allowed_origins: ['https://a.example/']}}",
+            "server.cors.allowed_origins[0]: expected an origin",
+        ),
+        ("log: {filter: 'antwort=loud'}", "log.filter: expected a level"),
+        ("telemetry: {otlp_endpoint: 'localhost:4317'}", "telemetry.otlp_endpoint: expected an http"),
+        ("telemetry: {sample_ratio: 2}", "telemetry.sample_ratio: expected a number from 0 to 1"),
+        ("listen: ${NO_SUCH}", "listen: the variable NO_SUCH is not set"),
+        ("listen: file:/no/such", "listen: cannot read the file /no/such"),
+    ] {
+        let errors = errors(yaml, &[]);
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{yaml}: {errors:#?}");
+        assert!(!errors[0].contains("secret"), "{errors:?}");
+    }
+}
+
+/// A caller must not be told that keys are missing when they are there and misspelt.
+#[test]
+fn what_was_said_wrongly_is_not_said_to_be_missing() {
+    let found = errors("listen: 0.0.0.0:80\nauth: {keys: {a: {kye: k}}}", &[]);
+    assert_eq!(found, ["auth.keys.a.kye: unknown key; did you mean `key`?"]);
+}
+
+#[test]
+fn no_key_is_needed_where_that_is_said() {
+    for yaml in ["listen: 0.0.0.0:80\nauth: none", "listen: 0.0.0.0:80\nauth: {none: true}"] {
+        assert!(settings(yaml, &[]).auth.none, "{yaml}");
+    }
+    assert!(settings("listen: 0.0.0.0:80", &[("ANTWORT__AUTH__NONE", "1")]).auth.none);
+    assert!(errors("auth: nobody", &[])[0].contains("expected a section"), "only this word");
+}
+
+#[test]
+fn a_key_is_kept_as_its_hash() {
+    // printf %s sk-test | sha256sum
+    let hash = "f3abf2a6cc4f00987743db5f544ba345b4899ae31f326d8ee9c4816de153c9e0";
+    let from_key = settings("", &[("ANTWORT_API_KEY", "sk-test")]).auth.keys["env"].clone();
+    assert_eq!((&*from_key.tenant, &*from_key.owner), ("default", "env"));
+    assert_eq!(from_key.scopes, [Scope::All]);
+    let shown = yaml(&settings("", &[("ANTWORT_API_KEY", "sk-test")]));
+    assert!(!shown.contains("sk-test") && shown.contains("hash: sha256:"), "{shown}");
+    let from_hash =
+        settings(&format!("auth: {{keys: {{a: {{hash: 'sha256:{hash}'}}}}}}"), &[]).auth.keys["a"].clone();
+    assert_eq!(from_hash.hash, from_key.hash);
+}
+
+#[test]
+fn variables_in_the_file_become_what_the_key_asks_for() {
+    let yaml = "
+        server: {max_runs: '${RUNS}', cors: {allowed_origins: '${ORIGINS:-}'}}
+        tools: {execution_enabled: '${TOOLS:-false}'}
+        providers: {a: {url: 'http://${HOST}/v1', api_key: '${KEY:-}'}}";
+    let environment = [("RUNS", "12"), ("HOST", "h")];
+    let found = settings(yaml, &environment);
+    assert_eq!((found.server.max_runs, found.tools.execution_enabled), (12, false));
+    assert!(found.providers["a"].api_key.is_none() && found.server.cors.allowed_origins.is_empty());
+    assert_eq!(found.providers["a"].url, "http://h/v1");
+}
+
+#[test]
+fn variables_cannot_change_the_structure() {
+    let found = settings(
+        "providers: {a: {url: 'http://h', api_key: '${KEY}'}}",
+        &[("KEY", "x}, default: true, y: {")],
+    );
+    assert_eq!(
+        found.providers["a"].api_key.as_ref().expect("a key").expose_secret(),
+        "x}, default: true, y: {"
+    );
+}
+
+#[test]
+fn the_environment_is_taken_as_it_is() {
+    let found =
+        settings("", &[("ANTWORT_UPSTREAM_URL", "http://h"), ("ANTWORT_UPSTREAM_API_KEY", "${x}007")]);
+    assert_eq!(found.providers["default"].api_key.as_ref().expect("a key").expose_secret(), "${x}007");
+}
+
+#[test]
+fn the_environment_reaches_names_with_dashes_and_capitals() {
+    let yaml = "providers: {My-vLLM: {url: 'http://h'}}";
+    let found = settings(yaml, &[("ANTWORT__PROVIDERS__MY_VLLM__TIMEOUTS__IDLE", "7s")]);
+    assert_eq!(found.providers["My-vLLM"].timeouts.idle, Duration::from_secs(7));
+    let found = settings(yaml, &[("ANTWORT__PROVIDERS__MY_VLLM__MODELS", "a*, b")]);
+    assert_eq!(found.providers["My-vLLM"].models, ["a*", "b"]);
+}
+
+#[test]
+fn misspelt_variables_are_warned_of_and_those_of_kubernetes_are_not() {
+    let environment =
+        [("ANTWORT_UPSTREAM_APIKEY", "x"), ("ANTWORT_PORT", "tcp://10.0.0.1:80"), ("ANTWORT_SERVICE_HOST", "x")];
+    let warnings = load(&options(&environment)).expect("valid").warnings;
+    assert_eq!(
+        warnings,
+        ["the variable ANTWORT_UPSTREAM_APIKEY is not known; did you mean ANTWORT_UPSTREAM_API_KEY?"]
+    );
+}
+
+#[test]
+fn presets_give_way_to_what_is_said() {
+    let yaml = "
+        providers:
+          openai: {url: 'https://api.openai.com/v1', supports: {files: false}}
+          vllm: {preset: vllm, url: 'http://h:8000/v1', forward: [metadata], roles: {system: keep}}
+          ollama: {url: 'http://h:11434/v1'}
+          default: {url: 'http://h/v1'}";
+    let providers = settings(yaml, &[]).providers;
+    let openai = &providers["openai"];
+    assert_eq!(
+        (openai.preset, openai.max_tokens_field),
+        (Preset::OpenAi, MaxTokensField::MaxCompletionTokens)
+    );
+    assert!(!openai.supports.files && openai.supports.strict && openai.forward.contains(&Hint::ServiceTier));
+    let vllm = &providers["vllm"];
+    assert_eq!(
+        (vllm.forward.as_slice(), vllm.roles.system),
+        ([Hint::Metadata].as_slice(), SystemPlacement::Keep)
+    );
+    assert_eq!(vllm.roles.developer, DeveloperRole::System);
+    assert_eq!(providers["ollama"].preset, Preset::Ollama);
+    assert!(providers["default"].default && !openai.default);
+}
+
+#[test]
+fn what_is_shown_reads_back_and_holds_no_secret() {
+    let yaml = "
+        providers: {a: {url: 'http://h/v1', api_key: s3cret, headers: {x-key: s3cret}, context_window: {m: 5}}}
+        auth: {keys: {k: {key: s3cret, dialect: open_responses}}}
+        seal: {keys: [AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]}
+        store: {ttl: off, max_size: off}";
+    let loaded = load_with(yaml, &[("ANTWORT_LISTEN", "127.0.0.1:99")]).expect("valid");
+    let shown = show(&loaded);
+    assert!(!shown.contains("s3cret") && !shown.contains("AAEC"), "{shown}");
+    assert!(shown.contains("#   listen (ANTWORT_LISTEN)"), "{shown}");
+    assert!(!format!("{loaded:?}").contains("s3cret"));
+    // The masked key is the one thing that cannot be what it was.
+    let again = settings(&shown.replace("keys:\n  - '********'", "keys: []"), &[]);
+    assert_eq!(again.store.ttl, None);
+    let again = yaml_without_seal(&again);
+    assert_eq!(again, yaml_without_seal(&loaded.settings));
+}
+
+fn yaml_without_seal(settings: &Settings) -> String {
+    let text = yaml(settings);
+    text.split("seal:").next().unwrap_or_default().to_owned()
+}
