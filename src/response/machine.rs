@@ -98,6 +98,8 @@ pub enum Ending {
 pub struct Turn {
     /// Why the model stopped; `None`: it never said so.
     pub finish: Option<FinishReason>,
+    /// Where its output begins in the response's.
+    pub first: usize,
     /// Places in the output of the calls that it made, in order.
     pub calls: Vec<u32>,
     /// Tokens spent, if the provider said.
@@ -147,6 +149,28 @@ pub struct Machine {
     usage: Option<Usage>,
     sealed: BTreeMap<u32, String>,
     bytes: usize,
+}
+
+impl Finished {
+    /// Turns an ending that could not be kept into a failure: `out` still holds the terminal event.
+    pub fn into_failed(self, error: ErrorBody, out: &mut Events) -> Self {
+        let Some(terminal) = out.pop() else { return self };
+        if matches!(terminal.event, Event::Failed { .. }) {
+            out.push(terminal);
+            return self;
+        }
+        let mut response = self.snapshot.response.clone();
+        response.status = Status::Failed;
+        response.completed_at = None;
+        response.incomplete_details = None;
+        response.error = Some(error.clone());
+        let snapshot = Arc::new(Snapshot::new(response));
+        let sequence_number = terminal.sequence_number;
+        out.push(StreamEvent { sequence_number, event: Event::Error { error } });
+        let event = Event::Failed { response: Arc::clone(&snapshot) };
+        out.push(StreamEvent { sequence_number: sequence_number + 1, event });
+        Self { snapshot, sealed: self.sealed }
+    }
 }
 
 impl Machine {
@@ -217,7 +241,7 @@ impl Machine {
         if let Some(usage) = ended.usage {
             self.usage.get_or_insert_default().add(&usage);
         }
-        Ok(Turn { finish: ended.finish, calls: ended.calls, usage: ended.usage })
+        Ok(Turn { finish: ended.finish, first: ended.first, calls: ended.calls, usage: ended.usage })
     }
 
     /// Ends the response; what is still open is closed as incomplete.

@@ -102,6 +102,10 @@ impl Machine {
         }
     }
 
+    fn lacks_arguments(&self, index: u32) -> bool {
+        matches!(self.output(index), Ok(Item::FunctionCall(call)) if call.arguments.trim().is_empty())
+    }
+
     pub(super) fn close_call(
         &mut self,
         open: &OpenCall,
@@ -110,17 +114,17 @@ impl Machine {
     ) -> Result<(), Violation> {
         self.turn.closed_slots.push(open.slot);
         let (item_id, output_index) = (open.id.clone(), open.output_index);
+        if status == ItemStatus::Completed && self.lacks_arguments(output_index) {
+            // Clients parse arguments: a call without any has an empty object.
+            let (item_id, delta) = (item_id.clone(), "{}".to_owned());
+            self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out)?;
+        }
         let done = match self.output(output_index)? {
             Item::FunctionCall(call) => Event::FunctionArgumentsDone {
                 item_id,
                 output_index,
                 name: call.name.clone(),
-                // Clients parse arguments; a call without any has an empty object.
-                arguments: if call.arguments.trim().is_empty() && status == ItemStatus::Completed {
-                    "{}".to_owned()
-                } else {
-                    call.arguments.clone()
-                },
+                arguments: call.arguments.clone(),
             },
             Item::CustomToolCall(call) => {
                 Event::CustomInputDone { item_id, output_index, input: call.input.clone() }

@@ -1,0 +1,132 @@
+//! Puts the gateway together from its settings, and runs it from the first connection to the last.
+
+mod listen;
+mod seal_key;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::auth::Authenticator;
+use crate::config::{Settings, StoreUrl};
+use crate::engine::{Engine, Limits, Parts};
+use crate::protocol::id::Id;
+use crate::provider::models::ModelCatalog;
+use crate::provider::routing::Router;
+use crate::response::seal::SealKeys;
+use crate::store::Store;
+use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
+use crate::telemetry::metrics::Metrics;
+use crate::transport::{AppState, Shared, routes};
+
+/// How long connections may take to close once nothing is left to send.
+const CLOSING_TIME: Duration = Duration::from_secs(5);
+
+/// A gateway that is ready to serve.
+pub struct App {
+    engine: Arc<Engine>,
+    state: AppState,
+    drain_timeout: Duration,
+    maintenance: Duration,
+}
+
+impl App {
+    /// Opens the database and makes everything ready; asks no provider.
+    pub fn build(settings: &Settings) -> anyhow::Result<Self> {
+        let metrics = Metrics::install();
+        let store = open_store(settings)?;
+        let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
+        let router = Arc::new(Router::new(&settings.providers, Arc::clone(&metrics))?);
+        let catalog = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
+        let engine = Engine::new(Parts {
+            router,
+            store,
+            seal,
+            metrics: Arc::clone(&metrics),
+            limits: Limits {
+                engine: settings.engine.clone(),
+                execution_enabled: settings.tools.execution_enabled,
+                unknown_fields: settings.compat.unknown_fields,
+                commit_after: settings.sse.commit_after,
+                write_timeout: settings.server.write_timeout,
+                max_runs: settings.server.max_runs,
+            },
+        });
+        let state = AppState::new(Shared {
+            engine: Arc::clone(&engine),
+            auth: Authenticator::new(&settings.auth),
+            catalog,
+            metrics,
+            dialect: settings.engine.dialect,
+            keepalive: settings.sse.keepalive,
+            body_limit: settings.server.request_body_limit,
+            cors_origins: settings.server.cors.allowed_origins.clone(),
+            accepting: AtomicBool::new(true),
+        });
+        Ok(Self {
+            engine,
+            state,
+            drain_timeout: settings.server.drain_timeout,
+            maintenance: settings.store.maintenance_interval,
+        })
+    }
+
+    /// Serves until `shutdown`, then lets running responses end, within the drain deadline, before it returns.
+    pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
+        let tasks = TaskTracker::new();
+        let closing = CancellationToken::new();
+        tasks.spawn(maintain(Arc::clone(self.engine.store()), self.maintenance, closing.clone()));
+        let service = routes::router(self.state.clone());
+        let serving = tasks.spawn(listen::serve(listener, service, closing.clone(), CLOSING_TIME));
+        shutdown.cancelled().await;
+        tracing::info!("draining");
+        // Answers go on while running responses end: probes must see that this instance is going.
+        self.state.stop_accepting();
+        self.engine.drain(self.drain_timeout).await;
+        closing.cancel();
+        if serving.await.is_err() {
+            tracing::error!("the listener's task failed");
+        }
+        tasks.close();
+        tasks.wait().await;
+        self.engine.store().close().await;
+        tracing::info!("stopped");
+    }
+}
+
+fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    let location = match &settings.store.url {
+        StoreUrl::Sqlite(path) => Location::File(path.clone()),
+        StoreUrl::Memory => Location::Memory,
+    };
+    let store = SqliteStore::open(SqliteOptions {
+        location,
+        synchronous: settings.store.synchronous,
+        ttl: settings.store.ttl,
+        max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
+        // A file has one gateway at a time: whatever runs in it belongs to the one that was here before.
+        instance: Id::mint("inst").to_string(),
+        lease: settings.store.lease,
+    })
+    .context("opening the store (store.url)")?;
+    Ok(Arc::new(store))
+}
+
+async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {
+    let mut interval = tokio::time::interval(every);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = closing.cancelled() => return,
+        }
+        if let Err(error) = store.maintain().await {
+            tracing::warn!(%error, "maintaining the store");
+        }
+    }
+}

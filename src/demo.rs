@@ -1,0 +1,52 @@
+//! `antwort demo`: the gateway with a scripted model behind it, shown at work.
+//!
+//! The demo provider is the one place in this project that answers without a model. It is a real
+//! chat-completions server on a loopback port, and the gateway speaks to it as to any other.
+
+mod conversation;
+mod print;
+mod provider;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app::App;
+use crate::config::{Preset, ProviderSettings, Settings};
+
+pub use provider::MODEL;
+
+/// Serves until `shutdown`; shows a conversation first if the demo provider answers.
+pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> anyhow::Result<()> {
+    let tasks = TaskTracker::new();
+    let scripted = settings.providers.is_empty();
+    if scripted {
+        let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+        let address = listener.local_addr()?;
+        tasks.spawn(provider::serve(listener, shutdown.clone()));
+        let mut demo = ProviderSettings::of(Preset::Generic, format!("http://{address}/v1"));
+        demo.default = true;
+        settings.providers.insert("demo".to_owned(), demo);
+    }
+    let listener = TcpListener::bind(settings.listen)
+        .await
+        .with_context(|| format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen))?;
+    let base = format!("http://{}/v1", listener.local_addr()?);
+    let app = App::build(&settings)?;
+    let serving = tasks.spawn(app.serve(listener, shutdown.clone()));
+    print::opening(&base, &settings);
+    let model = if scripted {
+        conversation::show(&base).await.context("the demo conversation")?;
+        MODEL.to_owned()
+    } else {
+        conversation::first_model(&base).await?
+    };
+    print::closing(&base, &model);
+    serving.await.context("serving")?;
+    tasks.close();
+    tasks.wait().await;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The demo's client: asks, runs the function that the model calls, and shows every event.
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::print::{bold, dim, line, piece};
+use super::provider::MODEL;
+use crate::net::sse::Decoder;
+
+const LONGEST_EVENT: usize = 1 << 20;
+
+/// Two requests: one in which the model calls a function, and one that answers it.
+pub(super) async fn show(base: &str) -> anyhow::Result<()> {
+    let tools = json!([{"type": "function", "name": "get_weather", "description": "The weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]);
+    let question = "What is the weather in Oslo?";
+    line(&format!("{} {question}", bold("You:")));
+    let response = stream(base, &json!({"model": MODEL, "input": question, "tools": tools, "stream": true})).await?;
+    let call = response["output"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|item| item["type"] == "function_call")
+        .context("the model did not call the function")?;
+    let result = "4 degrees, light rain";
+    line("");
+    line(&format!("{} {} = {result}", bold("The client runs"), call["name"].as_str().unwrap_or_default()));
+    let answer = json!([{"type": "function_call_output", "call_id": call["call_id"], "output": result}]);
+    stream(
+        base,
+        &json!({"model": MODEL, "previous_response_id": response["id"], "input": answer, "tools": tools, "stream": true}),
+    )
+    .await?;
+    line("");
+    Ok(())
+}
+
+/// The first model that the gateway lists.
+pub(super) async fn first_model(base: &str) -> anyhow::Result<String> {
+    let text = reqwest::get(format!("{base}/models")).await?.text().await?;
+    let models: Value = serde_json::from_str(&text)?;
+    Ok(models["data"][0]["id"].as_str().unwrap_or("MODEL").to_owned())
+}
+
+/// Sends one request, shows its events, and returns the response of the last one.
+async fn stream(base: &str, body: &Value) -> anyhow::Result<Value> {
+    let request = reqwest::Client::new().post(format!("{base}/responses"));
+    let mut response =
+        request.header("content-type", "application/json").body(body.to_string()).send().await?;
+    if !response.status().is_success() {
+        bail!("{}: {}", response.status(), response.text().await?);
+    }
+    let mut decoder = Decoder::new(LONGEST_EVENT);
+    let mut writing = false;
+    let mut last = Value::Null;
+    while let Some(bytes) = response.chunk().await? {
+        decoder.feed(&bytes);
+        while let Some(event) = decoder.next()? {
+            if event.data == b"[DONE]" {
+                continue;
+            }
+            let event: Value = serde_json::from_slice(event.data)?;
+            show_event(&event, &mut writing);
+            if event.get("response").is_some() {
+                last = event["response"].clone();
+            }
+        }
+    }
+    Ok(last)
+}
+
+/// Text as it grows; everything else one line an event.
+fn show_event(event: &Value, writing: &mut bool) {
+    let kind = event["type"].as_str().unwrap_or_default();
+    if let (true, Some(delta)) = (kind.ends_with(".delta"), event["delta"].as_str()) {
+        if !*writing {
+            piece(&dim("  "));
+        }
+        *writing = true;
+        return piece(delta);
+    }
+    if *writing {
+        line("");
+        *writing = false;
+    }
+    let detail = match kind {
+        "response.output_item.added" => format!("{} {}", text(&event["item"]["type"]), text(&event["item"]["name"])),
+        "response.function_call_arguments.done" => text(&event["arguments"]).to_owned(),
+        _ if event.get("response").is_some() => {
+            format!("{} {}", text(&event["response"]["id"]), text(&event["response"]["status"]))
+        }
+        _ => String::new(),
+    };
+    line(&dim(&format!("  {:>3} {kind:42} {detail}", event["sequence_number"].to_string())));
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

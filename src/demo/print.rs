@@ -1,0 +1,59 @@
+//! What the demo shows a person.
+
+use std::io::{IsTerminal, Write};
+
+use crate::config::{Settings, StoreUrl};
+
+/// Writes a line to standard output. A pipe that was closed is no reason to stop serving.
+pub(super) fn line(text: &str) {
+    let _closed = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Writes without ending the line, at once.
+pub(super) fn piece(text: &str) {
+    let mut out = std::io::stdout();
+    let _closed = write!(out, "{text}").and_then(|()| out.flush());
+}
+
+/// Text that stands back, on a terminal.
+pub(super) fn dim(text: &str) -> String {
+    styled(text, "2")
+}
+
+/// Text that stands out, on a terminal.
+pub(super) fn bold(text: &str) -> String {
+    styled(text, "1")
+}
+
+fn styled(text: &str, code: &str) -> String {
+    if std::io::stdout().is_terminal() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+}
+
+/// Where everything is.
+pub(super) fn opening(base: &str, settings: &Settings) {
+    let store = match &settings.store.url {
+        StoreUrl::Sqlite(path) => format!("SQLite, {}", path.display()),
+        StoreUrl::Memory => "in memory".to_owned(),
+    };
+    line(&bold("antwort"));
+    line(&format!("  gateway   {base}"));
+    for (name, provider) in &settings.providers {
+        line(&format!("  provider  {} ({name})", provider.url));
+    }
+    line(&format!("  store     {store}"));
+    line("");
+}
+
+/// What to try next.
+pub(super) fn closing(base: &str, model: &str) {
+    line(&bold("Try it:"));
+    line(&format!(
+        "  curl -s {base}/responses -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"input\":\"Hello\"}}'"
+    ));
+    line(&format!(
+        "  curl -sN {base}/responses -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"input\":\"Hello\",\"stream\":true}}'"
+    ));
+    line(&format!("  curl -s {base}/responses?limit=2"));
+    line("");
+    line("Serving until Ctrl-C.");
+}

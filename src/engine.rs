@@ -1,0 +1,198 @@
+//! The agentic loop: one way in for every transport, one stream of events out.
+//!
+//! `prepare` makes a request ready (history, tools, echo), `run` drives the model and ends the response,
+//! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept.
+
+mod echo;
+mod gate;
+mod history;
+mod outlet;
+mod prepare;
+mod record;
+mod run;
+mod structured;
+mod tools;
+mod truncate;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::config::settings::{EngineSettings, UnknownFields};
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ApiError;
+use crate::protocol::event::Encoding;
+use crate::protocol::id::Id;
+use crate::protocol::request::CreateResponse;
+use crate::provider::routing::Router;
+use crate::response::machine::Events;
+use crate::response::seal::SealKeys;
+use crate::store::{Owner, Store};
+use crate::telemetry::metrics::Metrics;
+
+pub use outlet::Delivery;
+
+/// What the engine works with.
+pub struct Parts {
+    /// The model servers.
+    pub router: Arc<Router>,
+    /// Where responses are kept.
+    pub store: Arc<dyn Store>,
+    /// Seals provider state.
+    pub seal: Arc<SealKeys>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// How responses are made.
+    pub limits: Limits,
+}
+
+/// The settings that the engine heeds.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// How responses are made.
+    pub engine: EngineSettings,
+    /// `false`: single-shot; one inference, then `completed`.
+    pub execution_enabled: bool,
+    /// Fields that nobody knows.
+    pub unknown_fields: UnknownFields,
+    /// When status 200 is sent though the provider has said nothing.
+    pub commit_after: Duration,
+    /// How long a reader may take nothing.
+    pub write_timeout: Duration,
+    /// Runs at a time.
+    pub max_runs: usize,
+}
+
+/// Makes responses.
+pub struct Engine {
+    parts: Parts,
+    admission: Arc<Semaphore>,
+    tasks: TaskTracker,
+    cut: CancellationToken,
+}
+
+/// Who asks, and how they want to be answered.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// Whose response it will be.
+    pub owner: Owner,
+    /// Names on the wire.
+    pub dialect: Dialect,
+    /// Names the request in logs, ours and the provider's.
+    pub request_id: String,
+    /// The caller's trace, to be continued upstream.
+    pub traceparent: Option<String>,
+}
+
+/// A run that has been started. Dropping it cancels the run.
+pub struct RunHandle {
+    /// The response's id.
+    pub id: Id,
+    /// How its events are written.
+    pub encoding: Encoding,
+    /// Request fields that were ignored, where the configuration says so.
+    pub ignored: Vec<String>,
+    events: mpsc::Receiver<Delivery>,
+}
+
+impl RunHandle {
+    /// The first events, or the error that is the whole answer.
+    pub async fn first(&mut self) -> Result<Events, ApiError> {
+        match self.events.recv().await {
+            Some(Delivery::Events(events)) => Ok(events),
+            Some(Delivery::Refused(error)) => Err(*error),
+            None => Err(ApiError::internal()),
+        }
+    }
+
+    /// More events; `None` after the terminal one.
+    pub async fn next(&mut self) -> Option<Events> {
+        match self.events.recv().await {
+            Some(Delivery::Events(events)) => Some(events),
+            Some(Delivery::Refused(_)) | None => None,
+        }
+    }
+
+    /// As [`Self::next`], for readers that poll.
+    pub fn poll_next(&mut self, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Events>> {
+        self.events.poll_recv(context).map(|delivery| match delivery {
+            Some(Delivery::Events(events)) => Some(events),
+            Some(Delivery::Refused(_)) | None => None,
+        })
+    }
+}
+
+impl Engine {
+    /// An engine that has nothing to do yet.
+    pub fn new(parts: Parts) -> Arc<Self> {
+        let admission = Arc::new(Semaphore::new(parts.limits.max_runs));
+        Arc::new(Self { parts, admission, tasks: TaskTracker::new(), cut: CancellationToken::new() })
+    }
+
+    /// Starts a response. The only way to one, whatever the transport.
+    pub async fn start(self: &Arc<Self>, request: CreateResponse, caller: Caller) -> Result<RunHandle, ApiError> {
+        let started = Instant::now();
+        let Ok(permit) = Arc::clone(&self.admission).try_acquire_owned() else {
+            self.parts.metrics.rejected("max_runs");
+            return Err(overloaded());
+        };
+        let prepared = prepare::prepare(&self.parts, request, &caller).await?;
+        let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
+        let handle = RunHandle {
+            id: prepared.response.id.clone(),
+            encoding: prepared.encoding,
+            ignored: prepared.ignored.clone(),
+            events,
+        };
+        let run = run::Run::new(Arc::clone(self), prepared, caller, outlet, started);
+        self.tasks.spawn(async move {
+            run.drive().await;
+            drop(permit);
+        });
+        Ok(handle)
+    }
+
+    /// The model servers.
+    pub fn router(&self) -> &Arc<Router> {
+        &self.parts.router
+    }
+
+    /// Where responses are kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.parts.store
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.parts.metrics
+    }
+
+    /// Waits for running responses to end; those that have not by the deadline are ended as failed.
+    pub async fn drain(&self, deadline: Duration) {
+        self.admission.close();
+        self.tasks.close();
+        if tokio::time::timeout(deadline, self.tasks.wait()).await.is_err() {
+            tracing::warn!(runs = self.tasks.len(), "the drain deadline passed; ending what still runs");
+            self.cut.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}
+
+fn overloaded() -> ApiError {
+    ApiError::new(
+        503,
+        "service_unavailable_error",
+        "server_is_overloaded",
+        "The gateway is making as many responses as it may at a time. Try again shortly.",
+    )
+    .with_retry_after(Duration::from_secs(1))
+}
+
+/// Unix seconds now.
+fn unix_now() -> i64 {
+    jiff::Timestamp::now().as_second()
+}

@@ -1,0 +1,55 @@
+//! The request as its response repeats it: serialised once, shared by every snapshot.
+
+use std::sync::Arc;
+
+use crate::protocol::dialect::Dialect;
+use crate::protocol::id::IdMint;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::response::{Echo, Response, Status, to_raw};
+
+/// The response as it is created.
+pub(super) fn created(request: &CreateResponse, model: &str, ids: &IdMint, dialect: Dialect, now: i64) -> Response {
+    Response {
+        id: ids.response(),
+        object: "response",
+        created_at: now,
+        completed_at: None,
+        status: Status::InProgress,
+        error: None,
+        incomplete_details: None,
+        output: Vec::new(),
+        usage: None,
+        // What the provider reports replaces it; `auto` is a wish and no tier.
+        service_tier: "default".to_owned(),
+        echo: Arc::new(echo(request, model, dialect)),
+    }
+}
+
+fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> Echo {
+    Echo {
+        background: false,
+        conversation: None,
+        frequency_penalty: request.frequency_penalty.unwrap_or(0.0),
+        instructions: request.instructions.clone(),
+        max_output_tokens: request.max_output_tokens,
+        max_tool_calls: request.max_tool_calls,
+        metadata: to_raw(&request.metadata),
+        model: model.to_owned(),
+        parallel_tool_calls: request.parallel_tool_calls,
+        presence_penalty: request.presence_penalty.unwrap_or(0.0),
+        previous_response_id: request.previous_response_id.clone(),
+        prompt_cache_key: request.prompt_cache_key.clone(),
+        prompt_cache_retention: request.prompt_cache_retention.map(|kept| kept.as_str().to_owned()),
+        reasoning: to_raw(&request.reasoning),
+        safety_identifier: request.safety_identifier.clone(),
+        store: request.store,
+        temperature: request.temperature.unwrap_or(1.0),
+        text: to_raw(&request.text.echo(dialect)),
+        tool_choice: to_raw(&request.tool_choice),
+        tools: to_raw(&request.tools),
+        top_logprobs: request.top_logprobs.unwrap_or(0),
+        top_p: request.top_p.unwrap_or(1.0),
+        truncation: request.truncation.as_str(),
+        user: request.user.clone(),
+    }
+}

@@ -1,0 +1,179 @@
+//! Enforces what the client allowed, between the model's answer and the machine.
+//!
+//! Every tool stays visible to the model (prompt caches), so a model may call what it must not. Such a
+//! call never becomes an item, not even in a stream; it goes back to the model as an error.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
+use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
+use crate::protocol::id::IdMint;
+use crate::response::turn::{CallKind, Context, ModelEvent};
+
+/// Which calls may pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Allowed {
+    /// Any of the request's tools.
+    All,
+    /// These of them.
+    Only(HashSet<String>),
+    /// None: `tool_choice: "none"`.
+    Nothing,
+}
+
+/// A call that did not pass.
+#[derive(Debug, Clone)]
+pub(super) struct Denied {
+    kind: CallKind,
+    name: String,
+    namespace: Option<String>,
+    arguments: String,
+    reason: String,
+    /// Whether the model is told. A call beyond the allowed number is only dropped: the model may repeat it.
+    answered: bool,
+}
+
+/// Watches one turn.
+#[derive(Debug)]
+pub(super) struct Gate {
+    allowed: Allowed,
+    known: HashSet<String>,
+    parallel: bool,
+    passed: usize,
+    denied: BTreeMap<u32, Denied>,
+}
+
+impl Gate {
+    /// `known`: the names of the request's tools. `parallel`: whether a turn may hold several calls.
+    pub(super) fn new(allowed: Allowed, known: HashSet<String>, parallel: bool) -> Self {
+        Self { allowed, known, parallel, passed: 0, denied: BTreeMap::new() }
+    }
+
+    /// Lets an event pass, or keeps it.
+    pub(super) fn admit(&mut self, event: ModelEvent) -> Option<ModelEvent> {
+        match event {
+            ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
+                let Some((reason, answered)) = self.objection(&name) else {
+                    self.passed += 1;
+                    return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace });
+                };
+                tracing::debug!(tool = %name, %reason, "a call was not let through");
+                let arguments = String::new();
+                self.denied.insert(slot, Denied { kind, name, namespace, arguments, reason, answered });
+                None
+            }
+            ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
+                Some(denied) => {
+                    denied.arguments.push_str(&delta);
+                    None
+                }
+                None => Some(ModelEvent::CallDelta { slot, delta }),
+            },
+            event => Some(event),
+        }
+    }
+
+    /// Ends the turn: what was denied in it and must be told to the model, in order.
+    pub(super) fn end_turn(&mut self) -> Vec<Denied> {
+        self.passed = 0;
+        std::mem::take(&mut self.denied).into_values().filter(|denied| denied.answered).collect()
+    }
+
+    fn objection(&self, name: &str) -> Option<(String, bool)> {
+        match &self.allowed {
+            Allowed::Nothing => return Some(("tool_choice is \"none\"".into(), false)),
+            Allowed::Only(names) if !names.contains(name) && self.known.contains(name) => {
+                return Some((format!("tool '{name}' is not among the allowed tools of this request"), true));
+            }
+            _ if !self.known.contains(name) => {
+                return Some((format!("there is no tool '{name}'"), true));
+            }
+            _ => {}
+        }
+        (!self.parallel && self.passed > 0)
+            .then(|| ("parallel_tool_calls is false".into(), false))
+    }
+}
+
+impl Denied {
+    /// The call and its error, as the model sees them in the next turn.
+    pub(super) fn into_history(self, ids: &mut IdMint) -> [Context; 2] {
+        let call_id = ids.next("call").to_string();
+        let status = ItemStatus::Completed;
+        let output = ToolOutput::Text(format!("Error: {}.", self.reason));
+        let (call, answer) = match self.kind {
+            CallKind::Function => (
+                Item::FunctionCall(FunctionCall {
+                    id: ids.next("fc"),
+                    status,
+                    call_id: call_id.clone(),
+                    name: self.name,
+                    namespace: self.namespace,
+                    arguments: if self.arguments.trim().is_empty() { "{}".into() } else { self.arguments },
+                }),
+                Item::FunctionCallOutput(FunctionCallOutput { id: ids.next("fco"), status, call_id, output }),
+            ),
+            CallKind::Custom => (
+                Item::CustomToolCall(CustomToolCall {
+                    id: ids.next("ctc"),
+                    status,
+                    call_id: call_id.clone(),
+                    name: self.name,
+                    namespace: self.namespace,
+                    input: self.arguments,
+                }),
+                Item::CustomToolCallOutput(CustomToolCallOutput { id: ids.next("ctco"), status, call_id, output }),
+            ),
+        };
+        [call.into(), answer.into()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(slot: u32, name: &str) -> ModelEvent {
+        ModelEvent::CallStarted {
+            slot,
+            kind: CallKind::Function,
+            call_id: None,
+            name: name.into(),
+            namespace: None,
+        }
+    }
+
+    fn gate(allowed: Allowed, parallel: bool) -> Gate {
+        Gate::new(allowed, ["a", "b"].map(String::from).into(), parallel)
+    }
+
+    #[test]
+    fn a_call_outside_the_allowed_tools_never_passes_nor_do_its_arguments() {
+        let mut gate = gate(Allowed::Only(["a".to_owned()].into()), true);
+        assert!(gate.admit(start(0, "b")).is_none());
+        assert!(gate.admit(ModelEvent::CallDelta { slot: 0, delta: "{}".into() }).is_none());
+        assert!(gate.admit(start(1, "a")).is_some());
+        let denied = gate.end_turn();
+        assert_eq!(denied.len(), 1);
+        assert_eq!(denied[0].arguments, "{}");
+        assert!(denied[0].reason.contains("not among the allowed tools"));
+    }
+
+    #[test]
+    fn a_tool_that_does_not_exist_is_answered() {
+        let mut gate = gate(Allowed::All, true);
+        assert!(gate.admit(start(0, "zzz")).is_none());
+        assert_eq!(gate.end_turn().len(), 1);
+        assert!(gate.end_turn().is_empty(), "a turn's denials are told once");
+    }
+
+    #[test]
+    fn one_call_a_turn_where_parallel_calls_are_off_and_none_where_choice_is_none() {
+        let mut one = gate(Allowed::All, false);
+        assert!(one.admit(start(0, "a")).is_some());
+        assert!(one.admit(start(1, "b")).is_none());
+        assert!(one.end_turn().is_empty(), "a surplus call is dropped without a word");
+        assert!(one.admit(start(0, "b")).is_some(), "the next turn may call again");
+        assert!(gate(Allowed::Nothing, true).admit(start(0, "a")).is_none());
+    }
+}

@@ -1,0 +1,85 @@
+//! Where a run's events leave: a bounded channel to whoever asked.
+//!
+//! Holds events back until the run is committed to an answer of status 200, and turns a reader that takes
+//! nothing for too long into one that is gone.
+
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::protocol::error::ApiError;
+use crate::response::machine::Events;
+
+/// Batches between a run and its reader. Each holds what one upstream read brought, so this bounds memory.
+const BATCHES: usize = 16;
+
+/// What comes out of a run.
+#[derive(Debug)]
+pub enum Delivery {
+    /// Events that happened together, in order; the last batch ends with a terminal event.
+    Events(Events),
+    /// Instead of any event: the request came to nothing. Only ever first and last.
+    Refused(Box<ApiError>),
+}
+
+/// The reader is gone, or takes nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Gone;
+
+/// The run's end of the channel.
+pub(super) struct Outlet {
+    to: mpsc::Sender<Delivery>,
+    waiting: Events,
+    committed: bool,
+    patience: Duration,
+}
+
+impl Outlet {
+    /// An outlet and the reader's end. `patience`: how long a reader may take nothing.
+    pub(super) fn new(patience: Duration) -> (Self, mpsc::Receiver<Delivery>) {
+        let (to, from) = mpsc::channel(BATCHES);
+        (Self { to, waiting: Events::new(), committed: false, patience }, from)
+    }
+
+    /// Where the machine writes.
+    pub(super) fn events(&mut self) -> &mut Events {
+        &mut self.waiting
+    }
+
+    /// Whether something has left, so that the answer's status is 200.
+    pub(super) fn is_committed(&self) -> bool {
+        self.committed
+    }
+
+    /// From now on the answer is a response, though nothing leaves yet.
+    pub(super) fn commit(&mut self) {
+        self.committed = true;
+    }
+
+    /// Lets everything leave that waits.
+    pub(super) async fn flush(&mut self) -> Result<(), Gone> {
+        self.committed = true;
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let batch = Delivery::Events(std::mem::take(&mut self.waiting));
+        match self.to.try_send(batch) {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Gone),
+            Err(mpsc::error::TrySendError::Full(batch)) => {
+                self.to.send_timeout(batch, self.patience).await.map_err(|_| Gone)
+            }
+        }
+    }
+
+    /// Answers with an error instead of a response.
+    pub(super) async fn refuse(self, error: ApiError) {
+        // A reader that has gone needs no answer.
+        let _gone = self.to.send_timeout(Delivery::Refused(Box::new(error)), self.patience).await;
+    }
+
+    /// Resolves when the reader has gone.
+    pub(super) async fn gone(&self) {
+        self.to.closed().await;
+    }
+}

@@ -1,0 +1,217 @@
+//! Makes a request ready to run: everything that can be refused is refused here, before the model is asked.
+
+use std::sync::Arc;
+
+use super::structured::Form;
+use super::tools::Offer;
+use super::truncate::{self, Budget};
+use super::{Caller, Parts, echo, history, tools, unix_now};
+use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
+use crate::protocol::error::ApiError;
+use crate::protocol::event::Encoding;
+use crate::protocol::id::{Id, IdMint};
+use crate::protocol::item::Item;
+use crate::protocol::request::{CreateResponse, Truncation};
+use crate::protocol::response::Response;
+use crate::protocol::tool_choice::ToolChoice;
+use crate::provider::Provider;
+use crate::response::machine::{Options, ReasoningDisplay};
+use crate::response::seal::BoundSeal;
+use crate::response::turn::{Context, Hints, ModelRequest, Sampling};
+use crate::store::Owner;
+
+/// A request that is ready to run.
+pub(super) struct Prepared {
+    /// The response as it is created.
+    pub response: Response,
+    /// Mints the ids of what it will hold.
+    pub ids: IdMint,
+    /// How its events are written.
+    pub encoding: Encoding,
+    /// How the machine shows things.
+    pub options: Options,
+    /// Whose it is.
+    pub owner: Owner,
+    /// What it continues.
+    pub previous: Option<Id>,
+    /// Its own input, to be kept.
+    pub input: Vec<Item>,
+    /// The tools on offer.
+    pub offer: Offer,
+    /// What the answer is held to.
+    pub form: Form,
+    /// Who answers.
+    pub provider: Arc<dyn Provider>,
+    /// What the provider is asked; its conversation grows by what each turn brings.
+    pub ask: ModelRequest,
+    /// The context that the model has, where it is known.
+    pub budget: Option<Budget>,
+    /// Whether old items may be dropped.
+    pub truncation: Truncation,
+    /// Whether the response is kept.
+    pub store: bool,
+    /// Request fields that were ignored.
+    pub ignored: Vec<String>,
+}
+
+pub(super) async fn prepare(parts: &Parts, request: CreateResponse, caller: &Caller) -> Result<Prepared, ApiError> {
+    let model = request.model()?.to_owned();
+    let route = parts.router.resolve(&model)?;
+    let ignored = check_extra(parts, &request, route.provider.as_ref())?;
+    let form = Form::new(&request.text.format)?;
+    let mut request = request;
+
+    let past = history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
+    let mut input = history::resolve(parts, &caller.owner, std::mem::take(&mut request.input)).await?;
+    refuse_unserved(&input)?;
+    history::drop_repeated_calls(&past, &mut input);
+    history::check_pairs(&past, &input)?;
+    let offer = tools::offer(&request, &input)?;
+
+    let ids = IdMint::new();
+    let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
+    let conversation = history::visible(past.into_iter().chain(input.iter().cloned()), &seal);
+    let budget = route.provider.profile().context_window.map(|window| Budget {
+        window,
+        answer: request.max_output_tokens.unwrap_or(0),
+        fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
+    });
+    let mut prepared = Prepared {
+        response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
+        ids,
+        encoding: Encoding {
+            dialect: caller.dialect,
+            obfuscate: request.stream_options.include_obfuscation,
+        },
+        options: options(parts, &request, seal),
+        owner: caller.owner.clone(),
+        previous: request.previous_response_id.as_deref().map(Id::from),
+        input,
+        form,
+        ask: ask(request_fields(&mut request), route.model, conversation, &offer),
+        offer,
+        provider: route.provider,
+        budget,
+        truncation: request.truncation,
+        store: request.store,
+        ignored,
+    };
+    prepared.fit()?;
+    Ok(prepared)
+}
+
+impl Prepared {
+    /// Makes the conversation fit before the provider is asked, or refuses it.
+    fn fit(&mut self) -> Result<(), ApiError> {
+        let Some(budget) = &self.budget else { return Ok(()) };
+        if !truncate::exceeds(&self.ask.conversation, budget) {
+            return Ok(());
+        }
+        if self.truncation == Truncation::Disabled {
+            return Err(truncate::too_long(truncate::estimate(&self.ask.conversation), budget));
+        }
+        let dropped = truncate::drop_oldest(&mut self.ask.conversation, budget, (1, 1));
+        tracing::debug!(dropped, "the oldest items were left out to fit the context window");
+        Ok(())
+    }
+
+    /// Drops more after the provider said that it is too much all the same. False if nothing more can go.
+    pub(super) fn shrink(&mut self) -> bool {
+        if self.truncation == Truncation::Disabled {
+            return false;
+        }
+        let window = truncate::estimate(&self.ask.conversation) as u64;
+        let known = Budget { window, answer: 0, fixed: 0 };
+        truncate::drop_oldest(&mut self.ask.conversation, &known, (1, 2)) > 0
+    }
+}
+
+/// Refuses or names what nobody knows.
+fn check_extra(parts: &Parts, request: &CreateResponse, provider: &dyn Provider) -> Result<Vec<String>, ApiError> {
+    let passes = |name: &str| provider.profile().passthrough.iter().any(|allowed| allowed == name);
+    match parts.limits.unknown_fields {
+        UnknownFields::Refuse => request.check_extra(passes).map(|()| Vec::new()),
+        UnknownFields::Ignore => {
+            let unknown = request.extra.iter().filter(|(name, _)| !passes(name));
+            Ok(unknown.map(|(name, _)| name.clone()).collect())
+        }
+    }
+}
+
+/// Items whose meaning waits for a later capability must not be taken for conversation.
+fn refuse_unserved(input: &[Item]) -> Result<(), ApiError> {
+    for (i, item) in input.iter().enumerate() {
+        if let Item::Compaction(_) = item {
+            return Err(ApiError::unsupported(
+                format!("input[{i}].type"),
+                "Items of type 'compaction' are not served yet: send the conversation itself.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Options {
+    let reasoning = match (parts.limits.engine.reasoning, request.reasoning.summary) {
+        (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
+        // A client that asks for a summary shows nothing else.
+        (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
+        (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
+    };
+    let show_sealed = request.include.reasoning_encrypted_content;
+    let kept = show_sealed || request.store;
+    Options {
+        reasoning,
+        logprobs: logprobs(request).is_some(),
+        seal: kept.then(|| seal as Arc<dyn crate::response::machine::Seal>),
+        show_sealed,
+    }
+}
+
+fn logprobs(request: &CreateResponse) -> Option<u8> {
+    let asked = request.include.output_text_logprobs || request.top_logprobs.is_some_and(|n| n > 0);
+    asked.then(|| request.top_logprobs.unwrap_or(0))
+}
+
+/// The request's fields that the model request takes over.
+fn request_fields(request: &mut CreateResponse) -> CreateResponse {
+    let kept = CreateResponse {
+        truncation: request.truncation,
+        store: request.store,
+        ..CreateResponse::default()
+    };
+    std::mem::replace(request, kept)
+}
+
+fn ask(request: CreateResponse, model: String, conversation: Vec<Context>, offer: &Offer) -> ModelRequest {
+    let logprobs = logprobs(&request);
+    ModelRequest {
+        model,
+        instructions: request.instructions,
+        conversation,
+        tools: Arc::clone(&offer.tools),
+        tool_choice: if offer.tools.is_empty() { ToolChoice::Auto } else { request.tool_choice },
+        parallel_tool_calls: request.parallel_tool_calls,
+        max_output_tokens: request.max_output_tokens,
+        format: request.text.format,
+        verbosity: request.text.verbosity,
+        reasoning: request.reasoning,
+        sampling: Sampling {
+            temperature: request.temperature,
+            top_p: request.top_p,
+            presence_penalty: request.presence_penalty,
+            frequency_penalty: request.frequency_penalty,
+            logprobs,
+        },
+        hints: Hints {
+            user: request.user,
+            safety_identifier: request.safety_identifier,
+            prompt_cache_key: request.prompt_cache_key,
+            prompt_cache_retention: request.prompt_cache_retention.map(|kept| kept.as_str().to_owned()),
+            service_tier: request.service_tier,
+            metadata: request.metadata,
+        },
+        extra: request.extra,
+        stream: request.stream,
+    }
+}

@@ -1,0 +1,74 @@
+//! What is kept of a run: the response as sent, and its items as clients and models see them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::prepare::Prepared;
+use crate::protocol::item::{Item, ItemStatus};
+use crate::protocol::response::{Response, Snapshot, to_raw};
+use crate::store::{History, Record, Side, StoredItem};
+
+/// The row of a response that has ended.
+pub(super) fn ended(prepared: &Prepared, snapshot: &Snapshot, sealed: &BTreeMap<u32, String>) -> Record {
+    let mut items = input_items(prepared);
+    items.extend((0_u32..).zip(&snapshot.response.output).map(|(index, item)| StoredItem {
+        id: item.id().clone(),
+        side: Side::Output,
+        wire: json(item),
+        history: history(item, sealed.get(&index)),
+    }));
+    record(prepared, &snapshot.response, snapshot.json(), items)
+}
+
+/// The row of a response that is still being made.
+pub(super) fn running(prepared: &Prepared, response: &Response) -> Record {
+    let snapshot = Snapshot::new(Response { output: Vec::new(), ..response.clone() });
+    record(prepared, response, snapshot.json(), input_items(prepared))
+}
+
+fn record(prepared: &Prepared, response: &Response, body: &str, items: Vec<StoredItem>) -> Record {
+    Record {
+        id: response.id.clone(),
+        owner: prepared.owner.clone(),
+        status: response.status,
+        model: response.echo.model.clone(),
+        created_at: response.created_at,
+        previous: prepared.previous.clone(),
+        body: body.into(),
+        items,
+    }
+}
+
+fn input_items(prepared: &Prepared) -> Vec<StoredItem> {
+    let input = prepared.input.iter();
+    input
+        .map(|item| StoredItem {
+            id: item.id().clone(),
+            side: Side::Input,
+            wire: json(item),
+            history: History::Same,
+        })
+        .collect()
+}
+
+fn history(item: &Item, sealed: Option<&String>) -> History {
+    match item {
+        // A call that was cut off was never made: a continuation must not have to answer it.
+        Item::FunctionCall(call) if call.status != ItemStatus::Completed => History::Hidden,
+        Item::CustomToolCall(call) if call.status != ItemStatus::Completed => History::Hidden,
+        Item::Reasoning(reasoning) => match sealed {
+            Some(sealed) => {
+                let mut with_state = reasoning.clone();
+                with_state.encrypted_content = Some(sealed.clone());
+                History::Other(json(&Item::Reasoning(with_state)))
+            }
+            None => History::Same,
+        },
+        _ => History::Same,
+    }
+}
+
+fn json(item: &Item) -> Arc<str> {
+    to_raw(item).get().into()
+}
+

@@ -1,0 +1,401 @@
+//! One run: asks the model, hands its answer to the machine, and ends the response in exactly one way.
+//!
+//! Owns the order of things in time: when events leave, what is awaited before the terminal event, what
+//! happens when the client goes, a deadline passes or something panics. The order of events on the wire is
+//! the machine's.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use tokio::time::Sleep;
+
+use super::gate::Gate;
+use super::outlet::{Gone, Outlet};
+use super::prepare::Prepared;
+use super::{Caller, Engine, record, unix_now};
+use crate::config::settings::ClientActionStatus;
+use crate::protocol::error::ApiError;
+use crate::protocol::response::Status;
+use crate::protocol::tool_choice::ToolChoice;
+use crate::provider::{CallContext, Failure, Provider, ProviderError};
+use crate::response::machine::{Ending, Machine, Turn, Violation};
+use crate::response::turn::{Context, FinishReason, ModelEvent};
+
+/// Inferences in one run.
+const MAX_TURNS: usize = 10;
+/// Turns in a row in which the model only called what it must not.
+const MAX_DENIED_TURNS: usize = 3;
+/// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
+const RECORD_AFTER: Duration = Duration::from_millis(500);
+
+/// Why a run stops before the model is done.
+enum Stop {
+    /// With this error: an HTTP error while nothing has left, a failed response after that.
+    Error(ApiError),
+    /// At this limit.
+    Limit(&'static str),
+    /// The client is gone or takes nothing.
+    Cancelled,
+}
+
+/// How a run ends.
+enum Outcome {
+    Ended(Ending),
+    Refused(ApiError),
+}
+
+/// What the next thing is that happens by the clock.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Alarm {
+    /// Status 200 is sent, though nothing has been heard from the provider.
+    Commit,
+    /// The response is recorded as in progress.
+    Record,
+    /// The run has taken too long.
+    Deadline,
+}
+
+/// A run in progress.
+pub(super) struct Run {
+    engine: Arc<Engine>,
+    prepared: Prepared,
+    machine: Machine,
+    gate: Gate,
+    outlet: Outlet,
+    call: CallContext,
+    started: Instant,
+    deadline: Instant,
+    alarm: Alarm,
+    clock: Pin<Box<Sleep>>,
+    first_event: Option<Duration>,
+    /// A row says that the run is in progress.
+    recorded: bool,
+    denied_turns: usize,
+}
+
+impl Run {
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        mut prepared: Prepared,
+        caller: Caller,
+        outlet: Outlet,
+        started: Instant,
+    ) -> Self {
+        let deadline = started + engine.parts.limits.engine.run_timeout;
+        let ids = std::mem::take(&mut prepared.ids);
+        let machine = Machine::new(prepared.response.clone(), ids, prepared.options.clone());
+        let offer = &prepared.offer;
+        let gate = Gate::new(offer.allowed.clone(), offer.known.clone(), prepared.ask.parallel_tool_calls);
+        let call = CallContext {
+            deadline: Some(deadline),
+            traceparent: caller.traceparent,
+            request_id: caller.request_id,
+        };
+        let commit_at = (started + engine.parts.limits.commit_after).min(deadline);
+        Self {
+            machine,
+            gate,
+            outlet,
+            call,
+            started,
+            deadline,
+            // Without a stream the status can wait for the whole answer.
+            alarm: if prepared.ask.stream { Alarm::Commit } else { Alarm::Deadline },
+            clock: Box::pin(tokio::time::sleep_until(
+                if prepared.ask.stream { commit_at } else { deadline }.into(),
+            )),
+            first_event: None,
+            recorded: false,
+            denied_turns: 0,
+            engine,
+            prepared,
+        }
+    }
+
+    /// Runs to the end; never panics, and always ends in exactly one way.
+    pub(super) async fn drive(mut self) {
+        self.engine.parts.metrics.run_started();
+        let outcome = match AssertUnwindSafe(self.turns()).catch_unwind().await {
+            Ok(Ok(ending)) => Outcome::Ended(ending),
+            Ok(Err(stop)) => self.outcome(stop),
+            Err(_panic) => {
+                tracing::error!(request_id = %self.call.request_id, "a run panicked");
+                self.outcome(Stop::Error(ApiError::internal()))
+            }
+        };
+        self.end(outcome).await;
+    }
+
+    /// The loop: ask, hear, and ask again if the model must be told something first.
+    async fn turns(&mut self) -> Result<Ending, Stop> {
+        self.machine.start(self.outlet.events());
+        for _ in 0..MAX_TURNS {
+            let turn = self.infer().await?;
+            if let Some(ending) = self.judge(&turn)? {
+                return Ok(ending);
+            }
+        }
+        Err(Stop::Limit("max_turns"))
+    }
+
+    /// One turn of the model; a conversation that is too long is cut once if the client allows it.
+    async fn infer(&mut self) -> Result<Turn, Stop> {
+        match self.attempt().await {
+            Err(Stop::Error(error)) if error.code() == "context_length_exceeded" && !self.heard() => {
+                if !self.prepared.shrink() {
+                    return Err(Stop::Error(error));
+                }
+                tracing::debug!("the provider said that the conversation is too long; trying with half of it");
+                self.attempt().await
+            }
+            done => done,
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Turn, Stop> {
+        let provider = Arc::clone(&self.prepared.provider);
+        let call = self.call.clone();
+        let asked = self.prepared.ask.clone();
+        let mut stream = self.wait(provider.infer(&asked, &call)).await?.map_err(Stop::from)?;
+        let mut heard = Vec::new();
+        loop {
+            let more = self.wait(stream.next(&mut heard)).await?;
+            let happened = !heard.is_empty();
+            for event in heard.drain(..) {
+                self.hear(event)?;
+            }
+            self.check_size()?;
+            if happened {
+                self.first_event.get_or_insert_with(|| self.started.elapsed());
+                self.flush().await?;
+            }
+            if !more? {
+                break;
+            }
+        }
+        drop(stream);
+        Ok(self.machine.end_turn(self.outlet.events())?)
+    }
+
+    fn hear(&mut self, event: ModelEvent) -> Result<(), Stop> {
+        match self.gate.admit(event) {
+            Some(event) => Ok(self.machine.push(event, self.outlet.events())?),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the provider has said anything in this run.
+    fn heard(&self) -> bool {
+        self.first_event.is_some()
+    }
+
+    /// What follows from a turn: the end, or another turn.
+    fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
+        let denied = self.gate.end_turn();
+        match turn.finish {
+            Some(FinishReason::Length) => return Ok(Some(Ending::Incomplete("max_output_tokens".into()))),
+            Some(FinishReason::ContentFilter) => return Ok(Some(Ending::Incomplete("content_filter".into()))),
+            Some(FinishReason::Stop) | None => {}
+        }
+        if !turn.calls.is_empty() {
+            return Ok(Some(self.pause()));
+        }
+        if denied.is_empty() {
+            let output = &self.machine.response().output;
+            return Ok(Some(match self.prepared.form.check(output) {
+                Ok(()) => Ending::Completed,
+                Err(error) => Ending::Failed(error.body),
+            }));
+        }
+        self.denied_turns += 1;
+        if !self.engine.parts.limits.execution_enabled || self.denied_turns > MAX_DENIED_TURNS {
+            return Err(Stop::Error(ApiError::new(
+                500,
+                "model_error",
+                "tool_not_allowed",
+                "The model called only tools that this request does not have or does not allow.",
+            )));
+        }
+        self.spend(turn)?;
+        let spoken = self.machine.response().output.iter().skip(turn.first).cloned().collect::<Vec<_>>();
+        let ask = &mut self.prepared.ask;
+        ask.conversation.extend(spoken.into_iter().map(Context::from));
+        for call in denied {
+            ask.conversation.extend(call.into_history(&mut self.prepared.ids));
+        }
+        // `required` and forced choices bind the first inference only, or the loop would never end.
+        if !matches!(ask.tool_choice, ToolChoice::Allowed { .. }) {
+            ask.tool_choice = ToolChoice::Auto;
+        }
+        Ok(None)
+    }
+
+    /// `max_output_tokens` is for the whole response: what a turn spent is missing in the next.
+    fn spend(&mut self, turn: &Turn) -> Result<(), Stop> {
+        let Some(left) = &mut self.prepared.ask.max_output_tokens else { return Ok(()) };
+        *left = left.saturating_sub(turn.usage.map_or(0, |usage| usage.output_tokens));
+        if *left == 0 { Err(Stop::Limit("max_output_tokens")) } else { Ok(()) }
+    }
+
+    /// The end of a response whose calls are the client's to make.
+    fn pause(&self) -> Ending {
+        let limits = &self.engine.parts.limits;
+        match limits.engine.client_action_status {
+            _ if !limits.execution_enabled => Ending::Completed,
+            ClientActionStatus::RequiresAction => Ending::RequiresAction,
+            // No executor of ours is bound to any request yet, and then `auto` means OpenAI's status.
+            ClientActionStatus::Completed | ClientActionStatus::Auto => Ending::Completed,
+        }
+    }
+
+    fn check_size(&self) -> Result<(), Stop> {
+        let limits = &self.engine.parts.limits.engine;
+        let output = &self.machine.response().output;
+        if self.machine.bytes() > limits.max_response_bytes || output.len() > limits.max_output_items {
+            return Err(Stop::Limit("max_response_size"));
+        }
+        Ok(())
+    }
+
+    /// Lets out what has happened. Without a stream nobody waits for less than all of it.
+    async fn flush(&mut self) -> Result<(), Stop> {
+        if !self.prepared.ask.stream {
+            self.outlet.commit();
+            return Ok(());
+        }
+        self.outlet.flush().await?;
+        if self.alarm == Alarm::Commit {
+            self.set_alarm_after_commit();
+        }
+        Ok(())
+    }
+
+    /// Waits for something, while the client may go and the clock goes on.
+    async fn wait<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        let mut work = pin!(work);
+        let cut = self.engine.cut.clone();
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                () = self.outlet.gone() => return Err(Stop::Cancelled),
+                () = cut.cancelled() => return Err(Stop::Error(shutting_down())),
+                () = &mut self.clock => {}
+            }
+            match self.alarm {
+                Alarm::Deadline => return Err(Stop::Limit("run_timeout")),
+                Alarm::Commit => {
+                    self.outlet.flush().await?;
+                    self.set_alarm_after_commit();
+                }
+                Alarm::Record => self.record_running().await,
+            }
+        }
+    }
+
+    /// A stream whose id the client knows is recorded if it goes on for some time.
+    fn set_alarm_after_commit(&mut self) {
+        let record_at = (self.started + RECORD_AFTER).max(Instant::now());
+        if self.prepared.store && record_at < self.deadline {
+            self.alarm = Alarm::Record;
+            self.clock.as_mut().reset(record_at.into());
+        } else {
+            self.set_deadline_alarm();
+        }
+    }
+
+    fn set_deadline_alarm(&mut self) {
+        self.alarm = Alarm::Deadline;
+        self.clock.as_mut().reset(self.deadline.into());
+    }
+
+    /// Nobody waits for this row, so a failure is only logged: the row that counts is the last one.
+    async fn record_running(&mut self) {
+        self.set_deadline_alarm();
+        self.recorded = true;
+        let record = record::running(&self.prepared, self.machine.response());
+        if let Err(error) = self.engine.parts.store.begin(record).await {
+            tracing::warn!(%error, "a running response could not be recorded");
+        }
+    }
+
+    fn outcome(&self, stop: Stop) -> Outcome {
+        match stop {
+            Stop::Error(error) if !self.outlet.is_committed() => Outcome::Refused(error),
+            Stop::Error(error) => Outcome::Ended(Ending::Failed(error.body)),
+            Stop::Limit(reason) => Outcome::Ended(Ending::Incomplete(reason.into())),
+            Stop::Cancelled => Outcome::Ended(Ending::Cancelled),
+        }
+    }
+
+    /// Ends the response: commits its row, then lets the terminal event leave.
+    async fn end(self, outcome: Outcome) {
+        let Self { engine, prepared, machine, mut outlet, started, first_event, .. } = self;
+        let metrics = &engine.parts.metrics;
+        let took = started.elapsed();
+        let ending = match outcome {
+            Outcome::Ended(ending) => ending,
+            Outcome::Refused(error) => {
+                tracing::info!(status = error.status, code = error.code(), "no response was made");
+                metrics.run_refused(prepared.provider.name(), &prepared.ask.model, error.code(), took);
+                return outlet.refuse(error).await;
+            }
+        };
+        let mut finished = machine.end(ending, unix_now(), outlet.events());
+        if prepared.store {
+            let record = record::ended(&prepared, &finished.snapshot, &finished.sealed);
+            if let Err(error) = engine.parts.store.finish(record).await {
+                let error = ApiError::from(error);
+                finished = finished.into_failed(error.body, outlet.events());
+            }
+        }
+        let response = &finished.snapshot.response;
+        metrics.run_ended(&crate::telemetry::metrics::RunReport {
+            provider: prepared.provider.name(),
+            model: &prepared.ask.model,
+            status: response.status,
+            stream: prepared.ask.stream,
+            error_code: response.error.as_ref().and_then(|error| error.code.as_deref()),
+            usage: response.usage,
+            duration: took,
+            first_event,
+        });
+        if response.status == Status::Failed {
+            tracing::warn!(response = %response.id, code = ?response.error.as_ref().map(|e| &e.code), "failed");
+        }
+        // A client that has gone finds the response in the store.
+        let _gone = outlet.flush().await;
+    }
+}
+
+fn shutting_down() -> ApiError {
+    ApiError::new(
+        503,
+        "server_error",
+        "server_shutting_down",
+        "The gateway was stopped before the response was whole. What was received is kept; try again.",
+    )
+    .with_retry_after(Duration::from_secs(1))
+}
+
+impl From<Gone> for Stop {
+    fn from(_: Gone) -> Self {
+        Self::Cancelled
+    }
+}
+
+impl From<ProviderError> for Stop {
+    fn from(error: ProviderError) -> Self {
+        tracing::info!(%error, "the provider failed");
+        Self::Error(error.into())
+    }
+}
+
+impl From<Violation> for Stop {
+    fn from(violation: Violation) -> Self {
+        Self::from(ProviderError::new(Failure::Malformed, violation.to_string()))
+    }
+}

@@ -1,0 +1,204 @@
+//! Fits a conversation into a model's context window.
+//!
+//! Tokens are estimated, not counted: every model has a tokenizer of its own. The estimate is low for
+//! most texts, so a request is refused only when it surely does not fit; the provider has the last word.
+
+use std::collections::HashSet;
+
+use crate::protocol::content::ContentPart;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::{Item, Role, ToolOutput};
+use crate::response::turn::{Context, ModelTool, ToolInput};
+
+/// Bytes of text that make a token, about.
+const BYTES_PER_TOKEN: usize = 4;
+/// A picture, a recording or a file counts as this many tokens: what they cost differs by model.
+const TOKENS_PER_ATTACHMENT: usize = 256;
+/// What a message costs beside its text.
+const TOKENS_PER_ITEM: usize = 4;
+
+/// The context a request takes.
+pub(super) struct Budget {
+    /// Tokens the window holds.
+    pub window: u64,
+    /// Tokens kept free for the answer.
+    pub answer: u64,
+    /// Tokens that instructions and tools take.
+    pub fixed: usize,
+}
+
+impl Budget {
+    fn room(&self) -> usize {
+        let room = self.window.saturating_sub(self.answer).saturating_sub(self.fixed as u64);
+        usize::try_from(room).unwrap_or(usize::MAX)
+    }
+}
+
+/// The estimate for instructions and tools.
+pub(super) fn fixed_tokens(instructions: Option<&str>, tools: &[ModelTool]) -> usize {
+    let tools: usize = tools
+        .iter()
+        .map(|tool| {
+            let input = match &tool.input {
+                ToolInput::Json { schema, .. } => schema.as_ref().map_or(0, |schema| schema.get().len()),
+                ToolInput::Text { grammar } => grammar.as_ref().map_or(0, String::len),
+            };
+            tool.name.len() + tool.description.as_ref().map_or(0, String::len) + input
+        })
+        .sum();
+    (instructions.map_or(0, str::len) + tools) / BYTES_PER_TOKEN
+}
+
+/// The error for a conversation that does not fit.
+pub(super) fn too_long(estimate: usize, budget: &Budget) -> ApiError {
+    ApiError::invalid(
+        "context_length_exceeded",
+        "input",
+        format!(
+            "The conversation takes about {} tokens and the model's context window holds {}. Shorten the input, \
+             or set 'truncation' to 'auto'.",
+            estimate + budget.fixed,
+            budget.window
+        ),
+    )
+}
+
+/// The estimate for a conversation.
+pub(super) fn estimate(conversation: &[Context]) -> usize {
+    conversation.iter().map(|context| tokens(&context.item)).sum()
+}
+
+/// Whether the conversation surely does not fit.
+pub(super) fn exceeds(conversation: &[Context], budget: &Budget) -> bool {
+    estimate(conversation) > budget.room()
+}
+
+/// Drops the oldest items until the rest fits into the share `numerator/denominator` of the room.
+///
+/// Instructions of the system and the developer stay, a call goes with its output, and the last item stays
+/// whatever its length. Returns how many items were dropped.
+pub(super) fn drop_oldest(conversation: &mut Vec<Context>, budget: &Budget, share: (usize, usize)) -> usize {
+    let room = budget.room() / share.1.max(1) * share.0;
+    let mut total = estimate(conversation);
+    let mut dropped: HashSet<usize> = HashSet::new();
+    let last = conversation.len().saturating_sub(1);
+    for i in 0..last {
+        if total <= room {
+            break;
+        }
+        if dropped.contains(&i) || conversation.get(i).is_none_or(|context| is_instruction(&context.item)) {
+            continue;
+        }
+        for j in with_partners(conversation, i) {
+            if dropped.insert(j) {
+                total -= conversation.get(j).map_or(0, |context| tokens(&context.item));
+            }
+        }
+    }
+    let mut position = 0;
+    conversation.retain(|_| {
+        position += 1;
+        !dropped.contains(&(position - 1))
+    });
+    dropped.len()
+}
+
+/// The item and all that must go with it: a call's output, an output's call, and the reasoning that led to a call.
+fn with_partners(conversation: &[Context], index: usize) -> Vec<usize> {
+    let mut group = vec![index];
+    if let Some(id) = conversation.get(index).and_then(|context| pair_id(&context.item)) {
+        let others = conversation.iter().enumerate();
+        group.extend(others.filter(|(j, other)| *j != index && pair_id(&other.item) == Some(id)).map(|(j, _)| j));
+    }
+    group
+}
+
+fn pair_id(item: &Item) -> Option<&str> {
+    match item {
+        Item::FunctionCall(call) => Some(&call.call_id),
+        Item::CustomToolCall(call) => Some(&call.call_id),
+        Item::FunctionCallOutput(output) => Some(&output.call_id),
+        Item::CustomToolCallOutput(output) => Some(&output.call_id),
+        _ => None,
+    }
+}
+
+fn is_instruction(item: &Item) -> bool {
+    matches!(item, Item::Message(message) if matches!(message.role, Role::System | Role::Developer))
+}
+
+fn tokens(item: &Item) -> usize {
+    let bytes = match item {
+        Item::Message(message) => return TOKENS_PER_ITEM + part_tokens(&message.content),
+        Item::FunctionCall(call) => call.name.len() + call.arguments.len(),
+        Item::CustomToolCall(call) => call.name.len() + call.input.len(),
+        Item::FunctionCallOutput(output) => return TOKENS_PER_ITEM + output_tokens(&output.output),
+        Item::CustomToolCallOutput(output) => return TOKENS_PER_ITEM + output_tokens(&output.output),
+        Item::Reasoning(reasoning) => reasoning.content.iter().map(|part| part.text.len()).sum(),
+        _ => 0,
+    };
+    TOKENS_PER_ITEM + bytes / BYTES_PER_TOKEN
+}
+
+fn output_tokens(output: &ToolOutput) -> usize {
+    match output {
+        ToolOutput::Text(text) => text.len() / BYTES_PER_TOKEN,
+        ToolOutput::Parts(parts) => part_tokens(parts),
+    }
+}
+
+fn part_tokens(parts: &[ContentPart]) -> usize {
+    parts
+        .iter()
+        .map(|part| match part {
+            ContentPart::InputText(part) => part.text.len() / BYTES_PER_TOKEN,
+            ContentPart::OutputText(part) => part.text.len() / BYTES_PER_TOKEN,
+            ContentPart::Refusal(part) => part.refusal.len() / BYTES_PER_TOKEN,
+            ContentPart::InputImage(_) | ContentPart::InputFile(_) | ContentPart::InputAudio(_) => {
+                TOKENS_PER_ATTACHMENT
+            }
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::parse::Shape;
+    use serde_json::{Value, json, value::to_raw_value};
+
+    fn conversation(items: &[Value]) -> Vec<Context> {
+        items.iter().map(|item| Item::read(&to_raw_value(item).unwrap()).unwrap().into()).collect()
+    }
+
+    fn long(n: usize) -> String {
+        "word".repeat(n)
+    }
+
+    #[test]
+    fn the_oldest_go_first_and_a_call_goes_with_its_output() {
+        let mut items = conversation(&[
+            json!({"role": "developer", "content": long(10)}),
+            json!({"role": "user", "content": long(50)}),
+            json!({"type": "function_call", "call_id": "c1", "name": "f", "arguments": long(50)}),
+            json!({"role": "assistant", "content": long(5)}),
+            json!({"type": "function_call_output", "call_id": "c1", "output": long(50)}),
+            json!({"role": "user", "content": long(20)}),
+        ]);
+        let budget = Budget { window: 70, answer: 0, fixed: 0 };
+        assert!(exceeds(&items, &budget));
+        assert_eq!(drop_oldest(&mut items, &budget, (1, 1)), 3);
+        let kinds: Vec<_> = items.iter().map(|context| serde_json::to_value(&*context.item).unwrap()).collect();
+        assert_eq!(kinds.len(), 3);
+        assert_eq!(kinds[0]["role"], "developer");
+        assert_eq!(kinds[1]["role"], "assistant");
+        assert_eq!(kinds[2]["role"], "user");
+    }
+
+    #[test]
+    fn the_last_item_stays_whatever_its_length() {
+        let mut items = conversation(&[json!({"role": "user", "content": long(500)})]);
+        assert_eq!(drop_oldest(&mut items, &Budget { window: 10, answer: 0, fixed: 0 }, (1, 1)), 0);
+        assert_eq!(items.len(), 1);
+    }
+}

@@ -1,0 +1,71 @@
+//! HTTP: routes, who may use them, bodies in and out. Knows the engine; decides nothing about responses.
+
+pub mod routes;
+
+mod access;
+mod body;
+mod error;
+mod health;
+mod models;
+mod openapi;
+mod pass_through;
+mod query;
+mod responses;
+mod sse;
+mod trail;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::auth::Authenticator;
+use crate::engine::Engine;
+use crate::protocol::dialect::Dialect;
+use crate::provider::models::ModelCatalog;
+use crate::telemetry::metrics::Metrics;
+
+/// What handlers work with.
+#[derive(Clone)]
+pub struct AppState(Arc<Shared>);
+
+/// What all requests share.
+pub struct Shared {
+    /// Makes responses.
+    pub engine: Arc<Engine>,
+    /// Knows callers.
+    pub auth: Authenticator,
+    /// Knows models.
+    pub catalog: Arc<ModelCatalog>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Names on the wire, unless key or request say otherwise.
+    pub dialect: Dialect,
+    /// A comment is sent after this long without an event.
+    pub keepalive: Duration,
+    /// Bytes of a request body, as sent and decompressed.
+    pub body_limit: usize,
+    /// Origins of web pages that may call.
+    pub cors_origins: Vec<String>,
+    /// Cleared when the process is told to stop.
+    pub accepting: AtomicBool,
+}
+
+impl AppState {
+    /// The state of a server.
+    pub fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
+    }
+
+    /// Makes `/readyz` say no, so that a load balancer looks elsewhere.
+    pub fn stop_accepting(&self) {
+        self.0.accepting.store(false, Ordering::Relaxed);
+    }
+}
+
+impl std::ops::Deref for AppState {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}

@@ -1,0 +1,35 @@
+//! Who may use which route.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::AppState;
+use super::error::Problem;
+use super::routes::{Access, access_of};
+use crate::auth::Principal;
+use crate::protocol::error::ApiError;
+
+/// The caller, known and allowed to be here.
+#[derive(Debug, Clone)]
+pub(super) struct Authenticated(pub Principal);
+
+/// Lets a request pass if its route is open to its caller. A route that the table does not name is shut.
+pub(super) async fn check(
+    State(app): State<AppState>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
+    let access = access_of(request.method(), route);
+    if let Some(Access::Open) = access {
+        return Ok(next.run(request).await);
+    }
+    let principal = app.auth.authenticate(request.headers())?;
+    match access {
+        Some(Access::Needs(scope)) => principal.require(scope)?,
+        _ => return Err(Problem(ApiError::new(405, "invalid_request_error", "method_not_allowed", "Method not allowed."))),
+    }
+    request.extensions_mut().insert(Authenticated(principal));
+    Ok(next.run(request).await)
+}

@@ -1,0 +1,43 @@
+//! Errors as HTTP answers. The one place where an [`ApiError`] meets a status line.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use crate::protocol::error::{ApiError, ErrorBody};
+
+/// An error on its way out.
+#[derive(Debug)]
+pub(super) struct Problem(pub ApiError);
+
+#[derive(Serialize)]
+struct Body<'a> {
+    error: &'a ErrorBody,
+}
+
+impl<E: Into<ApiError>> From<E> for Problem {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let Self(error) = self;
+        let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(Body { error: &error.body })).into_response();
+        let headers = response.headers_mut();
+        if let Some(wait) = error.retry_after {
+            // Whole seconds, rounded up: a client that comes too early is turned away again.
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64));
+        }
+        if let Some(retry) = error.should_retry {
+            headers.insert("x-should-retry", HeaderValue::from_static(if retry { "true" } else { "false" }));
+        }
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}

@@ -1,0 +1,64 @@
+//! `/v1/models`: what the providers serve, under the names that requests use.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::AppState;
+use super::error::Problem;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+use crate::provider::ModelInfo;
+
+#[derive(Serialize)]
+struct Model<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: i64,
+    owned_by: &'a str,
+}
+
+impl<'a> From<&'a ModelInfo> for Model<'a> {
+    fn from(model: &'a ModelInfo) -> Self {
+        Self { id: &model.id, object: "model", created: model.created, owned_by: &model.owned_by }
+    }
+}
+
+/// `GET /v1/models`
+pub(super) async fn list(State(app): State<AppState>) -> Result<Response, Problem> {
+    #[derive(Serialize)]
+    struct List<'a> {
+        object: &'static str,
+        data: Vec<Model<'a>>,
+        first_id: Option<&'a str>,
+        last_id: Option<&'a str>,
+        has_more: bool,
+    }
+    let models = app.catalog.list().await?;
+    Ok(Json(List {
+        object: "list",
+        data: models.iter().map(Model::from).collect(),
+        first_id: models.first().map(|model| model.id.as_str()),
+        last_id: models.last().map(|model| model.id.as_str()),
+        has_more: false,
+    })
+    .into_response())
+}
+
+/// `GET /v1/models/{model}`; ids hold slashes and colons, encoded or not.
+pub(super) async fn one(State(app): State<AppState>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let models = app.catalog.list().await?;
+    match models.iter().find(|model| model.id == id) {
+        Some(model) => Ok(Json(Model::from(model)).into_response()),
+        None => Err(Problem(
+            ApiError::new(
+                404,
+                "invalid_request_error",
+                "model_not_found",
+                format!("The model '{}' does not exist.", shorten(&id)),
+            )
+            .with_param("model"),
+        )),
+    }
+}

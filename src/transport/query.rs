@@ -1,0 +1,99 @@
+//! Query parameters of the list and retrieval endpoints.
+
+use axum::extract::{FromRequestParts, RawQuery};
+use axum::http::request::Parts;
+
+use super::error::Problem;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+use crate::protocol::request::Include;
+use crate::store::PageRequest;
+
+const DEFAULT_LIMIT: usize = 20;
+const LARGEST_LIMIT: usize = 100;
+
+/// The query, decoded, in order.
+pub(super) struct Query(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Query {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let RawQuery(query) = RawQuery::from_request_parts(parts, state).await.unwrap_or(RawQuery(None));
+        let query = query.unwrap_or_default();
+        Ok(Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
+    }
+}
+
+impl Query {
+    /// Refuses parameters that the endpoint does not have. SDKs of Azure send `api-version` to all.
+    pub(super) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+        let unknown = self.0.iter().map(|(name, _)| name.trim_end_matches("[]")).find(|name| {
+            !known.contains(name) && !matches!(*name, "api-version" | "beta")
+        });
+        match unknown {
+            None => Ok(()),
+            Some(name) => Err(ApiError::invalid(
+                "unknown_parameter",
+                shorten(name),
+                format!("Unknown query parameter '{}'; this endpoint has {}.", shorten(name), known.join(", ")),
+            )),
+        }
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// Whether a boolean parameter is given as true.
+    pub(super) fn flag(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value == "true" || value == "1")
+    }
+
+    /// `include`, in any of the three forms that clients use: `include[]=a`, `include=a`, `include=a,b`.
+    pub(super) fn include(&self) -> Result<Include, ApiError> {
+        let mut include = Include::default();
+        let given = self.0.iter().filter(|(name, _)| name == "include" || name == "include[]");
+        for (i, name) in given.flat_map(|(_, value)| value.split(',')).enumerate() {
+            if !include.add(name.trim()) {
+                return Err(ApiError::invalid(
+                    "invalid_value",
+                    format!("include[{i}]"),
+                    format!("Unknown value '{}' for 'include'.", shorten(name)),
+                ));
+            }
+        }
+        Ok(include)
+    }
+
+    /// `limit`, `order`, `after`, `before`.
+    pub(super) fn page(&self) -> Result<PageRequest, ApiError> {
+        let limit = match self.get("limit").map(str::parse::<usize>) {
+            None => DEFAULT_LIMIT,
+            Some(Ok(limit)) if (1..=LARGEST_LIMIT).contains(&limit) => limit,
+            Some(_) => {
+                return Err(ApiError::invalid(
+                    "invalid_value",
+                    "limit",
+                    format!("'limit' must be a whole number from 1 to {LARGEST_LIMIT}."),
+                ));
+            }
+        };
+        let ascending = match self.get("order") {
+            None | Some("desc") => false,
+            Some("asc") => true,
+            Some(_) => {
+                return Err(ApiError::invalid("invalid_value", "order", "'order' must be 'asc' or 'desc'."));
+            }
+        };
+        let (after, before) = (self.get("after"), self.get("before"));
+        if after.is_some() && before.is_some() {
+            return Err(ApiError::invalid(
+                "mutually_exclusive_parameters",
+                "before",
+                "'after' and 'before' cannot be used together.",
+            ));
+        }
+        Ok(PageRequest { limit, ascending, after: after.map(Into::into), before: before.map(Into::into) })
+    }
+}

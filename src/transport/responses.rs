@@ -1,0 +1,197 @@
+//! `/v1/responses`: create, list, retrieve, delete, and the items that went in.
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Extension, Path, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::access::Authenticated;
+use super::body::JsonBody;
+use super::error::Problem;
+use super::query::Query;
+use super::trail::Trail;
+use super::{AppState, sse};
+use crate::engine::Caller;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::parse::shorten;
+use crate::protocol::request::CreateResponse;
+use crate::store::{Page, StoreError};
+
+const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
+
+/// `POST /v1/responses`
+pub(super) async fn create(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    Extension(trail): Extension<Trail>,
+    headers: axum::http::HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    let dialect = dialect(&headers, &principal, app.dialect)?;
+    let request = CreateResponse::parse(&body)?;
+    drop(body);
+    let stream = request.stream;
+    let caller = Caller {
+        owner: principal.0.owner.clone(),
+        dialect,
+        request_id: trail.request_id.clone(),
+        traceparent: trail.traceparent.clone(),
+    };
+    let mut run = app.engine.start(request, caller).await?;
+    let ignored = HeaderValue::from_str(&run.ignored.join(", ")).ok().filter(|value| !value.is_empty());
+    let first = run.first().await?;
+    let mut response = if stream {
+        sse::response(&first, run, app.keepalive)
+    } else {
+        json(whole(first, run).await?)
+    };
+    if let Some(ignored) = ignored {
+        response.headers_mut().insert(IGNORED, ignored);
+    }
+    Ok(response)
+}
+
+/// The JSON body: the fold of the stream, which its terminal event carries.
+async fn whole(
+    first: crate::response::machine::Events,
+    mut run: crate::engine::RunHandle,
+) -> Result<String, ApiError> {
+    let mut events = Some(first);
+    while let Some(batch) = events {
+        if let Some(snapshot) = batch.iter().find_map(|event| event.event.terminal()) {
+            return Ok(snapshot.json().to_owned());
+        }
+        events = run.next().await;
+    }
+    tracing::error!(response = %run.id, "a run ended without a terminal event");
+    Err(ApiError::internal())
+}
+
+fn dialect(
+    headers: &axum::http::HeaderMap,
+    principal: &Authenticated,
+    default: Dialect,
+) -> Result<Dialect, ApiError> {
+    match headers.get("antwort-dialect") {
+        None => Ok(principal.0.dialect.unwrap_or(default)),
+        Some(value) => value.to_str().ok().and_then(Dialect::from_header).ok_or_else(|| {
+            ApiError::invalid(
+                "invalid_value",
+                "antwort-dialect",
+                "The header 'antwort-dialect' must be 'openai' or 'open_responses'.",
+            )
+        }),
+    }
+}
+
+/// `GET /v1/responses/{id}`
+pub(super) async fn retrieve(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    Path(id): Path<String>,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.only(&["include", "stream", "starting_after", "include_obfuscation"])?;
+    query.include()?;
+    if query.flag("stream") {
+        return Err(Problem(ApiError::unsupported(
+            "stream",
+            "Only background responses can be streamed again, and those are not served yet.",
+        )));
+    }
+    match app.engine.store().response(&principal.0.owner, &id).await? {
+        Some(body) => Ok(json(body.as_ref().to_owned())),
+        None => Err(Problem(no_response(&id))),
+    }
+}
+
+/// `DELETE /v1/responses/{id}`
+pub(super) async fn delete(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    #[derive(Serialize)]
+    struct Deleted {
+        id: String,
+        object: &'static str,
+        deleted: bool,
+    }
+    if !app.engine.store().delete(&principal.0.owner, &id).await? {
+        return Err(Problem(no_response(&id)));
+    }
+    Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
+}
+
+/// `GET /v1/responses/{id}/input_items`
+pub(super) async fn input_items(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    Path(id): Path<String>,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.only(&["limit", "order", "after", "before", "include"])?;
+    query.include()?;
+    let page = app.engine.store().input_items(&principal.0.owner, &id, &query.page()?).await;
+    match page.map_err(cursor)? {
+        Some(page) => Ok(list(&page)),
+        None => Err(Problem(no_response(&id))),
+    }
+}
+
+/// `GET /v1/responses`
+pub(super) async fn list_all(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.only(&["limit", "order", "after", "before"])?;
+    let page = app.engine.store().responses(&principal.0.owner, &query.page()?).await;
+    Ok(list(&page.map_err(cursor)?))
+}
+
+fn cursor(error: StoreError) -> Problem {
+    Problem(error.into())
+}
+
+fn list(page: &Page) -> Response {
+    #[derive(Serialize)]
+    struct List<'a> {
+        object: &'static str,
+        data: Vec<&'a RawValue>,
+        first_id: Option<&'a Id>,
+        last_id: Option<&'a Id>,
+        has_more: bool,
+    }
+    let data = page.data.iter().map(|(_, json)| serde_json::from_str(json)).collect::<Result<_, _>>();
+    match data {
+        Ok(data) => Json(List {
+            object: "list",
+            data,
+            first_id: page.data.first().map(|(id, _)| id),
+            last_id: page.data.last().map(|(id, _)| id),
+            has_more: page.has_more,
+        })
+        .into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a stored row is not JSON");
+            Problem(ApiError::internal()).into_response()
+        }
+    }
+}
+
+fn no_response(id: &str) -> ApiError {
+    ApiError::not_found(format!("Response with id '{}' not found.", shorten(id)))
+}
+
+/// An answer whose body is JSON already.
+fn json(body: String) -> Response {
+    let mut response = (StatusCode::OK, Body::from(body)).into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}

@@ -1,0 +1,143 @@
+//! The table of routes: what is served, and what a caller needs for it.
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{HeaderValue, Method, header};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, delete, get, post};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use tower_http::decompression::RequestDecompressionLayer;
+
+use super::error::Problem;
+use super::{AppState, access, health, models, openapi, pass_through, responses, trail};
+use crate::config::settings::Scope;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+
+/// What a caller needs for a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing.
+    Open,
+    /// A key with this scope.
+    Needs(Scope),
+}
+
+/// Every route of the API, without its prefix. The OpenAPI document is tested against it.
+pub const API: &[(Method, &str, Access)] = &[
+    (Method::POST, "/responses", Access::Needs(Scope::ResponsesCreate)),
+    (Method::GET, "/responses", Access::Needs(Scope::ResponsesRead)),
+    (Method::GET, "/responses/{id}", Access::Needs(Scope::ResponsesRead)),
+    (Method::DELETE, "/responses/{id}", Access::Needs(Scope::ResponsesDelete)),
+    (Method::GET, "/responses/{id}/input_items", Access::Needs(Scope::ResponsesRead)),
+    (Method::GET, "/models", Access::Needs(Scope::ModelsRead)),
+    (Method::GET, "/models/{*model}", Access::Needs(Scope::ModelsRead)),
+    (Method::POST, "/chat/completions", Access::Needs(Scope::ChatCreate)),
+    (Method::POST, "/embeddings", Access::Needs(Scope::EmbeddingsCreate)),
+];
+
+/// Routes beside the API.
+pub const SERVICE: &[(Method, &str, Access)] = &[
+    (Method::GET, "/healthz", Access::Open),
+    (Method::GET, "/readyz", Access::Open),
+    (Method::GET, "/metrics", Access::Needs(Scope::MetricsRead)),
+    (Method::GET, "/openapi.yaml", Access::Open),
+    (Method::GET, "/openapi.json", Access::Open),
+];
+
+/// Where the API is found: clients' base URLs end in `/v1`, in nothing, or as Azure's do.
+pub const PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
+
+/// What a route needs; `None` for one that is in no table.
+pub fn access_of(method: &Method, route: &str) -> Option<Access> {
+    // What GET may read, HEAD may ask about.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    let find = |table: &[(Method, &str, Access)], path: &str| {
+        table.iter().find(|(m, p, _)| m == method && *p == path).map(|(_, _, access)| *access)
+    };
+    find(SERVICE, route).or_else(|| {
+        PREFIXES.iter().filter_map(|prefix| route.strip_prefix(prefix)).find_map(|path| find(API, path))
+    })
+}
+
+/// The service.
+pub fn router(app: AppState) -> Router {
+    let mut router = Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/metrics", get(health::metrics))
+        .route("/openapi.yaml", get(openapi::yaml))
+        .route("/openapi.json", get(openapi::json));
+    for prefix in PREFIXES {
+        for (path, methods) in api() {
+            router = router.route(&format!("{prefix}{path}"), methods);
+        }
+    }
+    let mut router = router
+        // Innermost: only what passed the checks is decompressed.
+        .route_layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
+        .route_layer(from_fn_with_state(app.clone(), access::check))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(not_found)
+        // A handler that panics answers 500 and the process lives; runs have their own guard.
+        .layer(CatchPanicLayer::custom(|_| Problem(ApiError::internal()).into_response()));
+    if !app.cors_origins.is_empty() {
+        // Before the checks: a browser's preflight carries no key.
+        router = router.layer(cors(&app.cors_origins));
+    }
+    router
+        // Outermost: every answer gets its request id and its line in the log.
+        .layer(from_fn_with_state(app.clone(), trail::leave))
+        .layer(map_response(no_sniff))
+        .with_state(app)
+}
+
+fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
+    vec![
+        ("/responses", post(responses::create).get(responses::list_all)),
+        ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
+        ("/responses/{id}/input_items", get(responses::input_items)),
+        ("/models", get(models::list)),
+        ("/models/{*model}", get(models::one)),
+        ("/chat/completions", post(pass_through::chat)),
+        ("/embeddings", post(pass_through::embeddings)),
+    ]
+}
+
+fn cors(origins: &[String]) -> CorsLayer {
+    let layer = CorsLayer::new().allow_methods([Method::GET, Method::POST, Method::DELETE]).allow_headers(Any);
+    if origins.iter().any(|origin| origin == "*") {
+        return layer.allow_origin(Any);
+    }
+    let origins = origins.iter().filter_map(|origin| HeaderValue::from_str(origin).ok());
+    layer.allow_origin(AllowOrigin::list(origins))
+}
+
+async fn no_sniff(mut response: Response) -> Response {
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+async fn not_found(request: Request) -> Problem {
+    Problem(ApiError::new(
+        404,
+        "invalid_request_error",
+        "unknown_url",
+        format!(
+            "Unknown request URL: {} {}. See /openapi.yaml for what is served.",
+            request.method(),
+            shorten(request.uri().path())
+        ),
+    ))
+}
+
+async fn method_not_allowed(request: Request) -> Problem {
+    Problem(ApiError::new(
+        405,
+        "invalid_request_error",
+        "method_not_allowed",
+        format!("{} is not allowed for {}.", request.method(), shorten(request.uri().path())),
+    ))
+}

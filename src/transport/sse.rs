@@ -1,0 +1,115 @@
+//! A run's events as a stream of server-sent events.
+//!
+//! What happened together is written together: one batch of the run, or all that wait, become one body
+//! frame and so one write. Idle streams are kept alive by comments.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use bytes::Bytes;
+use http_body::Frame;
+use tokio::time::Sleep;
+
+use crate::engine::RunHandle;
+use crate::protocol::event::Encoding;
+use crate::response::machine::Events;
+
+/// A comment: clients ignore it, proxies see that the connection lives.
+const KEEPALIVE: &[u8] = b": keepalive\n\n";
+const DONE: &[u8] = b"data: [DONE]\n\n";
+/// A frame is closed at about this size, so that one slow reader does not hold much.
+const FRAME_BYTES: usize = 64 * 1024;
+
+/// The answer to a streamed request.
+pub(super) fn response(first: &Events, run: RunHandle, keepalive: Duration) -> Response {
+    let mut response = Response::new(Body::new(EventBody::new(first, run, keepalive)));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Tells nginx and its kin not to collect events before passing them on.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+struct EventBody {
+    run: RunHandle,
+    encoding: Encoding,
+    buffer: Vec<u8>,
+    ended: bool,
+    keepalive: Duration,
+    last: Instant,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl EventBody {
+    fn new(first: &Events, run: RunHandle, keepalive: Duration) -> Self {
+        let encoding = run.encoding;
+        let alarm = Box::pin(tokio::time::sleep(keepalive));
+        let mut body =
+            Self { run, encoding, buffer: Vec::new(), ended: false, keepalive, last: Instant::now(), alarm };
+        body.encode(first);
+        body
+    }
+
+    fn encode(&mut self, events: &Events) {
+        for event in events {
+            self.encoding.sse(event, &mut self.buffer);
+            if event.event.terminal().is_some() {
+                self.buffer.extend_from_slice(DONE);
+                self.ended = true;
+            }
+        }
+    }
+
+    /// The alarm is not set anew for each event: when it rings, it is moved to where it belongs by then.
+    fn poll_keepalive(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            ready!(self.alarm.as_mut().poll(context));
+            let due = self.last + self.keepalive;
+            let rings = Instant::now() >= due;
+            self.alarm.as_mut().reset((if rings { Instant::now() + self.keepalive } else { due }).into());
+            if rings {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl http_body::Body for EventBody {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        while !self.ended && self.buffer.len() < FRAME_BYTES {
+            match self.run.poll_next(context) {
+                Poll::Ready(Some(events)) => self.encode(&events),
+                // A run always ends with a terminal event; if it did not, the connection must not look whole.
+                Poll::Ready(None) => {
+                    tracing::error!(response = %self.run.id, "a run ended without a terminal event");
+                    self.ended = true;
+                }
+                Poll::Pending => break,
+            }
+        }
+        if self.buffer.is_empty() {
+            if self.ended {
+                return Poll::Ready(None);
+            }
+            ready!(self.poll_keepalive(context));
+            self.buffer.extend_from_slice(KEEPALIVE);
+        }
+        self.last = Instant::now();
+        Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.buffer).into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended && self.buffer.is_empty()
+    }
+}

@@ -1,0 +1,68 @@
+//! What every request leaves behind: a request id, an access log line, metrics, and a few headers.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::AppState;
+use crate::protocol::id::Id;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
+const VERSION: HeaderName = HeaderName::from_static("openai-version");
+/// Longer or stranger ids of clients are replaced: they end up in logs and in upstream requests.
+const LONGEST_ID: usize = 128;
+
+/// What ties a request to logs and traces.
+#[derive(Debug, Clone)]
+pub(super) struct Trail {
+    /// Sent back, logged, and sent upstream.
+    pub request_id: String,
+    /// The caller's `traceparent`.
+    pub traceparent: Option<String>,
+}
+
+impl Trail {
+    fn of(headers: &HeaderMap) -> Self {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let acceptable = |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+        Self {
+            request_id: text("x-request-id")
+                .filter(acceptable)
+                .map_or_else(|| Id::mint("req").to_string(), str::to_owned),
+            traceparent: text("traceparent").map(str::to_owned),
+        }
+    }
+}
+
+/// Outermost of the middleware: sees every answer, whoever gave it.
+pub(super) async fn leave(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let trail = Trail::of(request.headers());
+    let request_id = HeaderValue::from_str(&trail.request_id);
+    request.extensions_mut().insert(trail.clone());
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = next.run(request).await;
+    let took = started.elapsed();
+    let headers = response.headers_mut();
+    if let Ok(request_id) = request_id {
+        headers.insert(REQUEST_ID, request_id);
+    }
+    headers.insert(PROCESSING_MS, HeaderValue::from(took.as_millis() as u64));
+    headers.insert(VERSION, HeaderValue::from_static("2020-10-01"));
+    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    app.metrics.http_request(route, method.as_str(), response.status().as_u16(), took);
+    tracing::info!(
+        request_id = %trail.request_id,
+        %method,
+        route,
+        status = response.status().as_u16(),
+        ms = took.as_secs_f64() * 1e3,
+        "request"
+    );
+    response
+}
