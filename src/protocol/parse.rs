@@ -51,9 +51,8 @@ impl ShapeError {
     }
 
     /// A field that no version of the shape has, where ignoring it could do harm.
-    pub fn unknown_field(name: &str) -> Self {
-        let name = shorten(name).into_owned();
-        Self { path: name, code: "unknown_parameter", problem: String::new() }
+    pub fn unknown_field(path: impl Into<String>) -> Self {
+        Self { path: path.into(), code: "unknown_parameter", problem: String::new() }
     }
 
     /// The same error under a more exact code, such as `string_above_max_length`.
@@ -172,14 +171,14 @@ fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) 
         Err(error) => (error.path().to_string(), error.inner().to_string()),
         Ok(_) => (String::new(), first.to_string()),
     };
-    let path = if path == "." { String::new() } else { path };
+    // Keys in the path are the client's own.
+    let path = if path == "." { String::new() } else { shorten(&path).into_owned() };
     let text = text.split(" at line ").next().unwrap_or_default();
     if let Some(field) = text.strip_prefix("missing field ") {
         return ShapeError::missing(field.trim_matches('`')).within(&path);
     }
-    if let Some(field) = text.strip_prefix("unknown field `") {
-        let field = field.split('`').next().unwrap_or_default();
-        return ShapeError::unknown_field(field).within(&path);
+    if text.starts_with("unknown field ") {
+        return ShapeError::unknown_field(path);
     }
     let problem = format!("{}.", shorten(text));
     if text.starts_with("invalid type") {

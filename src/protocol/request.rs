@@ -5,18 +5,30 @@
 //! What the API has and this gateway does not serve is refused here; what depends on the provider,
 //! the store or the server's own tools is left to the engine.
 
+mod body;
+mod extra;
+mod fields;
 mod include;
+mod input;
 mod metadata;
 mod options;
+mod scalar;
+#[cfg(test)]
+mod tests;
 mod text;
+
+use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
 use super::item::InputItem;
+use super::json::Json;
+use super::parse::{self, Shape, ShapeError, shorten};
 use super::tool::Tool;
 use super::tool_choice::ToolChoice;
 
+pub use fields::{FIELDS, NO_OPS};
 pub use include::Include;
 pub use metadata::Metadata;
 pub use options::{
@@ -125,19 +137,67 @@ impl Default for CreateResponse {
 
 impl CreateResponse {
     /// Reads a request body.
-    pub fn parse(_body: &[u8]) -> Result<Self, ApiError> {
-        Err(ApiError::internal())
+    ///
+    /// Unknown fields are kept in [`Self::extra`] until the provider is known that may want them.
+    pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
+        let pairs = body::split(body)?;
+        let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
+        check_exclusive(given)?;
+        let mut request = Self::default();
+        let mut seen = HashSet::with_capacity(pairs.len());
+        for (name, raw) in &pairs {
+            // Two values for one field mean that two readers of the body may disagree about it.
+            if !seen.insert(name.as_ref()) {
+                let problem = ShapeError::invalid("", "the field is given twice.");
+                return Err(problem.into_api_error(&shorten(name)));
+            }
+            request.read_field(name, raw).map_err(|error| error.into_api_error(&shorten(name)))?;
+        }
+        request.check_whole(given)?;
+        Ok(request)
     }
 
-    /// Refuses fields that the API does not have, but for those that `allowed` lets through to the provider.
-    pub fn check_extra(&self, _allowed: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+    fn read_field(&mut self, name: &str, raw: &RawValue) -> Result<(), ShapeError> {
+        // Null means "not given", also for fields that nobody here knows.
+        if parse::is_null(raw) {
+            return Ok(());
+        }
+        match fields::READERS.binary_search_by_key(&name, |(field, _)| field) {
+            Ok(found) => match fields::READERS.get(found) {
+                Some((_, read)) => read(self, raw),
+                None => Ok(()),
+            },
+            Err(_) => {
+                self.extra.push((name.to_owned(), Json::read(raw)?.into()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Rules that concern several fields.
+    fn check_whole(&self, given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+        if self.input.is_empty() && self.previous_response_id.is_none() {
+            return Err(ShapeError::missing("input").into_api_error(""));
+        }
+        if given("stream_options") && !self.stream {
+            let problem = "it is only allowed together with 'stream': true.";
+            return Err(ShapeError::invalid("", problem).into_api_error("stream_options"));
+        }
         Ok(())
     }
 
     /// The model that was asked for, where there is no default.
     pub fn model(&self) -> Result<&str, ApiError> {
-        self.model.as_deref().ok_or_else(|| {
-            ApiError::invalid("missing_required_parameter", "model", "Missing required parameter 'model'.")
-        })
+        self.model.as_deref().ok_or_else(|| ShapeError::missing("model").into_api_error(""))
     }
+}
+
+/// Comes before anything is read, since one of the two is refused for another reason as long as it is not served.
+fn check_exclusive(given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+    if given("previous_response_id") && given("conversation") {
+        let problem = "give either 'previous_response_id' or 'conversation'.";
+        let error = ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters");
+        return Err(error.into_api_error("previous_response_id"));
+    }
+    Ok(())
 }

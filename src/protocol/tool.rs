@@ -141,7 +141,7 @@ impl Tool {
 }
 
 /// Checks a name that goes to the model: `^[a-zA-Z0-9_-]+$`.
-pub(super) fn check_name(field: &str, name: &str, longest: usize) -> Result<(), ShapeError> {
+pub(in crate::protocol) fn check_name(field: &str, name: &str, longest: usize) -> Result<(), ShapeError> {
     let problem = if name.is_empty() {
         ("string_below_min_length", "must not be empty.".to_owned())
     } else if name.len() > longest && name.chars().count() > longest {

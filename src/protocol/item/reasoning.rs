@@ -46,7 +46,7 @@ pub struct ReasoningText {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
     /// `cm_…`
-    #[serde(default = "compaction_id")]
+    #[serde(default = "compaction_id", deserialize_with = "compaction_id_or_new")]
     pub id: Id,
     /// Our sealed blob.
     pub encrypted_content: String,
@@ -62,4 +62,8 @@ fn compaction_id() -> Id {
 
 fn id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_else(reasoning_id))
+}
+
+fn compaction_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(compaction_id))
 }

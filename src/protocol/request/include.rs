@@ -1,5 +1,11 @@
 //! `include`: what a client wants beyond the usual.
 
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use crate::protocol::parse::{self, Shape, ShapeError, shorten};
+
 /// What is sent beyond the usual. Also the query parameter of retrievals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Include {
@@ -32,5 +38,19 @@ impl Include {
             other => return Self::NO_OPS.contains(&other),
         }
         true
+    }
+}
+
+impl Shape for Include {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let mut include = Self::default();
+        for (i, raw) in parse::elements(raw)?.into_iter().enumerate() {
+            let name: Cow<'_, str> = parse::read(raw).map_err(|e| e.at(i))?;
+            if !include.add(&name) {
+                let problem = format!("there is nothing called '{}' to include.", shorten(&name));
+                return Err(ShapeError::invalid("", problem).at(i));
+            }
+        }
+        Ok(include)
     }
 }

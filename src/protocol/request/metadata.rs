@@ -4,10 +4,36 @@ use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::scalar::check_length;
+use crate::protocol::parse::{self, Shape, ShapeError, shorten};
+
+const MOST_PAIRS: usize = 16;
+const LONGEST_KEY: usize = 64;
+const LONGEST_VALUE: usize = 512;
 
 /// Up to 16 notes, in the order they came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata(pub Vec<(String, String)>);
+
+impl Shape for Metadata {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let metadata: Self = parse::read(raw)?;
+        if metadata.0.len() > MOST_PAIRS {
+            let problem = format!("at most {MOST_PAIRS} pairs are allowed, got {}.", metadata.0.len());
+            return Err(ShapeError::invalid("", problem).with_code("object_above_max_properties"));
+        }
+        for (i, (key, value)) in metadata.0.iter().enumerate() {
+            if metadata.0.iter().take(i).any(|(earlier, _)| earlier == key) {
+                return Err(ShapeError::invalid(shorten(key), "the key is given twice."));
+            }
+            check_length("", key, LONGEST_KEY).map_err(|e| e.within(&shorten(key)))?;
+            check_length("", value, LONGEST_VALUE).map_err(|e| e.within(key))?;
+        }
+        Ok(metadata)
+    }
+}
 
 impl Serialize for Metadata {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,6 +1,10 @@
 //! The smaller options of a request: reasoning, streaming, service, truncation, caching.
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::protocol::parse::{self, Shape, ShapeError};
 
 /// How much the model thinks, and what is shown of it. Both keys are echoed, null when not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -11,6 +15,34 @@ pub struct ReasoningRequest {
     /// Whether and how its thoughts are summarised.
     #[serde(default)]
     pub summary: Option<SummaryMode>,
+}
+
+impl Shape for ReasoningRequest {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            #[serde(default)]
+            effort: Option<Effort>,
+            #[serde(default)]
+            summary: Option<SummaryMode>,
+            /// The earlier name of `summary`.
+            #[serde(default)]
+            generate_summary: Option<SummaryMode>,
+            #[serde(default)]
+            mode: Option<String>,
+            #[serde(default)]
+            context: Option<String>,
+        }
+        let fields: Fields = parse::read(raw)?;
+        if fields.mode.is_some_and(|mode| mode != "standard") {
+            return Err(ShapeError::unsupported("mode", "only 'standard' is served."));
+        }
+        if fields.context.is_some_and(|context| context != "auto") {
+            return Err(ShapeError::unsupported("context", "only 'auto' is served."));
+        }
+        Ok(Self { effort: fields.effort, summary: fields.summary.or(fields.generate_summary) })
+    }
 }
 
 /// How much a model thinks.
@@ -58,6 +90,22 @@ pub enum SummaryMode {
 pub struct StreamOptions {
     /// Whether delta events are padded so that their sizes tell less about the text.
     pub include_obfuscation: bool,
+}
+
+impl Shape for StreamOptions {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            #[serde(default)]
+            include_obfuscation: Option<bool>,
+            /// Of Chat: the usage is always there.
+            #[serde(default, rename = "include_usage")]
+            _include_usage: IgnoredAny,
+        }
+        let fields: Fields = parse::read(raw)?;
+        Ok(Self { include_obfuscation: fields.include_obfuscation.unwrap_or_default() })
+    }
 }
 
 /// What happens when the context does not fit the model's window.

@@ -1,9 +1,14 @@
 //! `text`: what the answer looks like.
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::protocol::dialect::Dialect;
 use crate::protocol::json::Json;
+use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::tool::check_name;
+
+const LONGEST_NAME: usize = 64;
 
 /// What the answer looks like.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,7 +45,7 @@ pub struct JsonSchemaFormat {
 }
 
 /// How long-winded the answer is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
 pub enum Verbosity {
@@ -57,6 +62,75 @@ impl Verbosity {
             Self::Medium => "medium",
             Self::High => "high",
         }
+    }
+}
+
+impl Shape for TextConfig {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields<'a> {
+            #[serde(borrow, default)]
+            format: Option<&'a RawValue>,
+            #[serde(default)]
+            verbosity: Option<Verbosity>,
+        }
+        let fields: Fields<'_> = parse::read(raw)?;
+        let format = fields.format.map(TextFormat::read).transpose().map_err(|e| e.within("format"))?;
+        Ok(Self { format: format.unwrap_or_default(), verbosity: fields.verbosity })
+    }
+}
+
+impl Shape for TextFormat {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        match parse::peek(raw)?.kind.as_deref() {
+            Some("text") => Ok(Self::Text),
+            Some("json_object") => Ok(Self::JsonObject),
+            Some("json_schema") => JsonSchemaFormat::read(raw).map(Self::JsonSchema),
+            Some(other) => Err(ShapeError::unknown_type(other, "text, json_object or json_schema")),
+            None => Err(ShapeError::missing("type")),
+        }
+    }
+}
+
+impl Shape for JsonSchemaFormat {
+    /// Reads the flat form, or Chat's, in which the same fields stand under `json_schema`.
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let fields: SchemaFields<'_> = parse::read(raw)?;
+        match (fields.name.is_some(), fields.json_schema) {
+            (false, Some(nested)) => {
+                parse::read(nested).and_then(Self::from_fields).map_err(|e| e.within("json_schema"))
+            }
+            _ => Self::from_fields(fields),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct SchemaFields<'a> {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(borrow, default)]
+    schema: Option<&'a RawValue>,
+    #[serde(default)]
+    strict: Option<bool>,
+    #[serde(borrow, default)]
+    json_schema: Option<&'a RawValue>,
+}
+
+impl JsonSchemaFormat {
+    fn from_fields(fields: SchemaFields<'_>) -> Result<Self, ShapeError> {
+        let name = fields.name.ok_or_else(|| ShapeError::missing("name"))?;
+        check_name("name", &name, LONGEST_NAME)?;
+        let schema = fields.schema.ok_or_else(|| ShapeError::missing("schema"))?;
+        Ok(Self {
+            name,
+            description: fields.description,
+            schema: Json::object(schema).map_err(|e| e.within("schema"))?,
+            strict: fields.strict,
+        })
     }
 }
 

@@ -147,7 +147,6 @@ impl FunctionTool {
 }
 
 impl Shape for CustomTool {
-    /// Reads the flat form, or Chat's, in which the same fields stand under `custom`.
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
         #[derive(Deserialize)]
         struct Fields {

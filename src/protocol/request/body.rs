@@ -1,0 +1,68 @@
+//! Splitting a request body into its fields, unread.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use crate::protocol::error::ApiError;
+
+/// The fields of a JSON object in the order they came. Values are slices of the text.
+pub(super) type Pairs<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// Splits a body into its fields.
+pub(super) fn split(body: &[u8]) -> Result<Pairs<'_>, ApiError> {
+    let text = std::str::from_utf8(body)
+        .map_err(|error| invalid_json(format!("it is not UTF-8 from byte {} on", error.valid_up_to())))?;
+    // Some editors and Windows shells put a byte order mark in front.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim_ascii().is_empty() {
+        return Err(invalid_json("it is empty; send a JSON object with at least 'model' and 'input'"));
+    }
+    match serde_json::from_str::<Fields<'_>>(text) {
+        Ok(fields) => Ok(fields.0),
+        Err(error) => Err(invalid_json(match error.classify() {
+            Category::Data => "an object with fields such as 'model' and 'input' is expected".to_owned(),
+            Category::Eof => format!("it ends too early: {error}"),
+            Category::Syntax | Category::Io => error.to_string(),
+        })),
+    }
+}
+
+fn invalid_json(problem: impl fmt::Display) -> ApiError {
+    let message = format!("The request body is not a valid JSON object: {problem}.");
+    ApiError::new(400, "invalid_request_error", "invalid_json", message)
+}
+
+struct Fields<'a>(Pairs<'a>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor).map(Fields)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'de> Visitor<'de> for FieldsVisitor {
+    type Value = Pairs<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut pairs = Vec::with_capacity(16);
+        while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
+            pairs.push((key, value));
+        }
+        Ok(pairs)
+    }
+}
+
+/// A key that borrows from the text where it has no escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);

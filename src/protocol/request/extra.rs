@@ -1,0 +1,96 @@
+//! Fields that the API does not have: which may pass, and what their sender may have meant.
+
+use super::{CreateResponse, FIELDS};
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+
+/// What fields of other APIs are called in this one.
+const ALIASES: &[(&str, &str)] = &[
+    ("conversation_id", "conversation"),
+    ("function_call", "tool_choice"),
+    ("functions", "tools"),
+    ("json_schema", "text.format"),
+    ("logprobs", "include: [\"message.output_text.logprobs\"]"),
+    ("max_completion_tokens", "max_output_tokens"),
+    ("max_new_tokens", "max_output_tokens"),
+    ("max_tokens", "max_output_tokens"),
+    ("messages", "input"),
+    ("reasoning_effort", "reasoning.effort"),
+    ("response_format", "text.format"),
+    ("system", "instructions"),
+    ("system_prompt", "instructions"),
+    ("thinking", "reasoning"),
+    ("verbosity", "text.verbosity"),
+];
+
+impl CreateResponse {
+    /// Refuses fields that the API does not have, but for those that `allowed` lets through to the provider.
+    pub fn check_extra(&self, allowed: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+        match self.extra.iter().find(|(name, _)| !allowed(name)) {
+            Some((name, _)) => Err(unknown(name)),
+            None => Ok(()),
+        }
+    }
+}
+
+fn unknown(name: &str) -> ApiError {
+    let shown = shorten(name);
+    let message = match meant(name) {
+        Some(other) => format!("Unknown parameter '{shown}'. Did you mean '{other}'?"),
+        None => format!("Unknown parameter '{shown}'."),
+    };
+    ApiError::invalid("unknown_parameter", shown, message)
+}
+
+/// The field that was probably meant.
+fn meant(name: &str) -> Option<&'static str> {
+    // Longer than any field: not a misspelling, and costly to compare.
+    const LONGEST: usize = 40;
+    if let Some((_, known)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+        return Some(known);
+    }
+    if name.len() > LONGEST {
+        return None;
+    }
+    let tolerated = (name.len() / 3).min(2);
+    FIELDS
+        .iter()
+        .map(|field| (distance(name, field), *field))
+        .filter(|(distance, _)| *distance <= tolerated)
+        .min()
+        .map(|(_, field)| field)
+}
+
+/// Bytes to insert, delete or replace to make one name the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let (mut diagonal, mut left) = (i, i + 1);
+        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
+            let here = (diagonal + usize::from(x != y)).min(left + 1).min(*cell + 1);
+            diagonal = std::mem::replace(cell, here);
+            left = here;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = i + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{distance, meant};
+
+    #[test]
+    fn misspellings_and_names_of_other_apis_are_recognised() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(meant("max_tokens"), Some("max_output_tokens"));
+        assert_eq!(meant("temprature"), Some("temperature"));
+        assert_eq!(meant("tool"), Some("tools"));
+        assert_eq!(meant("top_k"), Some("top_p"));
+        assert_eq!(meant("chat_template_kwargs"), None);
+        assert_eq!(meant("x"), None);
+    }
+}

@@ -1,0 +1,135 @@
+//! The fields of a request, each with its reader: the API's, and those that are known to be refused.
+
+use std::collections::HashSet;
+
+use serde_json::value::RawValue;
+
+use super::scalar::{
+    any_object, boolean, decimal, filled_string, integer, name, short_string, string, strings,
+};
+use super::{CreateResponse, Include, Metadata, ReasoningRequest, StreamOptions, TextConfig, input};
+use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::tool::Tool;
+
+type Reader = fn(&mut CreateResponse, &RawValue) -> Result<(), ShapeError>;
+
+/// Every field that is known, by name. Readers never see null.
+pub(super) const READERS: &[(&str, Reader)] = &[
+    ("allowed_tools", |r, raw| put(&mut r.allowed_tools, strings(raw))),
+    ("background", |_, raw| refuse_true(raw, "background responses are not served yet.")),
+    ("client_metadata", |_, _| Ok(())),
+    ("context_management", |_, _| refuse("compaction by the server is not served yet.")),
+    ("conversation", |_, _| {
+        refuse("conversations are not served yet; continue a response by 'previous_response_id'.")
+    }),
+    ("frequency_penalty", |r, raw| put_some(&mut r.frequency_penalty, decimal(raw, -2.0, 2.0))),
+    ("include", |r, raw| put(&mut r.include, Include::read(raw))),
+    ("input", |r, raw| put(&mut r.input, input::read(raw))),
+    ("instructions", |r, raw| put_some(&mut r.instructions, string(raw))),
+    ("max_output_tokens", |r, raw| put_some(&mut r.max_output_tokens, integer(raw, 1, MOST_TOKENS))),
+    ("max_tool_calls", |r, raw| put_some(&mut r.max_tool_calls, integer(raw, 1, MOST_TOKENS))),
+    ("metadata", |r, raw| put(&mut r.metadata, Metadata::read(raw))),
+    ("model", |r, raw| put_some(&mut r.model, filled_string(raw))),
+    ("moderation", |_, _| refuse("moderation is not served.")),
+    ("n", |_, raw| match raw.get() {
+        "1" => Ok(()),
+        _ => refuse("one response is made per request; send several requests."),
+    }),
+    ("parallel_tool_calls", |r, raw| put(&mut r.parallel_tool_calls, boolean(raw))),
+    ("presence_penalty", |r, raw| put_some(&mut r.presence_penalty, decimal(raw, -2.0, 2.0))),
+    ("previous_response_id", |r, raw| put_some(&mut r.previous_response_id, filled_string(raw))),
+    ("prompt", |_, _| refuse("prompt templates are not served yet; send 'instructions' and 'input'.")),
+    ("prompt_cache_key", |r, raw| put_some(&mut r.prompt_cache_key, short_string(raw, 64))),
+    ("prompt_cache_options", |_, raw| any_object(raw)),
+    ("prompt_cache_retention", |r, raw| put_some(&mut r.prompt_cache_retention, name(raw))),
+    ("reasoning", |r, raw| put(&mut r.reasoning, ReasoningRequest::read(raw))),
+    ("safety_identifier", |r, raw| put_some(&mut r.safety_identifier, short_string(raw, 64))),
+    ("service_tier", |r, raw| put_some(&mut r.service_tier, name(raw))),
+    ("store", |r, raw| put(&mut r.store, boolean(raw))),
+    ("stream", |r, raw| put(&mut r.stream, boolean(raw))),
+    ("stream_options", |r, raw| put(&mut r.stream_options, StreamOptions::read(raw))),
+    ("temperature", |r, raw| put_some(&mut r.temperature, decimal(raw, 0.0, 2.0))),
+    ("text", |r, raw| put(&mut r.text, TextConfig::read(raw))),
+    ("tool_choice", |r, raw| put(&mut r.tool_choice, Shape::read(raw))),
+    ("tools", |r, raw| put(&mut r.tools, read_tools(raw))),
+    ("top_logprobs", |r, raw| {
+        let number = integer(raw, 0, 20)?;
+        r.top_logprobs = u8::try_from(number).ok();
+        Ok(())
+    }),
+    ("top_p", |r, raw| put_some(&mut r.top_p, decimal(raw, 0.0, 1.0))),
+    ("truncation", |r, raw| put(&mut r.truncation, name(raw))),
+    ("user", |r, raw| put_some(&mut r.user, string(raw))),
+];
+
+/// The names of all known fields, in alphabetical order.
+#[allow(clippy::indexing_slicing, reason = "a wrong index would not compile")]
+pub const FIELDS: &[&str] = &{
+    let mut names = [""; READERS.len()];
+    let mut i = 0;
+    while i < READERS.len() {
+        names[i] = READERS[i].0;
+        i += 1;
+    }
+    names
+};
+
+/// What is accepted and has no effect here, with the reason; `docs/compatibility.md` repeats it.
+pub const NO_OPS: &[(&str, &str)] = &[
+    ("client_metadata", "notes that coding agents send about themselves; nothing reads them"),
+    ("include[]: code_interpreter_call.outputs", "hosted tools' items always carry what they have"),
+    ("include[]: file_search_call.results", "hosted tools' items always carry what they have"),
+    ("include[]: web_search_call.action.sources", "hosted tools' items always carry what they have"),
+    ("include[]: web_search_call.results", "hosted tools' items always carry what they have"),
+    ("input[].caller", "of functions and custom tools; programs that call tools are not served"),
+    ("input[].content[].detail", "of an input_file; the chat API has no such field"),
+    ("input[].content[].prompt_cache_breakpoint", "a hint for a cache that is the provider's own affair"),
+    ("input[].created_by", "who made an item at another server; here it is the client's own"),
+    ("n", "only 1 is accepted, which is what happens anyway"),
+    ("prompt_cache_options", "a hint for a cache that is the provider's own affair"),
+    ("reasoning.context", "only auto is accepted, which is what happens anyway"),
+    ("reasoning.mode", "only standard is accepted, which is what happens anyway"),
+    ("stream_options.include_usage", "the last event always carries the usage"),
+];
+
+/// A limit beyond all windows that keeps sums of counts from overflowing.
+const MOST_TOKENS: u64 = u32::MAX as u64;
+
+fn put<T>(slot: &mut T, value: Result<T, ShapeError>) -> Result<(), ShapeError> {
+    *slot = value?;
+    Ok(())
+}
+
+fn put_some<T>(slot: &mut Option<T>, value: Result<T, ShapeError>) -> Result<(), ShapeError> {
+    *slot = Some(value?);
+    Ok(())
+}
+
+fn refuse(why: &str) -> Result<(), ShapeError> {
+    Err(ShapeError::unsupported("", why))
+}
+
+fn refuse_true(raw: &RawValue, why: &str) -> Result<(), ShapeError> {
+    if boolean(raw)? { refuse(why) } else { Ok(()) }
+}
+
+/// Reads the tools, and sees to it that a call can mean only one of them.
+fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ShapeError> {
+    let tools: Vec<Tool> = parse::read_list(raw)?;
+    let mut seen = HashSet::with_capacity(tools.len());
+    for (i, tool) in tools.iter().enumerate() {
+        // Servers and namespaces are not called themselves: they may be named like a function.
+        let (field, group, name) = match tool {
+            Tool::Function(tool) => ("name", "tool", tool.name.as_str()),
+            Tool::Custom(tool) => ("name", "tool", tool.name.as_str()),
+            Tool::Namespace(tool) => ("name", "namespace", tool.name.as_str()),
+            Tool::Mcp(tool) => ("server_label", "server", tool.server_label.as_str()),
+            _ => continue,
+        };
+        if !seen.insert((group, name)) {
+            let problem = format!("another {group} of this request is called '{}'.", parse::shorten(name));
+            return Err(ShapeError::invalid(field, problem).at(i));
+        }
+    }
+    Ok(tools)
+}

@@ -1,0 +1,204 @@
+//! `input`: what a conversation is continued with, checked part by part.
+//!
+//! Checks here need nothing but the item itself. Whether calls and outputs pair up, and whether
+//! references lead anywhere, depends on the stored conversation: the engine checks that.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::scalar::check_length;
+use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage};
+use crate::protocol::item::{InputItem, Item, Message, Role, ToolOutput};
+use crate::protocol::parse::{self, Shape, ShapeError};
+
+const LONGEST_TEXT: usize = 10_485_760;
+const LONGEST_IMAGE: usize = 20_971_520;
+const LONGEST_FILE: usize = 73_400_320;
+const LONGEST_CALL_ID: usize = 64;
+
+/// Reads a string, which is one user message, or a list of items.
+pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ShapeError> {
+    match raw.get().as_bytes().first() {
+        Some(b'"') => {
+            let text: Cow<'_, str> = parse::read(raw)?;
+            check_length("", &text, LONGEST_TEXT)?;
+            Ok(match text.is_empty() {
+                true => Vec::new(),
+                false => vec![InputItem::Item(Item::Message(Message::user(text)))],
+            })
+        }
+        Some(b'[') => parse::elements(raw)?
+            .iter()
+            .enumerate()
+            .map(|(i, raw)| read_item(raw).map_err(|e| e.at(i)))
+            .collect(),
+        _ => {
+            let got = parse::json_type(raw);
+            Err(ShapeError::wrong_type("", format!("expected a string or an array of items, got {got}.")))
+        }
+    }
+}
+
+fn read_item(raw: &RawValue) -> Result<InputItem, ShapeError> {
+    let item = InputItem::read(raw)?;
+    match &item {
+        InputItem::Item(item) => check_item(item)?,
+        InputItem::Reference(id) if id.as_str().is_empty() => {
+            return Err(ShapeError::invalid("id", "must not be empty."));
+        }
+        InputItem::Reference(_) => {}
+    }
+    Ok(item)
+}
+
+fn check_item(item: &Item) -> Result<(), ShapeError> {
+    if let Some(id) = call_id(item) {
+        if id.is_empty() {
+            return Err(
+                ShapeError::invalid("call_id", "must not be empty.").with_code("string_below_min_length")
+            );
+        }
+        check_length("call_id", id, LONGEST_CALL_ID)?;
+    }
+    match item {
+        Item::Message(message) => check_parts(&message.content, |part| check_role(message.role, part))
+            .map_err(|e| e.within("content")),
+        Item::FunctionCallOutput(output) => check_output(&output.output),
+        Item::CustomToolCallOutput(output) => check_output(&output.output),
+        Item::ComputerCallOutput(output) => {
+            let picture = &output.output;
+            check_picture(picture.image_url.as_deref(), picture.file_id.as_deref())
+                .map_err(|e| e.within("output"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The id by which a call and its output find each other.
+fn call_id(item: &Item) -> Option<&str> {
+    match item {
+        Item::FunctionCall(item) => Some(&item.call_id),
+        Item::FunctionCallOutput(item) => Some(&item.call_id),
+        Item::CustomToolCall(item) => Some(&item.call_id),
+        Item::CustomToolCallOutput(item) => Some(&item.call_id),
+        Item::ComputerCall(item) => Some(&item.call_id),
+        Item::ComputerCallOutput(item) => Some(&item.call_id),
+        Item::LocalShellCall(item) => Some(&item.call_id),
+        Item::ShellCall(item) => Some(&item.call_id),
+        Item::ShellCallOutput(item) => Some(&item.call_id),
+        Item::ApplyPatchCall(item) => Some(&item.call_id),
+        Item::ApplyPatchCallOutput(item) => Some(&item.call_id),
+        Item::Program(item) => Some(&item.call_id),
+        Item::ProgramOutput(item) => Some(&item.call_id),
+        Item::ToolSearchCall(item) => item.call_id.as_deref(),
+        Item::ToolSearchOutput(item) => item.call_id.as_deref(),
+        _ => None,
+    }
+}
+
+fn check_output(output: &ToolOutput) -> Result<(), ShapeError> {
+    match output {
+        ToolOutput::Text(text) => check_length("", text, LONGEST_TEXT),
+        ToolOutput::Parts(parts) => check_parts(parts, |part| match part {
+            ContentPart::Refusal(_) => Err(misplaced("a tool's output holds no refusal.")),
+            _ => Ok(()),
+        }),
+    }
+    .map_err(|e| e.within("output"))
+}
+
+fn check_parts(
+    parts: &[ContentPart],
+    allowed: impl Fn(&ContentPart) -> Result<(), ShapeError>,
+) -> Result<(), ShapeError> {
+    for (i, part) in parts.iter().enumerate() {
+        allowed(part).and_then(|()| check_part(part)).map_err(|e| e.at(i))?;
+    }
+    Ok(())
+}
+
+/// Which parts a role may hold. Text of either direction may stand everywhere: clients mix the names up.
+fn check_role(role: Role, part: &ContentPart) -> Result<(), ShapeError> {
+    use ContentPart::{InputText, OutputText, Refusal};
+    match (role, part) {
+        (_, InputText(_) | OutputText(_)) | (Role::Assistant, Refusal(_)) => Ok(()),
+        (Role::User, Refusal(_)) => Err(misplaced("only an assistant's message holds a refusal.")),
+        (Role::User, _) => Ok(()),
+        (Role::Assistant, _) => {
+            Err(misplaced("an assistant's message holds only 'output_text' and 'refusal' parts."))
+        }
+        (Role::System | Role::Developer, _) => {
+            Err(misplaced("a system or developer message holds only 'input_text' parts."))
+        }
+    }
+}
+
+fn misplaced(problem: &str) -> ShapeError {
+    ShapeError::invalid("type", problem)
+}
+
+fn check_part(part: &ContentPart) -> Result<(), ShapeError> {
+    match part {
+        ContentPart::InputText(part) => check_length("text", &part.text, LONGEST_TEXT),
+        ContentPart::OutputText(part) => check_length("text", &part.text, LONGEST_TEXT),
+        ContentPart::Refusal(part) => check_length("refusal", &part.refusal, LONGEST_TEXT),
+        ContentPart::InputImage(InputImage { image_url, file_id, .. }) => {
+            check_picture(image_url.as_deref(), file_id.as_deref())
+        }
+        ContentPart::InputFile(file) => check_file(file),
+        ContentPart::InputAudio(InputAudio { input_audio }) => match input_audio.format.as_str() {
+            "mp3" | "wav" => Ok(()),
+            _ => Err(ShapeError::invalid("input_audio.format", "expected 'mp3' or 'wav'.")),
+        },
+    }
+}
+
+fn check_picture(image_url: Option<&str>, file_id: Option<&str>) -> Result<(), ShapeError> {
+    if file_id.is_some() {
+        return Err(no_uploads("send the picture itself as a 'data:' URL in 'image_url'."));
+    }
+    let url = image_url.ok_or_else(|| ShapeError::missing("image_url"))?;
+    if !is_web_url(url) && !has_prefix(url, "data:image/") {
+        let problem = "expected a URL that begins with 'https://', 'http://' or 'data:image/'.";
+        return Err(ShapeError::invalid("image_url", problem));
+    }
+    check_length("image_url", url, LONGEST_IMAGE)
+}
+
+fn check_file(file: &InputFile) -> Result<(), ShapeError> {
+    let given = [&file.file_data, &file.file_url, &file.file_id];
+    match given.iter().filter(|source| source.is_some()).count() {
+        0 => return Err(ShapeError::missing("file_data")),
+        1 => {}
+        _ => {
+            let problem = "give only one of 'file_data', 'file_url' and 'file_id'.";
+            return Err(ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters"));
+        }
+    }
+    if file.file_id.is_some() {
+        return Err(no_uploads("send the document itself in 'file_data'."));
+    }
+    if file.file_url.as_deref().is_some_and(|url| !is_web_url(url)) {
+        let problem = "expected a URL that begins with 'https://' or 'http://'.";
+        return Err(ShapeError::invalid("file_url", problem));
+    }
+    match file.file_data.as_deref() {
+        Some("") => Err(ShapeError::invalid("file_data", "must not be empty.")),
+        Some(data) => check_length("file_data", data, LONGEST_FILE),
+        None => Ok(()),
+    }
+}
+
+fn no_uploads(instead: &str) -> ShapeError {
+    ShapeError::unsupported("file_id", format!("uploaded files are not served yet; {instead}"))
+}
+
+fn is_web_url(url: &str) -> bool {
+    ["https://", "http://"].iter().any(|scheme| has_prefix(url, scheme) && url.len() > scheme.len())
+}
+
+/// Schemes are the same in upper and lower case.
+fn has_prefix(text: &str, prefix: &str) -> bool {
+    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}

@@ -1,0 +1,104 @@
+//! Reading plain values: strings, booleans, numbers within limits, names of an enumeration.
+
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use crate::protocol::parse::{self, ShapeError};
+
+/// Reads a string.
+pub(super) fn string(raw: &RawValue) -> Result<String, ShapeError> {
+    parse::read(raw)
+}
+
+/// Reads a string that says something.
+pub(super) fn filled_string(raw: &RawValue) -> Result<String, ShapeError> {
+    let text = string(raw)?;
+    if text.is_empty() {
+        return Err(ShapeError::invalid("", "must not be empty.").with_code("string_below_min_length"));
+    }
+    Ok(text)
+}
+
+/// Reads a string of at most so many characters.
+pub(super) fn short_string(raw: &RawValue, most: usize) -> Result<String, ShapeError> {
+    let text = string(raw)?;
+    check_length("", &text, most)?;
+    Ok(text)
+}
+
+/// Checks that a text has at most so many characters.
+pub(super) fn check_length(path: &str, text: &str, most: usize) -> Result<(), ShapeError> {
+    // Counting is for texts that could be too long: bytes are never fewer than characters.
+    if text.len() > most && text.chars().count() > most {
+        return Err(ShapeError::invalid(path, format!("at most {most} characters are allowed."))
+            .with_code("string_above_max_length"));
+    }
+    Ok(())
+}
+
+/// Reads a boolean.
+pub(super) fn boolean(raw: &RawValue) -> Result<bool, ShapeError> {
+    parse::read(raw)
+}
+
+/// Reads a number between two limits, both allowed.
+pub(super) fn decimal(raw: &RawValue, least: f64, most: f64) -> Result<f64, ShapeError> {
+    let number: f64 = parse::read(raw)?;
+    if number < least {
+        let problem = format!("expected at least {least}, got {}.", parse::shorten(raw.get()));
+        return Err(ShapeError::invalid("", problem).with_code("decimal_below_min_value"));
+    }
+    if number > most {
+        let problem = format!("expected at most {most}, got {}.", parse::shorten(raw.get()));
+        return Err(ShapeError::invalid("", problem).with_code("decimal_above_max_value"));
+    }
+    Ok(number)
+}
+
+/// Reads an integer between two limits, both allowed.
+pub(super) fn integer(raw: &RawValue, least: u64, most: u64) -> Result<u64, ShapeError> {
+    let text = raw.get();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if !digits.bytes().all(|b| b.is_ascii_digit()) {
+        let got = if parse::json_type(raw) == "a number" { text } else { parse::json_type(raw) };
+        let problem = format!("expected an integer, got {}.", parse::shorten(got));
+        return Err(ShapeError::wrong_type("", problem));
+    }
+    // What does not fit 64 bits is beyond every limit.
+    let below = text.starts_with('-') && digits.bytes().any(|b| b != b'0');
+    let number = if below { None } else { Some(digits.parse().unwrap_or(u64::MAX)) };
+    match number {
+        Some(number) if number > most => {
+            let problem = format!("expected at most {most}, got {}.", parse::shorten(text));
+            Err(ShapeError::invalid("", problem).with_code("integer_above_max_value"))
+        }
+        Some(number) if number >= least => Ok(number),
+        _ => {
+            let problem = format!("expected at least {least}, got {}.", parse::shorten(text));
+            Err(ShapeError::invalid("", problem).with_code("integer_below_min_value"))
+        }
+    }
+}
+
+/// Reads one of the names of an enumeration.
+pub(super) fn name<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ShapeError> {
+    // serde would also take `{"auto":null}` for `"auto"`.
+    if !raw.get().starts_with('"') {
+        let problem = format!("expected a string, got {}.", parse::json_type(raw));
+        return Err(ShapeError::wrong_type("", problem));
+    }
+    parse::read(raw)
+}
+
+/// Reads a list of strings that say something.
+pub(super) fn strings(raw: &RawValue) -> Result<Vec<String>, ShapeError> {
+    parse::elements(raw)?.iter().enumerate().map(|(i, raw)| filled_string(raw).map_err(|e| e.at(i))).collect()
+}
+
+/// Accepts an object without looking into it.
+pub(super) fn any_object(raw: &RawValue) -> Result<(), ShapeError> {
+    if raw.get().starts_with('{') {
+        return Ok(());
+    }
+    Err(ShapeError::wrong_type("", format!("expected an object, got {}.", parse::json_type(raw))))
+}

@@ -1,0 +1,183 @@
+//! Items and content parts that are refused, and what waits for a later capability.
+
+use super::{check, check_fields, item, part};
+
+#[test]
+fn what_waits_for_a_later_capability() {
+    check_fields(&[
+        (r#""background":true"#, "unsupported_parameter", "background"),
+        (r#""conversation":"conv_1""#, "unsupported_parameter", "conversation"),
+        (r#""prompt":{"id":"p"}"#, "unsupported_parameter", "prompt"),
+        (r#""context_management":[]"#, "unsupported_parameter", "context_management"),
+        (r#""moderation":{"model":"m"}"#, "unsupported_parameter", "moderation"),
+        (r#""n":2"#, "unsupported_parameter", "n"),
+        (r#""reasoning":{"mode":"pro"}"#, "unsupported_parameter", "reasoning.mode"),
+        (r#""reasoning":{"context":"all_turns"}"#, "unsupported_parameter", "reasoning.context"),
+        (
+            r#""conversation":"c","previous_response_id":"r""#,
+            "mutually_exclusive_parameters",
+            "previous_response_id",
+        ),
+    ]);
+    check(&[
+        (item(r#"{"type":"compaction_trigger"}"#), "unsupported_parameter", "input[0].type"),
+        (
+            part(r#"{"type":"input_image","file_id":"file-1"}"#),
+            "unsupported_parameter",
+            "input[0].content[0].file_id",
+        ),
+        (
+            part(r#"{"type":"input_file","file_id":"file-1"}"#),
+            "unsupported_parameter",
+            "input[0].content[0].file_id",
+        ),
+    ]);
+}
+
+#[test]
+fn inputs_that_cannot_be_read() {
+    let id = "c".repeat(65);
+    check(&[
+        (r#"{"model":"m"}"#.to_owned(), "missing_required_parameter", "input"),
+        (r#"{"model":"m","input":null}"#.to_owned(), "missing_required_parameter", "input"),
+        (r#"{"model":"m","input":""}"#.to_owned(), "missing_required_parameter", "input"),
+        (r#"{"model":"m","input":[]}"#.to_owned(), "missing_required_parameter", "input"),
+        (r#"{"model":"m","input":5}"#.to_owned(), "invalid_type", "input"),
+        (r#"{"model":"m","input":{}}"#.to_owned(), "invalid_type", "input"),
+        (format!(r#"{{"input":"{}"}}"#, "x".repeat(10_485_761)), "string_above_max_length", "input"),
+        (item("7"), "invalid_type", "input[0]"),
+        (item("{}"), "missing_required_parameter", "input[0].type"),
+        (item(r#"{"type":5}"#), "invalid_type", "input[0].type"),
+        (item(r#"{"type":"telepathy"}"#), "invalid_value", "input[0].type"),
+        (item(r#"{"type":"item_reference"}"#), "missing_required_parameter", "input[0].id"),
+        (item(r#"{"type":"item_reference","id":""}"#), "invalid_value", "input[0].id"),
+        (item(r#"{"role":"robot","content":"x"}"#), "invalid_value", "input[0].role"),
+        (item(r#"{"role":"user"}"#), "missing_required_parameter", "input[0].content"),
+        (item(r#"{"role":"user","content":null}"#), "invalid_type", "input[0].content"),
+        (
+            item(r#"{"type":"function_call","name":"f","arguments":"{}"}"#),
+            "missing_required_parameter",
+            "input[0].call_id",
+        ),
+        (
+            item(r#"{"type":"function_call","call_id":"","name":"f","arguments":"{}"}"#),
+            "string_below_min_length",
+            "input[0].call_id",
+        ),
+        (
+            item(&format!(r#"{{"type":"function_call_output","call_id":"{id}","output":""}}"#)),
+            "string_above_max_length",
+            "input[0].call_id",
+        ),
+        (
+            item(r#"{"type":"function_call","call_id":"c","name":"f","arguments":{}}"#),
+            "invalid_type",
+            "input[0].arguments",
+        ),
+        (
+            item(r#"{"type":"function_call_output","call_id":"c","output":{}}"#),
+            "invalid_type",
+            "input[0].output",
+        ),
+        (
+            item(
+                r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"x"}]}"#,
+            ),
+            "invalid_value",
+            "input[0].output[0].image_url",
+        ),
+        (
+            item(
+                r#"{"type":"function_call_output","call_id":"c","output":[{"type":"refusal","refusal":"x"}]}"#,
+            ),
+            "invalid_value",
+            "input[0].output[0].type",
+        ),
+        (
+            item(r#"{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}"#),
+            "missing_required_parameter",
+            "input[0].output.image_url",
+        ),
+        (
+            item(r#"{"type":"additional_tools","tools":[{"type":"x"}]}"#),
+            "invalid_value",
+            "input[0].tools[0].type",
+        ),
+    ]);
+}
+
+#[test]
+fn content_parts_that_cannot_be_read() {
+    let data = r#""file_data":"data:text/plain;base64,aGk=""#;
+    check(&[
+        (part("1"), "invalid_type", "input[0].content[0]"),
+        (part("{}"), "missing_required_parameter", "input[0].content[0].type"),
+        (part(r#"{"type":"smell"}"#), "invalid_value", "input[0].content[0].type"),
+        (part(r#"{"type":"input_text"}"#), "missing_required_parameter", "input[0].content[0].text"),
+        (part(r#"{"type":"input_text","text":1}"#), "invalid_type", "input[0].content[0].text"),
+        (part(r#"{"type":"input_image"}"#), "missing_required_parameter", "input[0].content[0].image_url"),
+        (part(r#"{"type":"input_image","image_url":""}"#), "invalid_value", "input[0].content[0].image_url"),
+        (
+            part(r#"{"type":"input_image","image_url":"file:///etc/passwd"}"#),
+            "invalid_value",
+            "input[0].content[0].image_url",
+        ),
+        (
+            part(r#"{"type":"input_image","image_url":"https://"}"#),
+            "invalid_value",
+            "input[0].content[0].image_url",
+        ),
+        (
+            part(r#"{"type":"input_image","image_url":"data:text/html,x"}"#),
+            "invalid_value",
+            "input[0].content[0].image_url",
+        ),
+        (
+            part(r#"{"type":"input_image","image_url":{"url":"https://x"}}"#),
+            "invalid_type",
+            "input[0].content[0].image_url",
+        ),
+        (
+            part(r#"{"type":"input_image","image_url":"https://x/y","detail":"8k"}"#),
+            "invalid_value",
+            "input[0].content[0].detail",
+        ),
+        (part(r#"{"type":"input_file"}"#), "missing_required_parameter", "input[0].content[0].file_data"),
+        (
+            part(&format!(r#"{{"type":"input_file",{data},"file_url":"https://x/y"}}"#)),
+            "mutually_exclusive_parameters",
+            "input[0].content[0]",
+        ),
+        (
+            part(r#"{"type":"input_file","file_url":"ftp://x/y"}"#),
+            "invalid_value",
+            "input[0].content[0].file_url",
+        ),
+        (part(r#"{"type":"input_file","file_data":""}"#), "invalid_value", "input[0].content[0].file_data"),
+        (
+            part(r#"{"type":"input_audio","input_audio":{"data":"","format":"ogg"}}"#),
+            "invalid_value",
+            "input[0].content[0].input_audio.format",
+        ),
+        (part(r#"{"type":"refusal","refusal":"no"}"#), "invalid_value", "input[0].content[0].type"),
+        (
+            item(r#"{"role":"system","content":[{"type":"input_image","image_url":"https://x/y"}]}"#),
+            "invalid_value",
+            "input[0].content[0].type",
+        ),
+        (
+            item(
+                r#"{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"input_file","file_url":"https://x"}]}"#,
+            ),
+            "invalid_value",
+            "input[0].content[1].type",
+        ),
+        (
+            item(
+                r#"{"role":"user","content":"a"},{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"x"}]}"#,
+            ),
+            "invalid_value",
+            "input[1].content[1].image_url",
+        ),
+    ]);
+}
