@@ -24,8 +24,8 @@ pub trait Provider: Send + Sync {
     /// What the engine must know of it before it asks.
     fn profile(&self) -> &Profile;
 
-    /// Starts one inference. Returns when the provider has accepted it (status 2xx and headers are in).
-    async fn infer(&self, request: &ModelRequest, call: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError>;
+    /// One inference. Nothing is sent before its answer is asked for.
+    fn infer(&self, request: &ModelRequest, call: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError>;
 
     /// The models that it serves.
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError>;

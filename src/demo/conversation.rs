@@ -55,11 +55,11 @@ async fn stream(base: &str, body: &Value) -> anyhow::Result<Value> {
     let mut last = Value::Null;
     while let Some(bytes) = response.chunk().await? {
         decoder.feed(&bytes);
-        while let Some(event) = decoder.next()? {
-            if event.data == b"[DONE]" {
+        while let Some(event) = decoder.next_event()? {
+            if event.data == "[DONE]" {
                 continue;
             }
-            let event: Value = serde_json::from_slice(event.data)?;
+            let event: Value = serde_json::from_str(&event.data)?;
             show_event(&event, &mut writing);
             if event.get("response").is_some() {
                 last = event["response"].clone();

@@ -71,7 +71,7 @@ pub(super) async fn prepare(parts: &Parts, request: CreateResponse, caller: &Cal
     let ids = IdMint::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let conversation = history::visible(past.into_iter().chain(input.iter().cloned()), &seal);
-    let budget = route.provider.profile().context_window.map(|window| Budget {
+    let budget = route.provider.profile().context_window.of(&route.model).map(|window| Budget {
         window,
         answer: request.max_output_tokens.unwrap_or(0),
         fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),

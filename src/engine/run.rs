@@ -158,8 +158,7 @@ impl Run {
     async fn attempt(&mut self) -> Result<Turn, Stop> {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
-        let asked = self.prepared.ask.clone();
-        let mut stream = self.wait(provider.infer(&asked, &call)).await?.map_err(Stop::from)?;
+        let mut stream = provider.infer(&self.prepared.ask, &call)?;
         let mut heard = Vec::new();
         loop {
             let more = self.wait(stream.next(&mut heard)).await?;

@@ -1,0 +1,273 @@
+//! A chat-completions server over HTTP: connections, headers, time limits and tries.
+//!
+//! What is said over them is the translators' (`chat`); when to try again is `resilience`'s.
+
+mod answer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use secrecy::ExposeSecret;
+use serde::Deserialize;
+
+use super::reported::Fault;
+use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError, chat, resilience};
+use crate::config::ProviderSettings;
+use crate::response::turn::ModelRequest;
+use answer::Answer;
+
+const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
+/// How much of an error's body is read.
+const MOST_OF_AN_ERROR: usize = 64 * 1024;
+/// How much of a list of models is read.
+const MOST_OF_A_LIST: usize = 16 * 1024 * 1024;
+/// How long a list of models may take.
+const LIST_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A server that speaks chat completions.
+pub struct ChatProvider(Arc<Server>);
+
+/// What all calls to a server share.
+struct Server {
+    name: String,
+    settings: ProviderSettings,
+    profile: Profile,
+    http: reqwest::Client,
+    headers: HeaderMap,
+    completions: String,
+    /// Cleared when the server refuses `stream_options`; it is not asked again.
+    stream_options: AtomicBool,
+}
+
+/// Settings of a provider that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("provider '{name}': {problem}")]
+pub struct BadProvider {
+    name: String,
+    problem: String,
+}
+
+impl ChatProvider {
+    /// A provider that has not been asked anything; no connection is made.
+    pub fn new(name: &str, settings: &ProviderSettings) -> Result<Self, BadProvider> {
+        let bad = |problem: String| BadProvider { name: name.to_owned(), problem };
+        let mut builder = reqwest::Client::builder()
+            .user_agent(USER_AGENT)
+            .connect_timeout(settings.timeouts.connect)
+            .tcp_nodelay(true)
+            // An answer from elsewhere than the configured server is none of ours.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        if settings.url.starts_with("http://") {
+            // Without TLS there is no need to read the system's certificates at every start.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(|error| bad(error.to_string()))?;
+        Ok(Self(Arc::new(Server {
+            name: name.to_owned(),
+            profile: Profile {
+                context_window: settings.context_window.clone(),
+                passthrough: settings.passthrough.clone(),
+            },
+            headers: headers(settings).map_err(bad)?,
+            completions: format!("{}/chat/completions", settings.url),
+            stream_options: AtomicBool::new(settings.supports.stream_options),
+            settings: settings.clone(),
+            http,
+        })))
+    }
+}
+
+/// The headers of every request. Built from the configuration alone: a client's never get here.
+fn headers(settings: &ProviderSettings) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(key) = &settings.api_key {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
+            .map_err(|_| "api_key holds characters that a header cannot".to_owned())?;
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+    for (name, value) in &settings.headers {
+        let key = HeaderName::try_from(name.as_str()).map_err(|_| format!("headers.{name} is no header name"))?;
+        let mut value = HeaderValue::from_str(value.expose_secret())
+            .map_err(|_| format!("headers.{name} holds characters that a header cannot"))?;
+        value.set_sensitive(true);
+        headers.insert(key, value);
+    }
+    Ok(headers)
+}
+
+#[async_trait]
+impl Provider for ChatProvider {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn profile(&self) -> &Profile {
+        &self.0.profile
+    }
+
+    fn infer(&self, request: &ModelRequest, call: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError> {
+        Ok(Box::new(Answer::new(Arc::clone(&self.0), request, call.clone())?))
+    }
+
+    async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {
+        let server = &self.0;
+        let url = format!("{}/models", server.settings.url);
+        let request = server.http.get(url).headers(server.headers.clone()).timeout(LIST_PATIENCE);
+        let response = server.accepted(request.send().await.map_err(|error| failure(&error))?).await?;
+        read_models(&read_whole(response, MOST_OF_A_LIST).await?)
+    }
+
+    async fn pass_through(&self, path: &str, body: Bytes, call: &CallContext) -> Result<Passed, ProviderError> {
+        let server = &self.0;
+        let request = server
+            .http
+            .post(format!("{}{path}", server.settings.url))
+            .headers(server.call_headers(call))
+            .body(body)
+            .send();
+        let limit = server.settings.timeouts.first_byte;
+        let response = tokio::time::timeout(limit, request)
+            .await
+            .map_err(|_| ProviderError::new(Failure::FirstByteTimeout, "no answer"))?
+            .map_err(|error| failure(&error))?;
+        let status = response.status().as_u16();
+        if matches!(status, 401 | 403 | 407) || response.status().is_redirection() {
+            return Err(server.refusal(response).await);
+        }
+        let header = |name: HeaderName| {
+            response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        };
+        Ok(Passed {
+            status,
+            content_type: header(CONTENT_TYPE).unwrap_or_else(|| "application/json".to_owned()),
+            retry_after: header(RETRY_AFTER),
+            body: response.into(),
+        })
+    }
+}
+
+impl Server {
+    /// The headers of a call that belongs to a request.
+    fn call_headers(&self, call: &CallContext) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        if let Ok(id) = HeaderValue::from_str(&call.request_id) {
+            headers.insert("x-request-id", id);
+        }
+        if let Some(parent) = call.traceparent.as_deref().and_then(|parent| HeaderValue::from_str(parent).ok()) {
+            headers.insert("traceparent", parent);
+        }
+        headers
+    }
+
+    /// Sends a chat completion; returns once the server has accepted it.
+    async fn send(&self, body: Bytes, stream: bool, call: &CallContext) -> Result<reqwest::Response, ProviderError> {
+        let mut headers = self.call_headers(call);
+        let accept = if stream { "text/event-stream" } else { "application/json" };
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        let request = self.http.post(&self.completions).headers(headers).body(body);
+        self.accepted(request.send().await.map_err(|error| failure(&error))?).await
+    }
+
+    async fn accepted(&self, response: reqwest::Response) -> Result<reqwest::Response, ProviderError> {
+        if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
+    }
+
+    /// What a status other than 2xx means.
+    async fn refusal(&self, response: reqwest::Response) -> ProviderError {
+        let status = response.status().as_u16();
+        let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let wait = wait.and_then(|value| resilience::retry_after(value, SystemTime::now()));
+        if response.status().is_redirection() {
+            let message = "The model provider answered with a redirect; its configured URL is wrong.";
+            return ProviderError::new(Failure::Malformed, message);
+        }
+        let text = read_start(response, MOST_OF_AN_ERROR).await;
+        let secret = self.settings.api_key.as_ref().map(|key| key.expose_secret());
+        let mut error = Fault::read(&text).into_error(Some(status), secret);
+        error.retry_after = wait;
+        error
+    }
+
+    /// Whether a refusal was about `stream_options`, which is then left out from now on.
+    fn refused_stream_options(&self, error: &ProviderError) -> bool {
+        matches!(error.kind, Failure::Status(400 | 422))
+            && error.message.contains("stream_options")
+            && self.stream_options.swap(false, Ordering::Relaxed)
+    }
+
+    /// The body of a chat completion.
+    fn encode(&self, request: &ModelRequest) -> Result<Bytes, ProviderError> {
+        let stream_options = self.stream_options.load(Ordering::Relaxed);
+        chat::request::encode(request, &self.settings, stream_options).map(Bytes::from)
+    }
+}
+
+/// What went wrong between us and the server. The library's own text may hold the URL and is not passed on.
+fn failure(error: &reqwest::Error) -> ProviderError {
+    tracing::debug!(?error, "upstream");
+    let kind = match (error.is_connect(), error.is_timeout()) {
+        (true, true) => Failure::ConnectTimeout,
+        (true, false) => Failure::Connect,
+        (false, true) => Failure::FirstByteTimeout,
+        (false, false) => Failure::Cut,
+    };
+    ProviderError::new(kind, "the connection failed")
+}
+
+/// A body of bounded size.
+async fn read_whole(mut response: reqwest::Response, limit: usize) -> Result<String, ProviderError> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await.map_err(|error| failure(&error))? {
+        if body.len() + piece.len() > limit {
+            return Err(ProviderError::new(Failure::Malformed, "The model provider's answer is too large."));
+        }
+        body.extend_from_slice(&piece);
+    }
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+/// The start of a body, as much of it as comes.
+async fn read_start(mut response: reqwest::Response, limit: usize) -> String {
+    let mut body = Vec::new();
+    while body.len() < limit
+        && let Ok(Ok(Some(piece))) = tokio::time::timeout(LIST_PATIENCE, response.chunk()).await
+    {
+        body.extend_from_slice(&piece);
+    }
+    body.truncate(limit);
+    String::from_utf8_lossy(&body).into_owned()
+}
+
+/// Servers agree on `data[].id` and on little else.
+fn read_models(text: &str) -> Result<Vec<ModelInfo>, ProviderError> {
+    #[derive(Deserialize)]
+    struct List {
+        data: Vec<Entry>,
+    }
+    #[derive(Deserialize)]
+    struct Entry {
+        id: String,
+        #[serde(default)]
+        created: Option<f64>,
+        #[serde(default)]
+        owned_by: Option<String>,
+    }
+    let list: List = serde_json::from_str(text)
+        .map_err(|_| ProviderError::new(Failure::Malformed, "The model provider's list of models cannot be read."))?;
+    Ok(list
+        .data
+        .into_iter()
+        .map(|model| ModelInfo {
+            id: model.id,
+            created: model.created.unwrap_or(0.0) as i64,
+            owned_by: model.owned_by.unwrap_or_default(),
+        })
+        .collect())
+}

@@ -1,0 +1,229 @@
+//! Which provider serves a model, and under which name.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::http::{BadProvider, ChatProvider};
+use super::{CallContext, Passed, Provider};
+use crate::config::ProviderSettings;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+
+/// The named providers of a gateway.
+pub struct Router {
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    provider: Arc<dyn Provider>,
+    aliases: BTreeMap<String, String>,
+    prefix: Option<String>,
+    models: Vec<String>,
+    default: bool,
+}
+
+/// Where a request goes.
+#[derive(Clone)]
+pub struct Route {
+    /// Who answers.
+    pub provider: Arc<dyn Provider>,
+    /// The provider's own name of the model.
+    pub model: String,
+}
+
+impl Router {
+    /// A router over configured servers, in the order of their names.
+    pub fn new(providers: &BTreeMap<String, ProviderSettings>) -> Result<Self, BadProvider> {
+        let only = providers.len() == 1;
+        let entries = providers.iter().map(|(name, settings)| {
+            let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings)?);
+            Ok(Entry::new(provider, settings, only))
+        });
+        Ok(Self { entries: entries.collect::<Result<_, BadProvider>>()? })
+    }
+
+    /// The provider for a model: by alias, then by prefix, then by pattern, then the default one.
+    pub fn resolve(&self, model: &str) -> Result<Route, ApiError> {
+        let found = self
+            .find(|entry| entry.aliases.get(model).cloned())
+            .or_else(|| self.find(|entry| entry.without_prefix(model).map(str::to_owned)))
+            .or_else(|| self.find(|entry| entry.claims(model).then(|| model.to_owned())))
+            .or_else(|| self.find(|entry| entry.default.then(|| model.to_owned())));
+        found.ok_or_else(|| {
+            ApiError::new(
+                404,
+                "invalid_request_error",
+                "model_not_found",
+                format!("The model '{}' does not exist: no provider is configured for it.", shorten(model)),
+            )
+            .with_param("model")
+        })
+    }
+
+    fn find(&self, name: impl Fn(&Entry) -> Option<String>) -> Option<Route> {
+        self.entries
+            .iter()
+            .find_map(|entry| Some(Route { model: name(entry)?, provider: Arc::clone(&entry.provider) }))
+    }
+
+    /// All providers.
+    pub fn providers(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
+        self.entries.iter().map(|entry| &entry.provider)
+    }
+
+    /// Every provider with what clients call its models: prefix and aliases.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&Arc<dyn Provider>, Option<&str>, &BTreeMap<String, String>)> {
+        self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
+    }
+
+    /// Hands a request on, unread but for its model.
+    pub async fn pass_through(&self, path: &str, body: Bytes, call: &CallContext) -> Result<Passed, ApiError> {
+        let model = read_model(&body)?;
+        let route = self.resolve(&model)?;
+        let body = if route.model == model { body } else { rename(&body, &route.model)? };
+        Ok(route.provider.pass_through(path, body, call).await?)
+    }
+}
+
+impl Entry {
+    fn new(provider: Arc<dyn Provider>, settings: &ProviderSettings, only: bool) -> Self {
+        Self {
+            provider,
+            aliases: settings.aliases.clone(),
+            prefix: settings.prefix.clone(),
+            models: settings.models.clone(),
+            // A single provider that claims nothing serves everything.
+            default: settings.default || (only && settings.models.is_empty() && settings.prefix.is_none()),
+        }
+    }
+
+    fn without_prefix<'a>(&self, model: &'a str) -> Option<&'a str> {
+        let rest = model.strip_prefix(self.prefix.as_deref()?)?.strip_prefix('/')?;
+        (!rest.is_empty()).then_some(rest)
+    }
+
+    fn claims(&self, model: &str) -> bool {
+        self.models.iter().any(|pattern| matches(pattern, model))
+    }
+}
+
+/// Whether a name fits a pattern in which `*` stands for any characters.
+fn matches(pattern: &str, name: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
+    let Some(mut name) = name.strip_prefix(head) else { return false };
+    let mut pieces: Vec<&str> = rest.split('*').collect();
+    let tail = pieces.pop().unwrap_or_default();
+    for piece in pieces {
+        let Some((_, after)) = name.split_once(piece) else { return false };
+        name = after;
+    }
+    name.ends_with(tail)
+}
+
+fn read_model(body: &[u8]) -> Result<String, ApiError> {
+    #[derive(Deserialize)]
+    struct Fields<'a> {
+        #[serde(borrow, default)]
+        model: Option<Cow<'a, str>>,
+    }
+    let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| {
+        ApiError::new(400, "invalid_request_error", "invalid_json", format!("The request body cannot be read: {error}."))
+    })?;
+    match fields.model {
+        Some(model) if !model.is_empty() => Ok(model.into_owned()),
+        _ => Err(ApiError::invalid("missing_required_parameter", "model", "Missing required parameter 'model'.")),
+    }
+}
+
+/// The same body with another model; every other field stays byte for byte.
+fn rename(body: &[u8], model: &str) -> Result<Bytes, ApiError> {
+    let internal = |_| ApiError::internal();
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::Map::new();
+    let raw: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(body).map_err(internal)?;
+    fields.insert("model".to_owned(), model.into());
+    let mut out = serde_json::to_vec(&fields).map_err(internal)?;
+    out.pop();
+    for (name, value) in raw.iter().filter(|(name, _)| name.as_ref() != "model") {
+        out.push(b',');
+        serde_json::to_writer(&mut out, name).map_err(internal)?;
+        out.push(b':');
+        out.extend_from_slice(value.get().as_bytes());
+    }
+    out.push(b'}');
+    Ok(out.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Preset;
+
+    fn provider(change: impl FnOnce(&mut ProviderSettings)) -> ProviderSettings {
+        let mut settings = ProviderSettings::of(Preset::Generic, "http://127.0.0.1:1/v1");
+        change(&mut settings);
+        settings
+    }
+
+    fn router() -> Router {
+        let providers = BTreeMap::from([
+            ("a".to_owned(), provider(|p| p.models = vec!["gpt-*".into(), "exact".into()])),
+            ("b".to_owned(), provider(|p| p.prefix = Some("local".into()))),
+            ("c".to_owned(), provider(|p| {
+                p.default = true;
+                p.aliases = BTreeMap::from([("fast".into(), "org/model:7b".into())]);
+            })),
+        ]);
+        Router::new(&providers).unwrap()
+    }
+
+    #[test]
+    fn a_model_is_found_by_alias_prefix_pattern_and_default() {
+        for (model, provider, upstream) in [
+            ("gpt-5", "a", "gpt-5"),
+            ("exact", "a", "exact"),
+            ("local/llama:3", "b", "llama:3"),
+            ("fast", "c", "org/model:7b"),
+            ("anything", "c", "anything"),
+        ] {
+            let route = router().resolve(model).unwrap();
+            assert_eq!((route.provider.name(), route.model.as_str()), (provider, upstream), "{model}");
+        }
+    }
+
+    #[test]
+    fn a_model_that_nobody_serves_is_not_found() {
+        let settings = provider(|p| p.models = vec!["gpt-*".into()]);
+        let router = Router::new(&BTreeMap::from([("a".to_owned(), settings)])).unwrap();
+        let error = router.resolve("llama").err().unwrap();
+        assert_eq!((error.status, error.code()), (404, "model_not_found"));
+    }
+
+    #[test]
+    fn patterns_match_whole_names() {
+        for (pattern, name, expected) in [
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*c", "abc", true),
+            ("a*c", "ab", false),
+            ("*b*", "abc", true),
+            ("a", "ab", false),
+            ("a*b*c", "a-b-c", true),
+            ("a*b*c", "a-c-b", false),
+            ("ab*ba", "aba", false),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn renaming_changes_the_model_and_nothing_else() {
+        let renamed = rename(br#"{"model":"fast","seed": 1.50,"n":{"model":"x"}}"#, "slow").unwrap();
+        let text = String::from_utf8(renamed.to_vec()).unwrap();
+        assert_eq!(text, r#"{"model":"slow","n":{"model":"x"},"seed":1.50}"#);
+    }
+}

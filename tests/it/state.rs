@@ -1,0 +1,159 @@
+//! Stored responses: continuing, retrieving, listing and deleting them, and whose they are.
+
+use serde_json::{Value, json};
+
+use crate::support::gateway::Gateway;
+use crate::support::openapi;
+use crate::support::upstream::{Reply, Step, Upstream, chunk};
+
+#[tokio::test]
+async fn a_chain_carries_the_conversation_but_not_the_instructions() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    upstream.text("One.").text("Two.").text("Three.");
+    let first = gateway.create(json!({"model": "test-model", "input": "1", "instructions": "Secret."})).await;
+    let second = gateway.stream(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]})).await;
+    let third = json!({"model": "test-model", "input": "3", "previous_response_id": second.response["id"]});
+    assert_eq!(gateway.create(third).await["previous_response_id"], second.response["id"]);
+    let said: Vec<_> =
+        upstream.last()["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect();
+    assert_eq!(json!(said), json!(["1", "One.", "2", "Two.", "3"]));
+}
+
+#[tokio::test]
+async fn an_unknown_previous_response_is_refused() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let body = json!({"model": "test-model", "input": "x", "previous_response_id": "resp_nowhere"});
+    let error = gateway.refuse(body, 400, "previous_response_not_found").await;
+    assert_eq!(error["param"], "previous_response_id");
+}
+
+#[tokio::test]
+async fn what_is_retrieved_is_what_was_sent() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    upstream.reply(Reply::Text("whole".into())).reply(Reply::Stream(vec![chunk(json!({"content": "par"})), Step::Cut]));
+    let whole = gateway.create(json!({"model": "test-model", "input": "x"})).await;
+    let cut = gateway.stream(json!({"model": "test-model", "input": "x"})).await.response;
+    assert_eq!(cut["status"], "failed");
+    for response in [whole, cut] {
+        let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+        let stored = gateway.get(&path).await;
+        assert_eq!((stored.status, &stored.body), (200, &response), "every terminal status is kept");
+        let deleted = gateway.delete(&path).await;
+        assert_eq!(deleted.body, json!({"id": response["id"], "object": "response", "deleted": true}));
+        assert_eq!(gateway.get(&path).await.status, 404);
+        assert_eq!(gateway.delete(&path).await.status, 404);
+    }
+}
+
+#[tokio::test]
+async fn store_false_keeps_nothing() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let response = gateway.create(json!({"model": "test-model", "input": "x", "store": false})).await;
+    let id = response["id"].as_str().unwrap();
+    assert_eq!(gateway.get(&format!("/v1/responses/{id}")).await.status, 404);
+    let body = json!({"model": "test-model", "input": "x", "previous_response_id": id});
+    gateway.refuse(body, 400, "previous_response_not_found").await;
+    let reference = json!([{"type": "item_reference", "id": response["output"][0]["id"]}]);
+    let error = gateway.refuse(json!({"model": "test-model", "input": reference}), 400, "item_not_found").await;
+    assert_eq!(error["param"], "input[0].id");
+    assert_eq!(gateway.get("/v1/responses").await.body["data"], json!([]));
+}
+
+#[tokio::test]
+async fn references_stand_for_their_items() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    upstream.text("One.");
+    let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
+    let id = &first["output"][0]["id"];
+    for reference in [json!({"type": "item_reference", "id": id}), json!({"id": id})] {
+        let input = json!([{"role": "user", "content": "1"}, reference, {"role": "user", "content": "2"}]);
+        gateway.create(json!({"model": "test-model", "input": input})).await;
+        assert_eq!(upstream.last()["messages"][1], json!({"role": "assistant", "content": "One."}));
+    }
+}
+
+#[tokio::test]
+async fn input_items_have_ids_order_and_cursors() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let input: Vec<Value> = (0..5).map(|n| json!({"role": "user", "content": n.to_string()})).collect();
+    let response = gateway.create(json!({"model": "test-model", "input": input})).await;
+    let path = format!("/v1/responses/{}/input_items", response["id"].as_str().unwrap());
+    let list = |query: &str| gateway.get(&format!("{path}{query}")).into_body();
+    let texts = |page: &Value| -> Vec<String> {
+        let items = page["data"].as_array().unwrap().iter();
+        items.map(|item| item["content"][0]["text"].as_str().unwrap().to_owned()).collect()
+    };
+    let all = list("").await;
+    openapi::assert_items(&all);
+    assert_eq!(texts(&all), ["4", "3", "2", "1", "0"], "newest first by default");
+    let page = list("?order=asc&limit=2").await;
+    assert_eq!((texts(&page), &page["has_more"]), (vec!["0".into(), "1".into()], &json!(true)));
+    let after = page["last_id"].as_str().unwrap();
+    let page = list(&format!("?order=asc&limit=10&after={after}")).await;
+    assert_eq!((texts(&page), &page["has_more"]), (vec!["2".into(), "3".into(), "4".into()], &json!(false)));
+    for (query, param) in [("?limit=0", "limit"), ("?limit=101", "limit"), ("?order=up", "order"), ("?after=nowhere", "after"), ("?include[]=x", "include[0]"), ("?colour=red", "colour")] {
+        let answer = gateway.get(&format!("{path}{query}")).await;
+        assert_eq!((answer.status, answer.body["error"]["param"].as_str()), (400, Some(param)), "{query}");
+    }
+}
+
+#[tokio::test]
+async fn responses_are_listed_newest_first() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let mut ids = Vec::new();
+    for n in 0..3 {
+        ids.push(gateway.create(json!({"model": "test-model", "input": n.to_string()})).await["id"].clone());
+    }
+    ids.reverse();
+    let page = gateway.get("/v1/responses?limit=2").await.body;
+    let listed: Vec<_> = page["data"].as_array().unwrap().iter().map(|response| response["id"].clone()).collect();
+    assert_eq!(listed, ids[..2]);
+    assert_eq!(page["has_more"], true);
+}
+
+#[tokio::test]
+async fn a_database_outlives_its_gateway() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("test.db");
+    let upstream = Upstream::spawn().await;
+    upstream.text("One.").text("Two.");
+    let gateway = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
+    gateway.stop().await;
+    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let stored = gateway.get(&format!("/v1/responses/{}", first["id"].as_str().unwrap())).await;
+    assert_eq!(stored.body, first);
+    gateway.create(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]})).await;
+    assert_eq!(upstream.last()["messages"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_deleted_ancestor_breaks_the_chain_with_a_clear_error() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
+    let second =
+        gateway.create(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]})).await;
+    gateway.delete(&format!("/v1/responses/{}", first["id"].as_str().unwrap())).await;
+    let body = json!({"model": "test-model", "input": "3", "previous_response_id": second["id"]});
+    let error = gateway.refuse(body, 400, "previous_response_not_found").await;
+    assert!(error["message"].as_str().unwrap().contains("deleted or has expired"));
+}
+
+/// Reads the body of an answer.
+trait IntoBody {
+    async fn into_body(self) -> Value;
+}
+
+impl<F: Future<Output = crate::support::gateway::Answer>> IntoBody for F {
+    async fn into_body(self) -> Value {
+        self.await.body
+    }
+}

@@ -1,0 +1,315 @@
+//! A scripted chat-completions provider on a real port: says what a test tells it to, chunk by chunk, and
+//! is strict about what it is asked.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+/// The provider; ends with the test.
+pub struct Upstream {
+    /// Base URL, ending in `/v1`.
+    pub url: String,
+    state: Arc<Script>,
+    server: tokio::task::JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Script {
+    replies: Mutex<VecDeque<Reply>>,
+    requests: Mutex<Vec<Request>>,
+    faults: Mutex<Vec<String>>,
+    /// Streams that are being sent.
+    open: Mutex<usize>,
+}
+
+/// A request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Value,
+}
+
+/// What the provider says to one request.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// These words, streamed or not as asked.
+    Text(String),
+    /// Calls of these functions with these arguments, streamed or not as asked.
+    Calls(Vec<(&'static str, Value)>),
+    /// This message and finish reason, not streamed.
+    Whole(Value),
+    /// These steps of a stream.
+    Stream(Vec<Step>),
+    /// This status, with headers and a body.
+    Status(u16, Vec<(&'static str, &'static str)>, String),
+    /// Nothing at all, for ever.
+    Silence,
+}
+
+/// A step of a stream.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// A chunk, framed.
+    Chunk(Value),
+    /// Bytes as they are.
+    Raw(Vec<u8>),
+    /// Time passes.
+    Wait(Duration),
+    /// The connection breaks.
+    Cut,
+    /// Nothing more comes, and the connection stays.
+    Hang,
+}
+
+impl Upstream {
+    /// A provider that greets everybody until told otherwise.
+    pub async fn spawn() -> Self {
+        Self::spawn_on("127.0.0.1:0").await
+    }
+
+    /// A provider at a given address, for those that come back after a crash.
+    pub async fn spawn_on(address: &str) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let state = Arc::new(Script::default());
+        let router = Router::new()
+            .route("/v1/models", get(models))
+            .route("/v1/chat/completions", post(complete))
+            .route("/v1/embeddings", post(embed))
+            .with_state(Arc::clone(&state));
+        #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
+        let server = tokio::spawn(async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        Self { url, state, server }
+    }
+
+    /// Says this to the next request that has no reply yet.
+    pub fn reply(&self, reply: Reply) -> &Self {
+        self.state.replies.lock().unwrap().push_back(reply);
+        self
+    }
+
+    /// Says these words to the next request.
+    pub fn text(&self, text: &str) -> &Self {
+        self.reply(Reply::Text(text.into()))
+    }
+
+    /// Everything that was asked.
+    pub fn requests(&self) -> Vec<Request> {
+        self.state.requests.lock().unwrap().clone()
+    }
+
+    /// The latest request's body.
+    pub fn last(&self) -> Value {
+        self.requests().last().expect("the provider was asked").body.clone()
+    }
+
+    /// Streams that have not ended.
+    pub fn open_streams(&self) -> usize {
+        *self.state.open.lock().unwrap()
+    }
+
+    /// Stops at once, as a crash would.
+    pub fn kill(&self) {
+        self.server.abort();
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.server.abort();
+        let faults = self.state.faults.lock().unwrap();
+        if !std::thread::panicking() {
+            assert!(faults.is_empty(), "the gateway asked what a strict provider refuses: {faults:#?}");
+        }
+    }
+}
+
+/// A chunk with this delta.
+pub fn chunk(delta: Value) -> Step {
+    Step::Chunk(json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": delta, "finish_reason": null}]}))
+}
+
+/// The chunk that ends a stream.
+pub fn finish(reason: &str) -> Step {
+    Step::Chunk(json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+        "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}))
+}
+
+/// The chunk with the usage.
+pub fn usage(prompt: u64, completion: u64) -> Step {
+    Step::Chunk(json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}}))
+}
+
+/// The end mark.
+pub fn done() -> Step {
+    Step::Raw(b"data: [DONE]\n\n".to_vec())
+}
+
+async fn models() -> Response {
+    Json(json!({"object": "list", "data": [
+        {"id": "test-model", "object": "model", "created": 7, "owned_by": "tests"},
+        {"id": "org/model:latest", "object": "model", "created": 8, "owned_by": "tests"},
+    ]}))
+    .into_response()
+}
+
+async fn embed(Json(body): Json<Value>) -> Response {
+    Json(json!({"object": "list", "model": body["model"], "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}))
+        .into_response()
+}
+
+async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    if let Err(fault) = judge(&body) {
+        state.faults.lock().unwrap().push(format!("{fault}: {body}"));
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
+    }
+    let streamed = body["stream"] == true;
+    state.requests.lock().unwrap().push(Request { headers, body });
+    let reply = state.replies.lock().unwrap().pop_front();
+    match reply.unwrap_or_else(|| Reply::Text("Hello there!".into())) {
+        Reply::Text(text) if streamed => {
+            let mut steps = vec![chunk(json!({"role": "assistant", "content": ""}))];
+            steps.extend(text.split_inclusive(' ').map(|word| chunk(json!({"content": word}))));
+            steps.extend([finish("stop"), usage(5, 3), done()]);
+            send(state, steps)
+        }
+        Reply::Text(text) => whole(json!({"role": "assistant", "content": text}), "stop"),
+        Reply::Calls(calls) if streamed => {
+            let mut steps = vec![chunk(json!({"role": "assistant", "content": null}))];
+            for (index, (name, arguments)) in calls.iter().enumerate() {
+                steps.push(chunk(json!({"tool_calls": [{"index": index, "id": format!("call_{index}"),
+                    "type": "function", "function": {"name": name, "arguments": ""}}]})));
+                for piece in arguments.to_string().split_inclusive(':') {
+                    steps.push(chunk(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})));
+                }
+            }
+            steps.extend([finish("tool_calls"), usage(5, 3), done()]);
+            send(state, steps)
+        }
+        Reply::Calls(calls) => {
+            let calls: Vec<_> = calls
+                .iter()
+                .enumerate()
+                .map(|(index, (name, arguments))| {
+                    json!({"id": format!("call_{index}"), "type": "function",
+                        "function": {"name": name, "arguments": arguments.to_string()}})
+                })
+                .collect();
+            whole(json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls")
+        }
+        Reply::Whole(body) => Json(body).into_response(),
+        Reply::Stream(steps) => send(state, steps),
+        Reply::Status(status, headers, body) => {
+            let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
+            for (name, value) in headers {
+                response.headers_mut().insert(name, value.parse().unwrap());
+            }
+            response
+        }
+        Reply::Silence => std::future::pending().await,
+    }
+}
+
+fn whole(message: Value, reason: &str) -> Response {
+    Json(json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
+        "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}}))
+    .into_response()
+}
+
+/// Counts a stream for as long as it is being sent.
+struct Counted(Arc<Script>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *self.0.open.lock().unwrap() -= 1;
+    }
+}
+
+fn send(state: Arc<Script>, steps: Vec<Step>) -> Response {
+    *state.open.lock().unwrap() += 1;
+    let counted = Counted(state);
+    let frames = stream::unfold((steps.into_iter(), counted), |(mut steps, counted)| async move {
+        loop {
+            let frame: Result<Bytes, std::io::Error> = match steps.next()? {
+                Step::Chunk(chunk) => Ok(format!("data: {chunk}\n\n").into()),
+                Step::Raw(bytes) => Ok(bytes.into()),
+                Step::Wait(time) => {
+                    tokio::time::sleep(time).await;
+                    continue;
+                }
+                Step::Cut => Err(std::io::Error::other("cut")),
+                Step::Hang => std::future::pending::<Result<Bytes, Infallible>>().await.map_err(|never| match never {}),
+            };
+            return Some((frame, (steps, counted)));
+        }
+    });
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(frames)).into_response()
+}
+
+/// What the strictest of providers refuse.
+fn judge(body: &Value) -> Result<(), String> {
+    let messages = body["messages"].as_array().filter(|messages| !messages.is_empty()).ok_or("no messages")?;
+    let mut open: Vec<String> = Vec::new();
+    for (i, message) in messages.iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        if role != "tool" && !open.is_empty() {
+            return Err(format!("messages[{i}]: calls {open:?} have no results before the next message"));
+        }
+        match role {
+            "system" if i > 0 => return Err(format!("messages[{i}]: a system message that is not the first")),
+            "system" | "user" => {
+                if message["content"].is_null() || message["content"] == "" || message["content"] == json!([]) {
+                    return Err(format!("messages[{i}]: empty content"));
+                }
+            }
+            "assistant" => {
+                let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
+                let silent = message["content"].as_str().is_none_or(str::is_empty) && message["refusal"].is_null();
+                if calls.is_empty() && silent {
+                    return Err(format!("messages[{i}]: an assistant that says nothing"));
+                }
+                open = calls.iter().map(|call| call["id"].as_str().unwrap_or_default().to_owned()).collect();
+            }
+            "tool" => {
+                let id = message["tool_call_id"].as_str().unwrap_or_default();
+                let at = open.iter().position(|call| call == id).ok_or(format!("messages[{i}]: result of no call"))?;
+                open.remove(at);
+                if !message["content"].is_string() {
+                    return Err(format!("messages[{i}]: a tool result must be text"));
+                }
+            }
+            other => return Err(format!("messages[{i}]: role {other:?}")),
+        }
+    }
+    if !open.is_empty() {
+        return Err(format!("calls {open:?} have no results"));
+    }
+    for tool in body["tools"].as_array().into_iter().flatten() {
+        if tool["type"] != "function" || !tool["function"]["parameters"].is_object() {
+            return Err(format!("a tool that is no function: {tool}"));
+        }
+    }
+    if body["max_tokens"].is_number() && body["max_completion_tokens"].is_number() {
+        return Err("both max_tokens and max_completion_tokens".into());
+    }
+    Ok(())
+}
