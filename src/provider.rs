@@ -3,7 +3,10 @@
 //! [`Provider`] is what the engine sees of them. Floor 3: knows the protocol and the neutral turn, not
 //! the engine.
 
+pub mod chat;
 mod errors;
+mod lenient;
+mod reported;
 
 use std::time::Instant;
 
@@ -31,7 +34,12 @@ pub trait Provider: Send + Sync {
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError>;
 
     /// Hands a request body through to `path` (such as `/chat/completions`) and the answer back, unread.
-    async fn pass_through(&self, path: &str, body: Bytes, call: &CallContext) -> Result<Passed, ProviderError>;
+    async fn pass_through(
+        &self,
+        path: &str,
+        body: Bytes,
+        call: &CallContext,
+    ) -> Result<Passed, ProviderError>;
 }
 
 /// An answer while it comes in. Dropping it ends the upstream request.

@@ -67,25 +67,34 @@ impl ProviderError {
 /// What the client is told when nothing was sent to it yet.
 impl From<ProviderError> for ApiError {
     fn from(error: ProviderError) -> Self {
-        let ours = |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
+        let ours =
+            |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
         let ProviderError { kind, message, retry_after, code } = error;
         let mut told = match kind {
             Failure::Connect => ours(502, "upstream_unreachable", "The model provider cannot be reached."),
-            Failure::ConnectTimeout => {
-                ours(504, "upstream_connect_timeout", "The model provider did not accept a connection in time.")
-            }
-            Failure::FirstByteTimeout => {
-                ours(504, "upstream_first_byte_timeout", "The model provider did not begin to answer in time.")
-            }
+            Failure::ConnectTimeout => ours(
+                504,
+                "upstream_connect_timeout",
+                "The model provider did not accept a connection in time.",
+            ),
+            Failure::FirstByteTimeout => ours(
+                504,
+                "upstream_first_byte_timeout",
+                "The model provider did not begin to answer in time.",
+            ),
             Failure::IdleTimeout => {
                 ours(504, "upstream_idle_timeout", "The model provider stopped in the middle of its answer.")
             }
-            Failure::TotalTimeout => {
-                ours(504, "upstream_total_timeout", "The model provider took too long to complete its answer.")
-            }
-            Failure::Cut => {
-                ours(502, "upstream_disconnected", "The model provider broke off in the middle of its answer.")
-            }
+            Failure::TotalTimeout => ours(
+                504,
+                "upstream_total_timeout",
+                "The model provider took too long to complete its answer.",
+            ),
+            Failure::Cut => ours(
+                502,
+                "upstream_disconnected",
+                "The model provider broke off in the middle of its answer.",
+            ),
             Failure::Malformed => ours(502, "upstream_malformed", &message),
             Failure::Reported => ours(502, "upstream_error", &message),
             Failure::Status(status) => by_status(status, message, code),
@@ -99,7 +108,8 @@ impl From<ProviderError> for ApiError {
 
 /// The client's view of a status that the provider answered with.
 fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
-    let ours = |status, code: &'static str, message: String| ApiError::new(status, "server_error", code, message);
+    let ours =
+        |status, code: &'static str, message: String| ApiError::new(status, "server_error", code, message);
     match status {
         400 | 413 | 415 | 422 => {
             let code = code.unwrap_or_else(|| "upstream_rejected_request".to_owned());

@@ -41,11 +41,8 @@ fn naive(stream: &[u8]) -> Vec<Owned> {
             }
             continue;
         }
-        let (field, value) = if line.starts_with('{') {
-            ("data", line)
-        } else {
-            line.split_once(':').unwrap_or((line, ""))
-        };
+        let (field, value) =
+            if line.starts_with('{') { ("data", line) } else { line.split_once(':').unwrap_or((line, "")) };
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
             "data" if data.is_empty() => data.push_str(value),

@@ -1,0 +1,348 @@
+//! Puts streamed pieces of tool calls together.
+//!
+//! Chat completions say which call a piece belongs to by `index`, and name id and function in its first
+//! piece. Servers differ: the index is missing, always 0, wrong, or new for the tail of an open call; ids
+//! come late, once, or with every piece; names come twice or in fragments. A piece is placed by its id
+//! first, then by its index, then with the call that is open; what shows that an earlier call is whole
+//! begins a new one.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::wire::{CallPiece, FunctionPiece};
+use crate::provider::errors::{Failure, ProviderError};
+use crate::response::turn::{CallKind, ModelEvent, ModelTool};
+
+/// Calls in one turn. No model asks for as many; a server that is out of its mind might.
+const MOST_CALLS: usize = 1024;
+
+const EMPTY_OBJECT: &str = "{}";
+
+/// The calls of one turn.
+#[derive(Debug)]
+pub(super) struct Calls {
+    tools: Arc<[ModelTool]>,
+    calls: Vec<Call>,
+    /// Which call a piece with this index last went to.
+    by_index: HashMap<i64, usize>,
+    open: Option<usize>,
+    started: u32,
+}
+
+#[derive(Debug, Default)]
+struct Call {
+    id: String,
+    name: String,
+    /// Pieces of it came with an index.
+    indexed: bool,
+    /// Set once the call was announced.
+    slot: Option<u32>,
+    /// Whether its arguments are a custom tool's input: `None` until it is announced.
+    custom: Option<bool>,
+    /// The provider knows custom tools: the input comes as it is, not wrapped in JSON.
+    raw: bool,
+    /// Arguments that were not handed over: the name is not known yet, they are a custom tool's, or they
+    /// are an empty object that may be a placeholder.
+    held: String,
+    extent: Extent,
+    /// A custom tool's input was handed over.
+    delivered: bool,
+}
+
+/// A piece, with the ways of servers to write it smoothed out.
+struct Piece<'a> {
+    index: Option<i64>,
+    id: &'a str,
+    name: &'a str,
+    arguments: &'a str,
+    raw: bool,
+}
+
+impl Calls {
+    pub fn new(tools: Arc<[ModelTool]>) -> Self {
+        Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0 }
+    }
+
+    /// Whether any call has begun.
+    pub fn any(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Takes in a piece of a call; `position` is its place in a list of several. Returns the call's slot,
+    /// once it has one.
+    pub fn push(
+        &mut self,
+        piece: &CallPiece<'_>,
+        position: Option<usize>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<Option<u32>, ProviderError> {
+        self.take(&Piece::of(piece, position), out)
+    }
+
+    /// Takes in a piece of the single call of servers from before `tool_calls`.
+    pub fn push_legacy(
+        &mut self,
+        piece: &FunctionPiece<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let (name, arguments) = (piece.name.as_str(), piece.arguments.0.as_ref());
+        self.take(&Piece { index: Some(0), id: "", name, arguments, raw: false }, out).map(drop)
+    }
+
+    /// Hands over what was held back, as the answer is over; `cut` says that the token limit ended it.
+    pub fn finish(&mut self, cut: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        for place in 0..self.calls.len() {
+            self.start(place, true, out);
+            self.flush(place, out);
+        }
+        if cut || self.calls.iter().all(|call| call.slot.is_some()) {
+            return Ok(());
+        }
+        Err(ProviderError::new(Failure::Malformed, "The model provider sent a tool call without a name."))
+    }
+
+    fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) -> Result<Option<u32>, ProviderError> {
+        if !piece.is_head() && piece.arguments.is_empty() {
+            return Ok(None);
+        }
+        let place = self.place(piece);
+        if place >= MOST_CALLS {
+            return Err(ProviderError::new(
+                Failure::Malformed,
+                "The model provider sent too many tool calls.",
+            ));
+        }
+        if let Some(before) = self.open.replace(place).filter(|before| *before != place) {
+            self.flush(before, out);
+        }
+        if let Some(index) = piece.index {
+            self.by_index.insert(index, place);
+        }
+        if let Some(call) = self.calls.get_mut(place) {
+            call.learn(piece);
+        }
+        self.start(place, false, out);
+        self.append(place, piece, out);
+        Ok(self.calls.get(place).and_then(|call| call.slot))
+    }
+
+    /// The call that a piece belongs to; a new one if it begins one.
+    fn place(&mut self, piece: &Piece<'_>) -> usize {
+        let by_id = self.calls.iter().rposition(|call| !piece.id.is_empty() && call.id == piece.id);
+        let found = match (by_id, piece.index) {
+            (Some(place), _) if self.is_double(place, piece) => None,
+            (Some(place), _) => Some(place),
+            (None, Some(index)) => self.by_index.get(&index).copied().or_else(|| self.open_for_tail(piece)),
+            (None, None) => self.open,
+        };
+        let found = found
+            .filter(|place| self.calls.get(*place).is_some_and(|call| !call.is_before(piece, &self.tools)));
+        found.unwrap_or_else(|| {
+            self.calls.push(Call::default());
+            self.calls.len() - 1
+        })
+    }
+
+    /// Whether a piece whose id is known is another call all the same: under an index of its own, with a name.
+    fn is_double(&self, place: usize, piece: &Piece<'_>) -> bool {
+        let elsewhere = piece.index.is_some_and(|index| self.by_index.get(&index) != Some(&place));
+        elsewhere && !piece.name.is_empty() && self.calls.get(place).is_some_and(|call| call.indexed)
+    }
+
+    /// Under a new index, a piece without id and name is the tail of the open call, unless that is whole.
+    fn open_for_tail(&self, piece: &Piece<'_>) -> Option<usize> {
+        let open = self.open.filter(|_| !piece.is_head())?;
+        self.calls.get(open).filter(|call| call.extent != Extent::Whole).map(|_| open)
+    }
+
+    /// Announces a call once its name is known. `over`: nothing more will come.
+    fn start(&mut self, place: usize, over: bool, out: &mut Vec<ModelEvent>) {
+        let Some(call) = self.calls.get_mut(place).filter(|call| call.slot.is_none()) else { return };
+        let tool = tool_named(&call.name, &self.tools);
+        // What only begins like a tool's name may be a fragment of it, as long as no arguments follow.
+        let fragment =
+            tool.is_none() && call.extent == Extent::Nothing && begins_a_name(&call.name, &self.tools);
+        if call.name.is_empty() || fragment && !over {
+            return;
+        }
+        let (mut kind, name, namespace) = match tool {
+            Some(tool) => (tool.input.call_kind(), tool.name.clone(), tool.namespace.clone()),
+            None => (CallKind::Function, call.name.clone(), None),
+        };
+        if call.raw {
+            kind = CallKind::Custom;
+        }
+        let slot = self.started;
+        self.started += 1;
+        call.slot = Some(slot);
+        call.custom = Some(kind == CallKind::Custom);
+        let call_id = Some(call.id.clone()).filter(|id| !id.is_empty());
+        out.push(ModelEvent::CallStarted { slot, kind, call_id, name, namespace });
+    }
+
+    /// Adds arguments to a call, and hands over what need not be held back.
+    fn append(&mut self, place: usize, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
+        let Some(call) = self.calls.get_mut(place) else { return };
+        match (call.slot, call.custom) {
+            (Some(slot), Some(false)) => {
+                let mut delta = std::mem::take(&mut call.held);
+                delta.push_str(piece.arguments);
+                if delta.trim() == EMPTY_OBJECT {
+                    call.held = delta;
+                } else if !delta.is_empty() {
+                    out.push(ModelEvent::CallDelta { slot, delta });
+                }
+            }
+            (_, custom) => {
+                call.held.push_str(piece.arguments);
+                let whole = !call.raw && call.extent == Extent::Whole && call.held.trim() != EMPTY_OBJECT;
+                if custom == Some(true) && whole {
+                    self.flush(place, out);
+                }
+            }
+        }
+    }
+
+    /// Hands over what is held back of a call.
+    fn flush(&mut self, place: usize, out: &mut Vec<ModelEvent>) {
+        let Some(call) = self.calls.get_mut(place) else { return };
+        let (Some(slot), Some(custom)) = (call.slot, call.custom) else { return };
+        let held = std::mem::take(&mut call.held);
+        let delta = match custom {
+            true if call.delivered => return,
+            true if call.raw => held,
+            true => input_of(held),
+            false => held,
+        };
+        if !delta.is_empty() {
+            call.delivered = true;
+            out.push(ModelEvent::CallDelta { slot, delta });
+        }
+    }
+}
+
+impl<'a> Piece<'a> {
+    fn of(piece: &'a CallPiece<'a>, position: Option<usize>) -> Self {
+        let (name, arguments, raw) = match (&piece.function, &piece.custom) {
+            (Some(function), _) => (function.name.as_str(), function.arguments.0.as_ref(), false),
+            (None, Some(custom)) => (custom.name.as_str(), custom.input.as_str(), true),
+            (None, None) => ("", "", false),
+        };
+        // Without an index, the place among several is the best there is.
+        let position = position.and_then(|position| i64::try_from(position).ok());
+        Self { index: piece.index.0.or(position), id: piece.id.as_str(), name: name.trim(), arguments, raw }
+    }
+
+    fn is_head(&self) -> bool {
+        !self.id.is_empty() || !self.name.is_empty()
+    }
+}
+
+impl Call {
+    /// Whether the piece, though placed here by its id, its index or its turn, must belong to a later call.
+    fn is_before(&self, piece: &Piece<'_>, tools: &[ModelTool]) -> bool {
+        let same_id = !piece.id.is_empty() && self.id == piece.id;
+        if !same_id && !piece.id.is_empty() && !self.id.is_empty() {
+            return true;
+        }
+        if piece.name.is_empty() || self.name.is_empty() {
+            return false;
+        }
+        if same_id || self.name == piece.name {
+            // The same name again is a repetition until the arguments show that the call was whole.
+            return self.extent == Extent::Whole && !piece.arguments.trim().is_empty();
+        }
+        !(self.slot.is_none() && is_fragment(&format!("{}{}", self.name, piece.name), tools))
+    }
+
+    /// Keeps what a piece says of its call.
+    fn learn(&mut self, piece: &Piece<'_>) {
+        self.indexed |= piece.index.is_some();
+        self.raw |= piece.raw;
+        if self.id.is_empty() {
+            piece.id.clone_into(&mut self.id);
+        }
+        if self.name.is_empty()
+            || self.slot.is_none() && self.extent == Extent::Nothing && self.name != piece.name
+        {
+            self.name.push_str(piece.name);
+        }
+        if self.held.trim() == EMPTY_OBJECT && !piece.arguments.trim().is_empty() {
+            // It held the place of the arguments that come now.
+            self.held.clear();
+            self.extent = Extent::Nothing;
+        }
+        self.extent.read(piece.arguments);
+    }
+}
+
+fn is_fragment(name: &str, tools: &[ModelTool]) -> bool {
+    begins_a_name(name, tools) || tools.iter().any(|tool| tool.wire_name == name)
+}
+
+fn begins_a_name(start: &str, tools: &[ModelTool]) -> bool {
+    tools.iter().any(|tool| tool.wire_name.len() > start.len() && tool.wire_name.starts_with(start))
+}
+
+/// The tool that a model means. Harmony models prefix names with `functions.`.
+fn tool_named<'a>(name: &str, tools: &'a [ModelTool]) -> Option<&'a ModelTool> {
+    let named = |name: &str| tools.iter().find(|tool| tool.wire_name == name);
+    named(name).or_else(|| named(name.strip_prefix("functions.")?))
+}
+
+/// The text in `{"input": "…"}`, in which free text comes from providers that know functions only. A
+/// model may ignore the wrapping and write the text itself.
+fn input_of(arguments: String) -> String {
+    #[derive(Deserialize)]
+    struct Wrapped {
+        input: String,
+    }
+    match serde_json::from_str(&arguments) {
+        Ok(Wrapped { input }) => input,
+        Err(_) if arguments.trim() == EMPTY_OBJECT => String::new(),
+        Err(_) => arguments,
+    }
+}
+
+/// How much of a JSON value has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Extent {
+    #[default]
+    Nothing,
+    Part {
+        depth: u32,
+        in_string: bool,
+        escaped: bool,
+    },
+    Whole,
+}
+
+impl Extent {
+    fn read(&mut self, text: &str) {
+        for byte in text.bytes() {
+            *self = self.after(byte);
+        }
+    }
+
+    fn after(self, byte: u8) -> Self {
+        let (depth, in_string, escaped) = match self {
+            Self::Whole => return self,
+            Self::Nothing if byte.is_ascii_whitespace() => return self,
+            Self::Nothing => (0, false, false),
+            Self::Part { depth, in_string, escaped } => (depth, in_string, escaped),
+        };
+        let part = |depth, in_string, escaped| Self::Part { depth, in_string, escaped };
+        match byte {
+            _ if escaped => part(depth, true, false),
+            b'\\' if in_string => part(depth, true, true),
+            b'"' => part(depth, !in_string, false),
+            _ if in_string => part(depth, true, false),
+            b'{' | b'[' => part(depth + 1, false, false),
+            b'}' | b']' if depth <= 1 => Self::Whole,
+            b'}' | b']' => part(depth - 1, false, false),
+            _ => part(depth, false, false),
+        }
+    }
+}

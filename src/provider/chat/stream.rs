@@ -1,0 +1,353 @@
+//! Chat completions in, model events out: one state machine for chunks of a stream and for whole bodies.
+//!
+//! What ends an answer is decided here, and only here. A server's word counts (`finish_reason`, then
+//! `[DONE]`); silence does not: an answer that just stops was cut. The table in `tests` has a row for
+//! each way in which servers are known to differ.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::calls::Calls;
+use super::think::{Piece, Splitter, ThinkTags};
+use super::thoughts::Thoughts;
+use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, Tokens};
+use crate::protocol::content::{Annotation, LogProb};
+use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
+use crate::provider::errors::{Failure, ProviderError};
+use crate::provider::lenient::{Number, Text};
+use crate::provider::reported::Fault;
+use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
+
+/// Events of a stream that are skipped because they are no JSON objects, such as a stray `ping`.
+const MOST_SKIPPED: usize = 8;
+
+/// Turns one answer into model events.
+#[derive(Debug)]
+pub struct Translator {
+    calls: Calls,
+    thoughts: Thoughts,
+    think: Splitter,
+    wants_logprobs: bool,
+    usage: Option<Usage>,
+    service_tier: bool,
+    finish: Option<FinishReason>,
+    /// Something of the answer itself has come.
+    answered: bool,
+    /// At least one chunk was a chat completion.
+    understood: bool,
+    skipped: usize,
+    done: bool,
+}
+
+impl Translator {
+    /// For the answer to one request: its tools, and whether it asked for log probabilities.
+    pub fn new(tools: Arc<[ModelTool]>, wants_logprobs: bool, think: ThinkTags) -> Self {
+        Self {
+            calls: Calls::new(tools),
+            thoughts: Thoughts::default(),
+            think: Splitter::new(think),
+            wants_logprobs,
+            usage: None,
+            service_tier: false,
+            finish: None,
+            answered: false,
+            understood: false,
+            skipped: 0,
+            done: false,
+        }
+    }
+
+    /// Whether the server said that nothing more will come.
+    pub fn is_done(&self) -> bool {
+        self.done
+    }
+
+    /// Takes in one event of a stream and appends what it says.
+    pub fn push(
+        &mut self,
+        name: Option<&str>,
+        data: &str,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        if self.done {
+            return Ok(());
+        }
+        if data.trim() == "[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        if name == Some("error") {
+            return Err(Fault::read(data).into_error(None, None));
+        }
+        match serde_json::from_str::<Chunk<'_>>(data) {
+            Ok(chunk) => self.take(chunk, false, out),
+            Err(_) => self.skip(data),
+        }
+    }
+
+    /// Takes in the body of an answer that is no stream, and ends the answer.
+    pub fn push_body(&mut self, body: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        match serde_json::from_str::<Chunk<'_>>(body) {
+            Ok(chunk) => self.take(chunk, true, out)?,
+            Err(_) => return Err(malformed()),
+        }
+        // The body as a whole was announced and has come: it needs no further sign of its end.
+        self.done = true;
+        self.finish(out)
+    }
+
+    /// Ends the answer: at `[DONE]`, or when the connection has ended.
+    pub fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        let reason = match self.finish {
+            Some(reason) => Ok(reason),
+            None if self.done && self.answered => Ok(FinishReason::Stop),
+            None if self.done || !self.understood => Err(malformed()),
+            None => Err(ProviderError::new(
+                Failure::Cut,
+                "The model provider broke off in the middle of its answer.",
+            )),
+        };
+        out.extend(self.usage.take().map(ModelEvent::Usage));
+        let reason = reason?;
+        let mut pieces = Vec::new();
+        self.think.end(&mut pieces);
+        self.write_pieces(pieces, out);
+        self.calls.finish(reason == FinishReason::Length, out)?;
+        self.thoughts.pause(out);
+        out.push(ModelEvent::Finish(reason));
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        chunk: Chunk<'_>,
+        whole: bool,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let Chunk { choices, usage, service_tier, error, object, message, code, kind } = chunk;
+        if let Some(fault) = error.filter(|fault| !fault.is_empty()) {
+            return Err(fault.into_error(None, None));
+        }
+        if object.as_str() == "error" {
+            return Err(Fault::of(message, code, kind).into_error(None, None));
+        }
+        if !self.service_tier && !service_tier.is_empty() {
+            self.service_tier = true;
+            out.push(ModelEvent::ServiceTier(service_tier.0.into_owned()));
+        }
+        if let Some(usage) = usage.and_then(read_usage) {
+            self.understood = true;
+            self.usage = Some(usage);
+        }
+        match choices.0 {
+            Some(choice) => self.take_choice(choice, whole, out),
+            None => Ok(()),
+        }
+    }
+
+    fn take_choice(
+        &mut self,
+        choice: Choice<'_>,
+        whole: bool,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let Choice { delta, message, finish_reason, logprobs, error, .. } = choice;
+        self.understood = true;
+        if let Some(fault) = error.filter(|fault| !fault.is_empty()) {
+            return Err(fault.into_error(None, None));
+        }
+        // A whole message behind its own deltas repeats them.
+        let message = message.filter(|_| whole || !self.answered && delta.is_none());
+        if let Some(delta) = message.or(delta) {
+            self.take_delta(delta, whole, logprobs, out)?;
+        }
+        if let Some(reason) = finish_reason.some() {
+            let reason = read_finish(reason)?;
+            self.finish.get_or_insert(reason);
+        }
+        Ok(())
+    }
+
+    fn take_delta(
+        &mut self,
+        mut delta: Delta<'_>,
+        whole: bool,
+        logprobs: Option<&RawValue>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let before = out.len();
+        self.thoughts.push(&mut delta, whole, out);
+        match delta.content {
+            Content::Text(text) => self.write_text(text, logprobs, out),
+            Content::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
+        }
+        if !delta.refusal.is_empty() {
+            self.thoughts.pause(out);
+            out.push(ModelEvent::Refusal(delta.refusal.0.into_owned()));
+        }
+        if let Some(annotations) = delta.annotations {
+            out.extend(read_annotations(annotations).into_iter().map(ModelEvent::Annotation));
+        }
+        let pieces = delta.tool_calls.0;
+        let several = pieces.len() > 1;
+        for (position, piece) in pieces.iter().enumerate() {
+            self.thoughts.pause(out);
+            let slot = self.calls.push(piece, several.then_some(position), out)?;
+            if let (Some(slot), Some(extra)) = (slot, piece.extra_content) {
+                self.thoughts.keep_extra(slot, extra);
+            }
+        }
+        if let Some(call) = delta.function_call {
+            self.thoughts.pause(out);
+            self.calls.push_legacy(&call, out)?;
+        }
+        self.answered |= out.len() > before || self.calls.any();
+        Ok(())
+    }
+
+    fn write_text(&mut self, text: Cow<'_, str>, logprobs: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
+        if text.is_empty() {
+            return;
+        }
+        if !self.think.is_over() {
+            let mut pieces = Vec::new();
+            self.think.push(&text, &mut pieces);
+            self.answered = true;
+            return self.write_pieces(pieces, out);
+        }
+        self.thoughts.pause(out);
+        let logprobs = logprobs.filter(|_| self.wants_logprobs).map(read_logprobs).unwrap_or_default();
+        out.push(ModelEvent::Text { delta: text.into_owned(), logprobs });
+    }
+
+    fn write_pieces(&mut self, pieces: Vec<Piece>, out: &mut Vec<ModelEvent>) {
+        for piece in pieces {
+            match piece {
+                Piece::Reasoning(text) => out.push(ModelEvent::Reasoning(text)),
+                Piece::Text(delta) => {
+                    self.thoughts.pause(out);
+                    out.push(ModelEvent::Text { delta, logprobs: Vec::new() });
+                }
+            }
+        }
+    }
+
+    fn write_part(&mut self, part: ContentPiece<'_>, out: &mut Vec<ModelEvent>) {
+        let thinking = match part.thinking {
+            Content::Text(text) => text.into_owned(),
+            Content::Parts(parts) => parts.iter().map(|part| part.text.as_str()).collect(),
+        };
+        if !thinking.is_empty() {
+            out.push(ModelEvent::Reasoning(thinking));
+        }
+        self.write_text(part.text.0, None, out);
+        if !part.refusal.is_empty() {
+            out.push(ModelEvent::Refusal(part.refusal.0.into_owned()));
+        }
+    }
+
+    /// Lets a few events pass that are no chunks. What begins like one and is damaged is a lost piece of
+    /// the answer, and an answer with a hole must not look whole.
+    fn skip(&mut self, data: &str) -> Result<(), ProviderError> {
+        self.skipped += 1;
+        if data.trim_start().starts_with('{') || self.skipped > MOST_SKIPPED {
+            return Err(malformed());
+        }
+        tracing::debug!(
+            bytes = data.len(),
+            "an event of the provider's stream is no JSON object and was skipped"
+        );
+        Ok(())
+    }
+}
+
+fn malformed() -> ProviderError {
+    ProviderError::new(Failure::Malformed, "The model provider's answer is not a chat completion.")
+}
+
+/// What a `finish_reason` means. `tool_calls` says no more than the calls themselves, and servers say
+/// `stop` for it, too. A reason that nobody knows may stand for a failure: it is one.
+fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
+    Ok(match reason.to_ascii_lowercase().as_str() {
+        "stop" | "tool_calls" | "tool_call" | "tool_use" | "function_call" | "end_turn" | "eos"
+        | "eos_token" | "stop_sequence" | "complete" | "completed" => FinishReason::Stop,
+        "length" | "max_tokens" | "max_output_tokens" | "model_length" => FinishReason::Length,
+        "content_filter" | "content-filter" | "safety" | "refusal" | "recitation" | "blocklist"
+        | "prohibited_content" => FinishReason::ContentFilter,
+        _ => {
+            let shown: String = reason.chars().filter(|c| !c.is_control()).take(40).collect();
+            let message = format!("The model provider ended its answer with finish_reason '{shown}'.");
+            return Err(ProviderError::new(Failure::Reported, message));
+        }
+    })
+}
+
+/// Tokens spent; nothing if all counts are 0, as in the chunks of servers that fill the field in later.
+fn read_usage(raw: &RawValue) -> Option<Usage> {
+    let object = Some(raw.get()).filter(|text| text.starts_with('{'))?;
+    let tokens: Tokens = serde_json::from_str(object).ok()?;
+    let prompt = tokens.prompt_tokens_details.unwrap_or_default();
+    let completion = tokens.completion_tokens_details.unwrap_or_default();
+    let cached = prompt.cached_tokens.count().max(tokens.prompt_cache_hit_tokens.count());
+    let (input_tokens, output_tokens) = (tokens.prompt_tokens.count(), tokens.completion_tokens.count());
+    let total = match tokens.total_tokens {
+        Number(None) => input_tokens.saturating_add(output_tokens),
+        told => told.count(),
+    };
+    let usage = Usage {
+        input_tokens,
+        input_tokens_details: InputTokensDetails {
+            cached_tokens: cached,
+            cache_write_tokens: prompt.cache_write_tokens.count(),
+        },
+        output_tokens,
+        output_tokens_details: OutputTokensDetails { reasoning_tokens: completion.reasoning_tokens.count() },
+        total_tokens: total,
+    };
+    Some(usage).filter(|usage| *usage != Usage::default())
+}
+
+fn read_logprobs(raw: &RawValue) -> Vec<LogProb> {
+    #[derive(Deserialize)]
+    struct LogProbs {
+        content: Option<Vec<LogProb>>,
+    }
+    let read = serde_json::from_str::<LogProbs>(raw.get()).ok();
+    read.and_then(|logprobs| logprobs.content).unwrap_or_default()
+}
+
+/// Reads citations of URLs, nested as Chat has them or flat; clients know no others.
+fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
+    #[derive(Deserialize)]
+    struct Outer<'a> {
+        #[serde(borrow, default)]
+        url_citation: Option<Citation<'a>>,
+        #[serde(borrow, flatten)]
+        flat: Citation<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Citation<'a> {
+        #[serde(borrow, default)]
+        url: Text<'a>,
+        #[serde(borrow, default)]
+        title: Text<'a>,
+        #[serde(default)]
+        start_index: Number,
+        #[serde(default)]
+        end_index: Number,
+    }
+    let read = serde_json::from_str::<Vec<Outer<'_>>>(raw.get()).unwrap_or_default();
+    let citations = read.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));
+    citations
+        .filter(|citation| !citation.url.is_empty())
+        .map(|citation| Annotation::UrlCitation {
+            url: citation.url.0.into_owned(),
+            title: citation.title.0.into_owned(),
+            start_index: citation.start_index.count(),
+            end_index: citation.end_index.count(),
+        })
+        .collect()
+}

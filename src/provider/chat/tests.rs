@@ -1,0 +1,128 @@
+//! Tables of what servers send and what becomes of it: one row a quirk.
+//!
+//! Rows are written as the `data` of events; events are written in the shorthand of [`show`].
+
+mod answers;
+mod calls;
+mod ends;
+mod fuzz;
+
+use std::sync::Arc;
+
+use super::{ThinkTags, Translator};
+use crate::net::sse::Decoder;
+use crate::provider::{Failure, ProviderError};
+use crate::response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
+
+/// A row: what is shown, the chunks, and the events that they give.
+type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
+
+fn check(rows: &[Row<'_>]) {
+    for (name, chunks, expected) in rows {
+        assert_eq!(run(&frames(chunks)), *expected, "{name}");
+    }
+}
+
+/// A delta's chunk, by its fields.
+macro_rules! delta {
+    ($fields:literal) => {
+        concat!(r#"{"choices":[{"index":0,"delta":{"#, $fields, "}}]}")
+    };
+    ($fields:literal, $finish:literal) => {
+        concat!(r#"{"choices":[{"index":0,"delta":{"#, $fields, r#"},"finish_reason":""#, $finish, "\"}]}")
+    };
+}
+use delta;
+
+const STOP: &str = delta!("", "stop");
+const CALLS: &str = delta!("", "tool_calls");
+const DONE: &str = "[DONE]";
+
+fn frames(chunks: &[&str]) -> String {
+    chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
+}
+
+fn run(stream: &str) -> Vec<String> {
+    run_with(stream, ThinkTags::Off)
+}
+
+/// Decodes and translates a stream as the HTTP layer does.
+fn run_with(stream: &str, think: ThinkTags) -> Vec<String> {
+    let (mut decoder, mut translator) = (Decoder::new(1 << 20), Translator::new(tools(), true, think));
+    decoder.feed(stream.as_bytes());
+    let (mut events, mut ended) = (Vec::new(), false);
+    let result = loop {
+        match decoder.next_event().unwrap() {
+            Some(event) => {
+                if let Err(error) = translator.push(event.name, &event.data, &mut events) {
+                    break Err(error);
+                }
+            }
+            None if !std::mem::replace(&mut ended, true) => decoder.end(),
+            None => break translator.finish(&mut events),
+        }
+    };
+    shown(&events, result)
+}
+
+fn run_body(body: &str) -> Vec<String> {
+    let mut events = Vec::new();
+    let result = Translator::new(tools(), true, ThinkTags::Off).push_body(body, &mut events);
+    shown(&events, result)
+}
+
+fn shown(events: &[ModelEvent], result: Result<(), ProviderError>) -> Vec<String> {
+    let mut shown: Vec<String> = events.iter().map(show).collect();
+    shown.extend(result.err().map(|error| match error.kind {
+        Failure::Reported | Failure::Status(_) | Failure::ContextLength => {
+            format!("{:?}: {}", error.kind, error.message)
+        }
+        kind => format!("{kind:?}"),
+    }));
+    shown
+}
+
+fn show(event: &ModelEvent) -> String {
+    match event {
+        ModelEvent::Text { delta, logprobs } if logprobs.is_empty() => format!("text {delta}"),
+        ModelEvent::Text { delta, logprobs } => format!("text {delta} {logprobs:?}"),
+        ModelEvent::Refusal(text) => format!("refusal {text}"),
+        ModelEvent::Reasoning(text) => format!("reasoning {text}"),
+        ModelEvent::ReasoningSummary(text) => format!("summary {text}"),
+        ModelEvent::ReasoningState(fields) => format!("state {}", serde_json::to_string(fields).unwrap()),
+        ModelEvent::Annotation(annotation) => {
+            format!("annotation {}", serde_json::to_string(annotation).unwrap())
+        }
+        ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
+            let custom = if *kind == CallKind::Custom { " custom" } else { "" };
+            let namespace = namespace.as_ref().map(|name| format!("{name}.")).unwrap_or_default();
+            format!("call {slot}{custom} {namespace}{name} {}", call_id.as_deref().unwrap_or("-"))
+        }
+        ModelEvent::CallDelta { slot, delta } => format!("args {slot} {delta}"),
+        ModelEvent::Usage(usage) => {
+            let details =
+                (usage.input_tokens_details.cached_tokens, usage.output_tokens_details.reasoning_tokens);
+            format!("usage {}+{}={} {details:?}", usage.input_tokens, usage.output_tokens, usage.total_tokens)
+        }
+        ModelEvent::ServiceTier(tier) => format!("tier {tier}"),
+        ModelEvent::Finish(reason) => format!("{reason:?}"),
+    }
+}
+
+/// Tools `f`, `get_weather` and `ns__js` (in a namespace), and the custom tool `patch`.
+fn tools() -> Arc<[ModelTool]> {
+    let tool = |wire_name: &str, name: &str, namespace: Option<&str>, input| ModelTool {
+        wire_name: wire_name.to_owned(),
+        name: name.to_owned(),
+        namespace: namespace.map(str::to_owned),
+        description: None,
+        input,
+    };
+    let json = || ToolInput::Json { schema: None, strict: None };
+    Arc::new([
+        tool("f", "f", None, json()),
+        tool("get_weather", "get_weather", None, json()),
+        tool("ns__js", "js", Some("ns"), json()),
+        tool("patch", "patch", None, ToolInput::Text { grammar: None }),
+    ])
+}

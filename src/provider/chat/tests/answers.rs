@@ -1,0 +1,385 @@
+//! Text, reasoning, refusals, citations, log probabilities, usage.
+
+use super::*;
+
+#[test]
+fn text_and_what_surrounds_it() {
+    check(&[
+        (
+            "role first, empty and null content",
+            &[
+                delta!(r#""role":"assistant","content":"""#),
+                delta!(r#""content":"Hi""#),
+                delta!(r#""content":null"#),
+                STOP,
+                DONE,
+            ],
+            &["text Hi", "Stop"],
+        ),
+        ("text with the finish reason", &[delta!(r#""content":"Hi""#, "stop"), DONE], &["text Hi", "Stop"]),
+        ("escapes", &[delta!(r#""content":"a\n\"\u00e9""#), STOP, DONE], &["text a\n\"é", "Stop"]),
+        (
+            "an empty finish reason in every chunk",
+            &[delta!(r#""content":"a""#, ""), delta!(r#""content":"b""#, ""), STOP, DONE],
+            &["text a", "text b", "Stop"],
+        ),
+        (
+            "text in parts",
+            &[
+                delta!(
+                    r#""content":[{"type":"text","text":"a"},{"type":"image_url"},{"type":"text","text":"b"}]"#
+                ),
+                STOP,
+                DONE,
+            ],
+            &["text a", "text b", "Stop"],
+        ),
+        (
+            "other choices",
+            &[
+                r#"{"choices":[{"index":1,"delta":{"content":"no"},"finish_reason":"length"}]}"#,
+                r#"{"choices":[{"index":1,"delta":{"content":"no"}},{"index":0,"delta":{"content":"a"}}]}"#,
+                STOP,
+                DONE,
+            ],
+            &["text a", "Stop"],
+        ),
+        (
+            "a choice without an index, and a message in place of the delta",
+            &[r#"{"choices":[{"message":{"content":"a"}}]}"#, STOP, DONE],
+            &["text a", "Stop"],
+        ),
+        (
+            "a whole message behind its deltas",
+            &[
+                delta!(r#""content":"a""#),
+                r#"{"choices":[{"message":{"content":"a"},"finish_reason":"stop"}]}"#,
+                DONE,
+            ],
+            &["text a", "Stop"],
+        ),
+        (
+            "frames without choices",
+            &[
+                r#"{"object":"billing.summary","cost":1}"#,
+                delta!(r#""content":"a""#),
+                r#"{"choices":null}"#,
+                STOP,
+                r#"{"type":"billing.summary"}"#,
+                DONE,
+            ],
+            &["text a", "Stop"],
+        ),
+        (
+            "null error and usage",
+            &[r#"{"error":null,"usage":null,"choices":[{"delta":{"content":"a"}}]}"#, STOP, DONE],
+            &["text a", "Stop"],
+        ),
+        (
+            "an empty error",
+            &[r#"{"error":{},"choices":[{"delta":{"content":"a"}}]}"#, STOP, DONE],
+            &["text a", "Stop"],
+        ),
+        ("content behind the finish reason", &[STOP, delta!(r#""content":"a""#), DONE], &["text a", "Stop"]),
+        (
+            "what follows [DONE]",
+            &[delta!(r#""content":"a""#), STOP, DONE, delta!(r#""content":"b""#), "x"],
+            &["text a", "Stop"],
+        ),
+        (
+            "the service tier, once",
+            &[
+                r#"{"service_tier":"flex","choices":[]}"#,
+                r#"{"service_tier":"flex","choices":[]}"#,
+                STOP,
+                DONE,
+            ],
+            &["tier flex", "Stop"],
+        ),
+        (
+            "a refusal",
+            &[delta!(r#""refusal":"I can""#), delta!(r#""refusal":"not.""#), STOP, DONE],
+            &["refusal I can", "refusal not.", "Stop"],
+        ),
+        (
+            "citations, nested and flat, and others",
+            &[
+                delta!(
+                    r#""annotations":[{"type":"url_citation","url_citation":{"url":"u","title":"t","start_index":1,"end_index":2}}]"#
+                ),
+                delta!(r#""annotations":[{"type":"url_citation","url":"v"},{"type":"odd"}]"#),
+                STOP,
+                DONE,
+            ],
+            &[
+                r#"annotation {"type":"url_citation","url":"u","title":"t","start_index":1,"end_index":2}"#,
+                r#"annotation {"type":"url_citation","url":"v","title":"","start_index":0,"end_index":0}"#,
+                "Stop",
+            ],
+        ),
+        (
+            "log probabilities without bytes",
+            &[
+                r#"{"choices":[{"delta":{"content":"a"},"logprobs":{"content":[{"token":"a","logprob":-0.5,"bytes":null,"top_logprobs":[]}]}}]}"#,
+                STOP,
+                DONE,
+            ],
+            &[r#"text a [LogProb { token: "a", logprob: -0.5, bytes: [], top_logprobs: [] }]"#, "Stop"],
+        ),
+        (
+            "log probabilities of another shape",
+            &[r#"{"choices":[{"delta":{"content":"a"},"logprobs":{"tokens":["a"]}}]}"#, STOP, DONE],
+            &["text a", "Stop"],
+        ),
+    ]);
+}
+
+#[test]
+fn reasoning_in_all_its_fields() {
+    check(&[
+        (
+            "reasoning_content",
+            &[
+                delta!(r#""reasoning_content":"hm""#),
+                delta!(r#""content":"a","reasoning_content":null"#),
+                STOP,
+                DONE,
+            ],
+            &["reasoning hm", "text a", "Stop"],
+        ),
+        ("reasoning", &[delta!(r#""reasoning":"hm","content":"""#), STOP, DONE], &["reasoning hm", "Stop"]),
+        ("thinking", &[delta!(r#""thinking":"hm""#), STOP, DONE], &["reasoning hm", "Stop"]),
+        (
+            "two fields that say the same",
+            &[delta!(r#""reasoning":"hm","reasoning_content":"hm""#), STOP, DONE],
+            &["reasoning hm", "Stop"],
+        ),
+        (
+            "reasoning and text in one chunk",
+            &[delta!(r#""content":"a","reasoning":"hm""#), STOP, DONE],
+            &["reasoning hm", "text a", "Stop"],
+        ),
+        (
+            "reasoning that resumes",
+            &[
+                delta!(r#""reasoning":"1""#),
+                delta!(r#""content":"a""#),
+                delta!(r#""reasoning":"2""#),
+                STOP,
+                DONE,
+            ],
+            &["reasoning 1", "text a", "reasoning 2", "Stop"],
+        ),
+        (
+            "parts (Mistral)",
+            &[
+                delta!(
+                    r#""content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"a"}]"#
+                ),
+                STOP,
+                DONE,
+            ],
+            &["reasoning hm", "text a", "Stop"],
+        ),
+        (
+            "details in pieces, mirrored by the plain field (OpenRouter)",
+            &[
+                delta!(
+                    r#""reasoning":"h","reasoning_details":[{"type":"reasoning.text","index":0,"text":"h","signature":null}]"#
+                ),
+                delta!(
+                    r#""reasoning":"m","reasoning_details":[{"type":"reasoning.text","index":0,"text":"m"}]"#
+                ),
+                delta!(r#""reasoning_details":[{"type":"reasoning.text","index":0,"signature":"s"}]"#),
+                delta!(r#""content":"a""#),
+                STOP,
+                DONE,
+            ],
+            &[
+                "reasoning h",
+                "reasoning m",
+                r#"state {"reasoning_details":[{"type":"reasoning.text","index":0,"text":"hm","signature":"s"}]}"#,
+                "text a",
+                "Stop",
+            ],
+        ),
+        (
+            "details alone, raw and summarised",
+            &[
+                delta!(
+                    r#""reasoning_details":[{"type":"reasoning.summary","summary":"s"},{"type":"reasoning.encrypted","data":"x"}]"#
+                ),
+                STOP,
+                DONE,
+            ],
+            &[
+                "summary s",
+                r#"state {"reasoning_details":[{"type":"reasoning.summary","summary":"s"},{"type":"reasoning.encrypted","data":"x"}]}"#,
+                "Stop",
+            ],
+        ),
+        (
+            "a plain field that mirrors a summary",
+            &[
+                delta!(r#""reasoning":"s","reasoning_details":[{"type":"reasoning.summary","summary":"s"}]"#),
+                STOP,
+                DONE,
+            ],
+            &[
+                "summary s",
+                r#"state {"reasoning_details":[{"type":"reasoning.summary","summary":"s"}]}"#,
+                "Stop",
+            ],
+        ),
+        (
+            "details that come after the text",
+            &[
+                delta!(r#""reasoning":"hm""#),
+                delta!(r#""content":"a""#),
+                delta!(r#""reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]"#),
+                STOP,
+                DONE,
+            ],
+            &[
+                "reasoning hm",
+                "text a",
+                r#"state {"reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]}"#,
+                "Stop",
+            ],
+        ),
+        (
+            "blocks with a signature (LiteLLM), then another block",
+            &[
+                delta!(r#""thinking_blocks":[{"type":"thinking","thinking":"h"}]"#),
+                delta!(r#""thinking_blocks":[{"type":"thinking","thinking":"m","signature":""}]"#),
+                delta!(r#""thinking_blocks":[{"type":"thinking","thinking":"","signature":"s"}]"#),
+                delta!(r#""thinking_blocks":[{"type":"thinking","thinking":"2"}]"#),
+                STOP,
+                DONE,
+            ],
+            &[
+                "reasoning h",
+                "reasoning m",
+                "reasoning 2",
+                r#"state {"thinking_blocks":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"thinking","thinking":"2"}]}"#,
+                "Stop",
+            ],
+        ),
+        (
+            "a thought signature on a call (Gemini)",
+            &[
+                delta!(
+                    r#""tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{\"a\":1}"},"extra_content":{"google":{"thought_signature":"s"}}}]"#
+                ),
+                CALLS,
+                DONE,
+            ],
+            &[
+                "call 0 f c",
+                r#"args 0 {"a":1}"#,
+                r#"state {"tool_calls":[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]}"#,
+                "Stop",
+            ],
+        ),
+    ]);
+}
+
+#[test]
+fn think_tags_are_reasoning_where_the_provider_is_said_to_use_them() {
+    let stream =
+        frames(&[delta!(r#""content":"<thi""#), delta!(r#""content":"nk>hm</think>\n\nso""#), STOP, DONE]);
+    assert_eq!(run_with(&stream, ThinkTags::Tagged), ["reasoning hm", "text so", "Stop"]);
+    assert_eq!(run_with(&stream, ThinkTags::Off), ["text <thi", "text nk>hm</think>\n\nso", "Stop"]);
+    let opened = frames(&[delta!(r#""content":"hm</thi""#), delta!(r#""content":"nk>so""#), STOP, DONE]);
+    assert_eq!(run_with(&opened, ThinkTags::Opened), ["reasoning hm", "text so", "Stop"]);
+}
+
+#[test]
+fn usage_wherever_it_comes() {
+    let two = r#""usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}"#;
+    let tail = format!(r#"{{"choices":[],{two}}}"#);
+    let with_finish = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"stop"}}],{two}}}"#);
+    let running = |n: u32| {
+        format!(
+            r#"{{"choices":[{{"delta":{{"content":"a"}}}}],"usage":{{"prompt_tokens":1,"completion_tokens":{n}}}}}"#
+        )
+    };
+    check(&[
+        ("behind the finish reason", &[STOP, &tail, DONE], &["usage 1+2=3 (0, 0)", "Stop"]),
+        ("behind the finish reason, without [DONE]", &[STOP, &tail], &["usage 1+2=3 (0, 0)", "Stop"]),
+        ("with the finish reason", &[&with_finish, DONE], &["usage 1+2=3 (0, 0)", "Stop"]),
+        (
+            "in every chunk; no total",
+            &[&running(1), &running(2), STOP, DONE],
+            &["text a", "text a", "usage 1+2=3 (0, 0)", "Stop"],
+        ),
+        (
+            "filled with zeros at the end",
+            &[&tail, STOP, r#"{"choices":[],"usage":{"prompt_tokens":0}}"#, DONE],
+            &["usage 1+2=3 (0, 0)", "Stop"],
+        ),
+        (
+            "details",
+            &[
+                STOP,
+                r#"{"usage":{"prompt_tokens":9,"completion_tokens":8,"total_tokens":17,"prompt_tokens_details":{"cached_tokens":5},"completion_tokens_details":{"reasoning_tokens":3}}}"#,
+                DONE,
+            ],
+            &["usage 9+8=17 (5, 3)", "Stop"],
+        ),
+        (
+            "DeepSeek's cache, null details, floats",
+            &[
+                STOP,
+                r#"{"usage":{"prompt_tokens":9.0,"completion_tokens":8,"prompt_cache_hit_tokens":4,"prompt_tokens_details":null}}"#,
+                DONE,
+            ],
+            &["usage 9+8=17 (4, 0)", "Stop"],
+        ),
+        ("of another shape", &[STOP, r#"{"usage":"many"}"#, r#"{"usage":[1]}"#, DONE], &["Stop"]),
+        (
+            "kept when the answer is cut",
+            &[delta!(r#""content":"a""#), &tail],
+            &["text a", "usage 1+2=3 (0, 0)", "Cut"],
+        ),
+    ]);
+}
+
+#[test]
+fn a_whole_body_gives_the_same_events() {
+    let body = r#"{"id":"chatcmpl-1","object":"chat.completion","model":"m","service_tier":"default","choices":[{"index":0,
+        "message":{"role":"assistant","content":"a","refusal":null,"reasoning_content":"hm","annotations":[],
+        "tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}},
+                      {"id":"c2","type":"function","function":{"name":"ns__js","arguments":"{\"a\":1}"}}]},
+        "finish_reason":"tool_calls","logprobs":null}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}"#;
+    assert_eq!(
+        run_body(body),
+        [
+            "tier default",
+            "reasoning hm",
+            "text a",
+            "call 0 f c1",
+            "args 0 {}",
+            "call 1 ns.js c2",
+            r#"args 1 {"a":1}"#,
+            "usage 1+2=3 (0, 0)",
+            "Stop"
+        ]
+    );
+    let rows: [(&str, &[&str]); 8] = [
+        (r#"{"choices":[{"message":{"content":null},"finish_reason":"stop"}]}"#, &["Stop"]),
+        (r#"{"choices":[{"message":{"content":"a"},"finish_reason":"length"}]}"#, &["text a", "Length"]),
+        (r#"{"choices":[{"message":{"content":"a"}}]}"#, &["text a", "Stop"]),
+        (
+            r#"{"choices":[{"message":{"content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}},"finish_reason":"function_call"}]}"#,
+            &["call 0 f -", r#"args 0 {"a":1}"#, "Stop"],
+        ),
+        (r#"{"choices":[]}"#, &["Malformed"]),
+        (r#"{"error":{"message":"m","code":429}}"#, &["Status(429): m"]),
+        (r#"{"object":"error","message":"m","code":400}"#, &["Status(400): m"]),
+        ("<html>", &["Malformed"]),
+    ];
+    for (body, expected) in rows {
+        assert_eq!(run_body(body), expected, "{body}");
+    }
+}

@@ -1,0 +1,134 @@
+//! How answers end: well, early, in an error, or not at all.
+
+use super::*;
+
+#[test]
+fn finish_reasons() {
+    let rows = [
+        ("stop", "Stop"),
+        ("tool_calls", "Stop"),
+        ("function_call", "Stop"),
+        ("eos", "Stop"),
+        ("STOP", "Stop"),
+        ("length", "Length"),
+        ("max_tokens", "Length"),
+        ("content_filter", "ContentFilter"),
+        ("SAFETY", "ContentFilter"),
+        ("error", "Reported: The model provider ended its answer with finish_reason 'error'."),
+        ("abort", "Reported: The model provider ended its answer with finish_reason 'abort'."),
+        (
+            "insufficient_system_resource",
+            "Reported: The model provider ended its answer with finish_reason 'insufficient_system_resource'.",
+        ),
+    ];
+    for (reason, expected) in rows {
+        let last = format!(r#"{{"choices":[{{"delta":{{}},"finish_reason":"{reason}"}}]}}"#);
+        check(&[(reason, &[delta!(r#""content":"a""#), &last, DONE], &["text a", expected])]);
+    }
+}
+
+#[test]
+fn ends_of_streams() {
+    let a = delta!(r#""content":"a""#);
+    check(&[
+        ("[DONE]", &[a, STOP, DONE], &["text a", "Stop"]),
+        ("no [DONE], but a finish reason: whole", &[a, STOP], &["text a", "Stop"]),
+        ("[DONE], but no finish reason: the server said that it was done", &[a, DONE], &["text a", "Stop"]),
+        ("[DONE] and nothing else", &[DONE], &["Malformed"]),
+        ("[DONE] behind a role", &[delta!(r#""role":"assistant""#), DONE], &["Malformed"]),
+        ("neither: cut", &[a], &["text a", "Cut"]),
+        ("cut before the first text", &[delta!(r#""role":"assistant""#)], &["Cut"]),
+        (
+            "cut in a call",
+            &[delta!(r#""tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]"#)],
+            &["call 0 f a", "args 0 {", "Cut"],
+        ),
+        ("nothing at all", &[], &["Malformed"]),
+        ("no answer, but a reason", &[STOP, DONE], &["Stop"]),
+        ("two reasons: the first counts", &[a, delta!("", "length"), STOP, DONE], &["text a", "Length"]),
+        (
+            "an error behind the reason",
+            &[a, STOP, r#"{"error":{"message":"m"}}"#],
+            &["text a", "Reported: m"],
+        ),
+    ]);
+}
+
+#[test]
+fn errors_within_a_stream() {
+    let a = delta!(r#""content":"a""#);
+    check(&[
+        ("an object", &[a, r#"{"error":{"message":"m","type":"server_error"}}"#], &["text a", "Reported: m"]),
+        (
+            "first of all (Perplexity)",
+            &[r#"{"error":{"message":"m","type":"invalid_request_error","code":400}}"#],
+            &["Status(400): m"],
+        ),
+        (
+            "a numeric code (OpenRouter)",
+            &[a, r#"{"error":{"code":429,"message":"m"},"choices":[]}"#],
+            &["text a", "Status(429): m"],
+        ),
+        ("a string (Ollama)", &[a, r#"{"error":"m"}"#], &["text a", "Reported: m"]),
+        (
+            "in a choice (OpenRouter)",
+            &[
+                a,
+                r#"{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error","error":{"code":502,"message":"m"}}]}"#,
+            ],
+            &["text a", "Status(502): m"],
+        ),
+        (
+            "without a frame (older vLLM)",
+            &[r#"{"object":"error","message":"m","code":500}"#],
+            &["Status(500): m"],
+        ),
+        (
+            "too long a prompt (llama.cpp)",
+            &[
+                r#"{"error":{"code":400,"message":"the request exceeds the available context size","type":"exceed_context_size_error"}}"#,
+            ],
+            &["ContextLength: the request exceeds the available context size"],
+        ),
+        (
+            "without a word",
+            &[r#"{"error":{"code":500}}"#],
+            &["Status(500): The model provider failed and gave no explanation."],
+        ),
+    ]);
+    assert_eq!(run("event: error\ndata: {\"message\":\"m\"}\n\n"), ["Reported: m"]);
+    assert_eq!(run("event: error\ndata: out of memory\n\n"), ["Reported: out of memory"]);
+    assert_eq!(
+        run(&format!("data: {a}\n\n{{\"error\":{{\"message\":\"m\"}}}}\n")),
+        ["text a", "Reported: m"]
+    );
+}
+
+#[test]
+fn what_is_no_chunk() {
+    let a = delta!(r#""content":"a""#);
+    check(&[
+        ("stray words are skipped", &[a, "ping", "[1]", "\"x\"", STOP, DONE], &["text a", "Stop"]),
+        ("too many of them are not", &["ping"; 20], &["Malformed"]),
+        (
+            "a damaged chunk is a lost piece of the answer",
+            &[a, r#"{"choices":[{"delta":{"cont"#, STOP, DONE],
+            &["text a", "Malformed"],
+        ),
+        ("a chunk of another shape, too", &[r#"{"choices":{"delta":"x"}}"#, STOP, DONE], &["Malformed"]),
+        ("deep nesting", &[&format!("{}", "{\"choices\":".repeat(1000))], &["Malformed"]),
+        (
+            "deep nesting in arguments",
+            &[&format!(
+                r#"{{"choices":[{{"delta":{{"tool_calls":[{{"function":{{"name":"f","arguments":{}}}}}]}}}}]}}"#,
+                "[".repeat(1000)
+            )],
+            &["Malformed"],
+        ),
+    ]);
+    assert_eq!(run("<html>\n<body>Bad gateway</body>\n</html>"), ["Malformed"]);
+    assert_eq!(
+        run(&format!(": OPENROUTER PROCESSING\r\n\r\ndata:{a}\r\n\r\n: ping\r\n\r\ndata: [DONE]\r\n")),
+        ["text a", "Stop"]
+    );
+}

@@ -1,0 +1,149 @@
+//! Reasoning in its many fields: picks one where several say the same, and keeps what must go back.
+//!
+//! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and
+//! `thinking_blocks` (LiteLLM) are lists with signatures that the provider wants back unchanged;
+//! streams deliver them in pieces, which are joined here.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use super::wire::Delta;
+use crate::response::turn::ModelEvent;
+
+/// The reasoning of one turn.
+#[derive(Debug, Default)]
+pub(super) struct Thoughts {
+    source: Source,
+    /// Of the reasoning since the model last spoke.
+    details: Vec<Value>,
+    blocks: Vec<Value>,
+    /// What came with calls: `{"index": slot, "extra_content": …}`.
+    extras: Vec<Value>,
+    /// There is state that was not handed over yet.
+    changed: bool,
+    /// The model has spoken since it reasoned.
+    spoken: bool,
+}
+
+/// Where the text is taken from. Lists often repeat what the plain fields said, if not in the same chunk.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Source {
+    #[default]
+    Unknown,
+    Plain,
+    Lists,
+}
+
+impl Thoughts {
+    /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete.
+    pub fn push(&mut self, delta: &mut Delta<'_>, whole: bool, out: &mut Vec<ModelEvent>) {
+        let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
+        let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
+        let lists = delta.reasoning_details.is_some() || delta.thinking_blocks.is_some();
+        if plain.is_none() && !lists {
+            return;
+        }
+        if std::mem::take(&mut self.spoken) && !whole {
+            self.details.clear();
+            self.blocks.clear();
+        }
+        let mut texts = Vec::new();
+        read_list(delta.reasoning_details, &mut self.details, whole, &mut texts);
+        read_list(delta.thinking_blocks, &mut self.blocks, whole, &mut texts);
+        self.changed |= lists && !(self.details.is_empty() && self.blocks.is_empty());
+        if let Some(plain) = plain {
+            self.source = Source::Plain;
+            let summary = texts.iter().any(|text| matches!(text, ModelEvent::ReasoningSummary(_)));
+            let raw = texts.iter().any(|text| matches!(text, ModelEvent::Reasoning(_)));
+            let text = plain.0.into_owned();
+            out.push(if summary && !raw {
+                ModelEvent::ReasoningSummary(text)
+            } else {
+                ModelEvent::Reasoning(text)
+            });
+        } else if self.source != Source::Plain && !texts.is_empty() {
+            self.source = Source::Lists;
+            out.append(&mut texts);
+        }
+    }
+
+    /// Keeps what came with a call.
+    pub fn keep_extra(&mut self, slot: u32, extra: &RawValue) {
+        if let Ok(extra) = serde_json::from_str::<Value>(extra.get())
+            && !extra.is_null()
+        {
+            self.extras.push(json!({ "index": slot, "extra_content": extra }));
+            self.changed = true;
+        }
+    }
+
+    /// The model speaks: the reasoning before it is complete, as far as one can tell.
+    pub fn pause(&mut self, out: &mut Vec<ModelEvent>) {
+        self.spoken = true;
+        if std::mem::take(&mut self.changed) {
+            out.push(ModelEvent::ReasoningState(self.state()));
+        }
+    }
+
+    fn state(&self) -> Map<String, Value> {
+        let lists = [
+            ("reasoning_details", &self.details),
+            ("thinking_blocks", &self.blocks),
+            ("tool_calls", &self.extras),
+        ];
+        lists
+            .into_iter()
+            .filter(|(_, list)| !list.is_empty())
+            .map(|(name, list)| (name.to_owned(), Value::Array(list.clone())))
+            .collect()
+    }
+}
+
+/// Adds a list's elements to those kept, and collects the text that is new.
+fn read_list(raw: Option<&RawValue>, kept: &mut Vec<Value>, whole: bool, texts: &mut Vec<ModelEvent>) {
+    let elements = raw.and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.get()).ok()).unwrap_or_default();
+    for element in elements {
+        if let Some((field, text)) = text_of(&element) {
+            let event = if field == "summary" { ModelEvent::ReasoningSummary } else { ModelEvent::Reasoning };
+            texts.push(event(text.to_owned()));
+        }
+        match kept.last_mut().filter(|last| !whole && continues(last, &element)) {
+            Some(last) => join(last, element),
+            None => kept.push(element),
+        }
+    }
+}
+
+/// The field of an element that holds its text, and the text, if there is any.
+fn text_of(element: &Value) -> Option<(&'static str, &str)> {
+    let fields = ["text", "summary", "thinking"].into_iter();
+    fields.filter_map(|name| Some((name, element.get(name)?.as_str()?))).find(|(_, text)| !text.is_empty())
+}
+
+/// Whether an element is the next piece of the last one: of the same kind and place, and that not yet signed.
+fn continues(last: &Value, next: &Value) -> bool {
+    let same = |name| last.get(name) == next.get(name);
+    let signed = last.get("signature").is_some_and(|signature| !signature.is_null() && signature != "");
+    let texts = ["text", "summary", "thinking"];
+    same("type")
+        && same("index")
+        && !signed
+        && texts.iter().any(|name| last.get(*name).is_some_and(Value::is_string))
+}
+
+fn join(last: &mut Value, next: Value) {
+    let (Value::Object(last), Value::Object(next)) = (last, next) else { return };
+    for (name, value) in next {
+        match (last.get_mut(&name), value) {
+            (Some(Value::String(text)), Value::String(more))
+                if matches!(name.as_str(), "text" | "summary" | "thinking") =>
+            {
+                text.push_str(&more);
+            }
+            (Some(_), Value::Null) => {}
+            (_, value) => {
+                last.insert(name, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Chat completions as they come in: only the fields that are used, borrowed from the chunk.
+//!
+//! A streamed chunk and a whole body are one shape, so that one state machine reads both. Types are
+//! lenient where servers are known to differ; what a value means is decided elsewhere.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::super::lenient::{Number, Text};
+use super::super::reported::Fault;
+
+/// A chunk of a stream, or a body.
+#[derive(Debug, Deserialize)]
+pub(super) struct Chunk<'a> {
+    #[serde(borrow, default)]
+    pub choices: FirstChoice<'a>,
+    #[serde(borrow, default)]
+    pub usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub service_tier: Text<'a>,
+    #[serde(borrow, default)]
+    pub error: Option<Fault<'a>>,
+    /// `error` in vLLM's older form of an error, whose fields follow here.
+    #[serde(borrow, default)]
+    pub object: Text<'a>,
+    #[serde(borrow, default)]
+    pub message: Text<'a>,
+    #[serde(borrow, default)]
+    pub code: Text<'a>,
+    #[serde(borrow, default, rename = "type")]
+    pub kind: Text<'a>,
+}
+
+/// The choice with index 0; others are not asked for and are skipped unread.
+#[derive(Debug, Default)]
+pub(super) struct FirstChoice<'a>(pub Option<Choice<'a>>);
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Choice<'a> {
+    #[serde(default)]
+    pub index: Number,
+    #[serde(borrow, default)]
+    pub delta: Option<Delta<'a>>,
+    /// In place of `delta`: of a whole body, and of servers that mix the two.
+    #[serde(borrow, default)]
+    pub message: Option<Delta<'a>>,
+    #[serde(borrow, default)]
+    pub finish_reason: Text<'a>,
+    #[serde(borrow, default)]
+    pub logprobs: Option<&'a RawValue>,
+    /// OpenRouter reports errors here.
+    #[serde(borrow, default)]
+    pub error: Option<Fault<'a>>,
+}
+
+/// What is new in the message.
+#[derive(Debug, Deserialize)]
+pub(super) struct Delta<'a> {
+    #[serde(borrow, default)]
+    pub content: Content<'a>,
+    #[serde(borrow, default)]
+    pub refusal: Text<'a>,
+    #[serde(borrow, default)]
+    pub reasoning_content: Text<'a>,
+    #[serde(borrow, default)]
+    pub reasoning: Text<'a>,
+    #[serde(borrow, default)]
+    pub thinking: Text<'a>,
+    #[serde(borrow, default)]
+    pub reasoning_details: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub thinking_blocks: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub annotations: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub tool_calls: CallPieces<'a>,
+    /// The call of servers from before `tool_calls`.
+    #[serde(borrow, default)]
+    pub function_call: Option<FunctionPiece<'a>>,
+}
+
+/// Text, or parts of it.
+#[derive(Debug)]
+pub(super) enum Content<'a> {
+    Text(Cow<'a, str>),
+    Parts(Vec<ContentPiece<'a>>),
+}
+
+impl Default for Content<'_> {
+    fn default() -> Self {
+        Self::Text(Cow::Borrowed(""))
+    }
+}
+
+/// A part of a content that is a list.
+#[derive(Debug, Deserialize)]
+pub(super) struct ContentPiece<'a> {
+    #[serde(borrow, default)]
+    pub text: Text<'a>,
+    #[serde(borrow, default)]
+    pub refusal: Text<'a>,
+    /// Mistral's reasoning models.
+    #[serde(borrow, default)]
+    pub thinking: Content<'a>,
+}
+
+/// `tool_calls`: a list, by some servers a single one, or nothing.
+#[derive(Debug, Default)]
+pub(super) struct CallPieces<'a>(pub Vec<CallPiece<'a>>);
+
+/// A piece of a call.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CallPiece<'a> {
+    #[serde(default)]
+    pub index: Number,
+    #[serde(borrow, default)]
+    pub id: Text<'a>,
+    #[serde(borrow, default)]
+    pub function: Option<FunctionPiece<'a>>,
+    /// In place of `function` where custom tools exist.
+    #[serde(borrow, default)]
+    pub custom: Option<CustomPiece<'a>>,
+    /// Gemini's thought signature, which it wants back.
+    #[serde(borrow, default)]
+    pub extra_content: Option<&'a RawValue>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct FunctionPiece<'a> {
+    #[serde(borrow, default)]
+    pub name: Text<'a>,
+    #[serde(borrow, default)]
+    pub arguments: Arguments<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct CustomPiece<'a> {
+    #[serde(borrow, default)]
+    pub name: Text<'a>,
+    #[serde(borrow, default)]
+    pub input: Text<'a>,
+}
+
+/// Arguments as text; Ollama sends the object itself.
+#[derive(Debug, Default)]
+pub(super) struct Arguments<'a>(pub Cow<'a, str>);
+
+/// Tokens, by all names that are in use.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Tokens {
+    pub prompt_tokens: Number,
+    pub completion_tokens: Number,
+    pub total_tokens: Number,
+    pub prompt_tokens_details: Option<PromptDetails>,
+    pub completion_tokens_details: Option<CompletionDetails>,
+    /// DeepSeek's name for cached tokens.
+    pub prompt_cache_hit_tokens: Number,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PromptDetails {
+    pub cached_tokens: Number,
+    pub cache_write_tokens: Number,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct CompletionDetails {
+    pub reasoning_tokens: Number,
+}
+
+/// Derives a reader for a type that comes in several JSON types: strings, null, lists, objects.
+macro_rules! any_reader {
+    ($visitor:ident => $target:ident { $($methods:tt)* }) => {
+        struct $visitor;
+
+        impl<'de> Visitor<'de> for $visitor {
+            type Value = $target<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(stringify!($target))
+            }
+
+            fn visit_unit<E: Error>(self) -> Result<$target<'de>, E> {
+                Ok($target::default())
+            }
+
+            $($methods)*
+        }
+
+        impl<'de: 'a, 'a> Deserialize<'de> for $target<'a> {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_any($visitor)
+            }
+        }
+    };
+}
+
+any_reader!(FirstChoiceVisitor => FirstChoice {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstChoice<'de>, A::Error> {
+        let mut first = None;
+        while first.is_none() {
+            match list.next_element::<Choice<'de>>()? {
+                Some(choice) if choice.index.count() == 0 => first = Some(choice),
+                Some(_) => {}
+                None => return Ok(FirstChoice(None)),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(FirstChoice(first))
+    }
+});
+
+any_reader!(ContentVisitor => Content {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Content<'de>, E> {
+        Ok(Content::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Content<'de>, E> {
+        Ok(Content::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Content<'de>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Content::Parts)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Content::default())
+    }
+});
+
+any_reader!(CallPiecesVisitor => CallPieces {
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<CallPieces<'de>, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(list)).map(CallPieces)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CallPieces<'de>, A::Error> {
+        CallPiece::deserialize(MapAccessDeserializer::new(map)).map(|piece| CallPieces(vec![piece]))
+    }
+});
+
+any_reader!(ArgumentsVisitor => Arguments {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Arguments<'de>, E> {
+        Ok(Arguments(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Arguments<'de>, E> {
+        Ok(Arguments(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Arguments<'de>, A::Error> {
+        let list = Value::deserialize(SeqAccessDeserializer::new(list))?;
+        Ok(Arguments(Cow::Owned(list.to_string())))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Arguments<'de>, A::Error> {
+        let object = Value::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Arguments(Cow::Owned(object.to_string())))
+    }
+});

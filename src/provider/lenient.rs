@@ -1,0 +1,136 @@
+//! JSON values of providers, read without surprise: a field of another type than expected is nothing
+//! rather than an error, and strings are borrowed from the chunk where they hold no escapes.
+//!
+//! serde's own `Option<Cow<str>>` always copies; on the path of every token that matters.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+/// A string; empty when null, absent, or not a string. Numbers become their digits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Text<'a>(pub Cow<'a, str>);
+
+impl Text<'_> {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text, if there is one.
+    pub fn some(&self) -> Option<&str> {
+        Some(self.as_str()).filter(|text| !text.is_empty())
+    }
+}
+
+struct TextVisitor;
+
+impl<'de> Visitor<'de> for TextVisitor {
+    type Value = Text<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Text<'de>, E> {
+        Ok(Text(Cow::Owned(text)))
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
+        Ok(Text::default())
+    }
+
+    fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<Text<'de>, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text<'de>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Text::default())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextVisitor)
+    }
+}
+
+/// A whole number, also one that came as a string or a float; `None` for anything else.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Number(pub Option<i64>);
+
+impl Number {
+    /// As a count: 0 when absent or negative.
+    pub fn count(self) -> u64 {
+        self.0.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Text::deserialize(deserializer)?;
+        let whole = text.as_str().split('.').next().unwrap_or_default();
+        Ok(Self(whole.parse().ok()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anything_reads_as_text_and_plain_strings_are_borrowed() {
+        let rows = [
+            (r#""a""#, "a"),
+            (r#""\n""#, "\n"),
+            ("null", ""),
+            ("429", "429"),
+            ("[1]", ""),
+            (r#"{"a":1}"#, ""),
+        ];
+        for (json, expected) in rows {
+            assert_eq!(serde_json::from_str::<Text<'_>>(json).unwrap().as_str(), expected, "{json}");
+        }
+        assert!(matches!(serde_json::from_str::<Text<'_>>(r#""a""#).unwrap().0, Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn numbers_come_in_many_forms() {
+        for (json, expected) in
+            [("7", Some(7)), ("7.0", Some(7)), (r#""7""#, Some(7)), ("null", None), (r#""x""#, None)]
+        {
+            assert_eq!(serde_json::from_str::<Number>(json).unwrap().0, expected, "{json}");
+        }
+    }
+}

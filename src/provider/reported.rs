@@ -1,0 +1,311 @@
+//! Errors as providers write them: in HTTP bodies, in the middle of streams, as objects, as strings.
+//!
+//! Owns their shapes, their classes, and what of their words a client may see.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+
+use super::errors::{Failure, ProviderError};
+use super::lenient::Text;
+
+/// What a provider says went wrong: the value of `error`, or a whole body that is nothing but an error.
+#[derive(Debug, Default)]
+pub(super) struct Fault<'a> {
+    message: Text<'a>,
+    code: Text<'a>,
+    kind: Text<'a>,
+    status: Text<'a>,
+}
+
+/// A body or an event that may be an error. vLLM's older form has the fields of the error at the top.
+#[derive(Debug, Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    error: Option<Fault<'a>>,
+    #[serde(borrow, default)]
+    message: Text<'a>,
+    /// FastAPI's name for it.
+    #[serde(borrow, default)]
+    detail: Text<'a>,
+    #[serde(borrow, default)]
+    code: Text<'a>,
+    #[serde(borrow, default, rename = "type")]
+    kind: Text<'a>,
+}
+
+impl<'a> Fault<'a> {
+    /// Reads the error that a text holds: JSON of a known shape, or a few plain words.
+    pub fn read(text: &'a str) -> Self {
+        let text = text.trim();
+        match serde_json::from_str::<Envelope<'a>>(text) {
+            Ok(Envelope { error: Some(fault), .. }) => fault,
+            Ok(Envelope { message, detail, code, kind, .. }) => {
+                let message = if message.is_empty() { detail } else { message };
+                Self { message, code, kind, status: Text::default() }
+            }
+            // Pages for browsers say nothing to a program, and may say too much.
+            Err(_) if text.starts_with(['<', '{', '[']) => Self::default(),
+            Err(_) => Self::of(Text(text.into()), Text::default(), Text::default()),
+        }
+    }
+
+    /// An error whose fields stand apart.
+    pub fn of(message: Text<'a>, code: Text<'a>, kind: Text<'a>) -> Self {
+        Self { message, code, kind, status: Text::default() }
+    }
+
+    /// Whether it says nothing at all: some servers send an empty `error` with every chunk.
+    pub fn is_empty(&self) -> bool {
+        self.message.is_empty() && self.code.is_empty() && self.kind.is_empty()
+    }
+
+    /// The error that ends the call. `status` is the HTTP status that came with it, if it came with one of its own.
+    pub fn into_error(self, status: Option<u16>, secret: Option<&str>) -> ProviderError {
+        let kind = self.classify(status);
+        let message = match self.message.some() {
+            Some(words) => clean(words, secret),
+            None => match status {
+                Some(status) => {
+                    format!("The model provider answered with status {status} and no explanation.")
+                }
+                None => "The model provider failed and gave no explanation.".to_owned(),
+            },
+        };
+        let mut names = [&self.code, &self.kind].into_iter().filter_map(Text::some);
+        let code = names.find(|name| name.len() <= 64 && name.parse::<i64>().is_err()).map(str::to_owned);
+        ProviderError { code, ..ProviderError::new(kind, message) }
+    }
+
+    fn classify(&self, status: Option<u16>) -> Failure {
+        let said = [&self.code, &self.kind, &self.status];
+        let status = status
+            .or_else(|| {
+                said.iter()
+                    .find_map(|name| name.as_str().parse().ok().filter(|code| (400..600).contains(code)))
+            })
+            .or_else(|| said.iter().find_map(|name| status_of(name.as_str())));
+        let about_size = !matches!(status, Some(401 | 403 | 404 | 429));
+        if about_size
+            && (said.iter().any(|name| is_overflow_code(name.as_str())) || is_overflow(self.message.as_str()))
+        {
+            return Failure::ContextLength;
+        }
+        status.map_or(Failure::Reported, Failure::Status)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fault<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FaultVisitor)
+    }
+}
+
+struct FaultVisitor;
+
+impl<'de> Visitor<'de> for FaultVisitor {
+    type Value = Fault<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an error object or a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, message: &'de str) -> Result<Fault<'de>, E> {
+        Ok(Fault { message: Text(message.into()), ..Fault::default() })
+    }
+
+    fn visit_str<E: Error>(self, message: &str) -> Result<Fault<'de>, E> {
+        Ok(Fault { message: Text(message.to_owned().into()), ..Fault::default() })
+    }
+
+    fn visit_bool<E: Error>(self, failed: bool) -> Result<Fault<'de>, E> {
+        Ok(Fault { kind: Text(if failed { "error" } else { "" }.into()), ..Fault::default() })
+    }
+
+    fn visit_i64<E: Error>(self, code: i64) -> Result<Fault<'de>, E> {
+        Ok(Fault { code: Text(code.to_string().into()), ..Fault::default() })
+    }
+
+    fn visit_u64<E: Error>(self, code: u64) -> Result<Fault<'de>, E> {
+        Ok(Fault { code: Text(code.to_string().into()), ..Fault::default() })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Fault<'de>, A::Error> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            #[serde(borrow, default)]
+            message: Text<'a>,
+            #[serde(borrow, default)]
+            code: Text<'a>,
+            #[serde(borrow, default, rename = "type")]
+            kind: Text<'a>,
+            #[serde(borrow, default)]
+            status: Text<'a>,
+        }
+        let Fields { message, code, kind, status } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(Fault { message, code, kind, status })
+    }
+}
+
+/// The status that an error's `code` or `type` stands for, where no number says it.
+fn status_of(name: &str) -> Option<u16> {
+    Some(match name {
+        "rate_limit_exceeded"
+        | "rate_limit_error"
+        | "insufficient_quota"
+        | "too_many_requests"
+        | "RateLimitError" => 429,
+        "overloaded_error" | "server_is_overloaded" | "service_unavailable" | "service_unavailable_error" => {
+            503
+        }
+        "invalid_request_error" | "BadRequestError" | "bad_request_error" => 400,
+        "model_not_found" | "not_found_error" | "NotFoundError" => 404,
+        "authentication_error" | "invalid_api_key" | "AuthenticationError" => 401,
+        "permission_error" | "PermissionDeniedError" => 403,
+        _ => return None,
+    })
+}
+
+fn is_overflow_code(name: &str) -> bool {
+    matches!(name, "context_length_exceeded" | "exceed_context_size_error")
+}
+
+/// Whether words mean that the prompt is too long. Servers agree on no code, only on phrases.
+fn is_overflow(message: &str) -> bool {
+    const PHRASES: [&str; 9] = [
+        "maximum context length",               // vLLM, OpenAI
+        "model's context length",               // SGLang
+        "available context size",               // llama.cpp
+        "exceeds the context window",           // OpenRouter and others
+        "exceed context window",                // llama-cpp-python
+        "context the overflows",                // LM Studio, word for word
+        "context length exceeded",              // many
+        "prompt is too long",                   // Anthropic behind a proxy
+        "exceeds the maximum number of tokens", // Gemini behind a proxy
+    ];
+    let message = message.to_ascii_lowercase();
+    PHRASES.iter().any(|phrase| message.contains(phrase))
+}
+
+/// What of a provider's words may be shown: one line, not too long, no address, no key.
+pub(super) fn clean(words: &str, secret: Option<&str>) -> String {
+    const LONGEST: usize = 600;
+    let words = match secret.filter(|secret| !secret.is_empty()) {
+        Some(secret) => Cow::Owned(words.replace(secret, "[key]")),
+        None => Cow::Borrowed(words),
+    };
+    let mut shown = String::new();
+    for word in words.split_whitespace() {
+        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
+        let word = if bare.contains("://") || is_address(bare) {
+            "[address]"
+        } else if is_key(bare) {
+            "[key]"
+        } else {
+            word
+        };
+        if !shown.is_empty() {
+            shown.push(' ');
+        }
+        shown.extend(word.chars().filter(|c| !c.is_control()));
+        if let Some((end, _)) = shown.char_indices().nth(LONGEST) {
+            shown.truncate(end);
+            shown.push('…');
+            break;
+        }
+    }
+    shown
+}
+
+fn is_address(word: &str) -> bool {
+    word.parse::<SocketAddr>().is_ok() || word.parse::<IpAddr>().is_ok()
+}
+
+fn is_key(word: &str) -> bool {
+    const PREFIXES: [&str; 8] = ["sk-", "sk_", "gsk_", "hf_", "xai-", "AIza", "eyJ", "key-"];
+    word.len() > 8 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Failure, String, Option<String>) {
+        let error = Fault::read(text).into_error(None, None);
+        (error.kind, error.message, error.code)
+    }
+
+    #[test]
+    fn shapes_of_errors() {
+        let silent = "The model provider failed and gave no explanation.";
+        let rows: [(&str, Failure, &str, Option<&str>); 13] = [
+            (
+                r#"{"error":{"message":"m","type":"server_error","code":null}}"#,
+                Failure::Reported,
+                "m",
+                Some("server_error"),
+            ),
+            (r#"{"error":{"message":"m","code":429}}"#, Failure::Status(429), "m", None),
+            (r#"{"error":{"message":"m","code":"503"}}"#, Failure::Status(503), "m", None),
+            (r#"{"error":"m"}"#, Failure::Reported, "m", None),
+            (r#"{"error":true}"#, Failure::Reported, silent, Some("error")),
+            (
+                r#"{"object":"error","message":"m","type":"BadRequestError","code":400}"#,
+                Failure::Status(400),
+                "m",
+                Some("BadRequestError"),
+            ),
+            (r#"{"detail":"Not Found"}"#, Failure::Reported, "Not Found", None),
+            (r#"{"detail":[{"loc":["body"]}]}"#, Failure::Reported, silent, None),
+            (
+                r#"{"error":{"code":500,"message":"context length exceeded"}}"#,
+                Failure::ContextLength,
+                "context length exceeded",
+                None,
+            ),
+            (
+                r#"{"error":{"message":"m","type":"exceed_context_size_error"}}"#,
+                Failure::ContextLength,
+                "m",
+                Some("exceed_context_size_error"),
+            ),
+            ("404 page not found", Failure::Reported, "404 page not found", None),
+            ("<html><h1>Bad Gateway</h1></html>", Failure::Reported, silent, None),
+            ("", Failure::Reported, silent, None),
+        ];
+        for (text, kind, message, code) in rows {
+            assert_eq!(read(text), (kind, message.to_owned(), code.map(str::to_owned)), "{text}");
+        }
+    }
+
+    #[test]
+    fn overflow_in_the_words_of_many_servers() {
+        let words = [
+            "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+            "the request exceeds the available context size. try increasing it",
+            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+            "Requested tokens (600) exceed context window of 512",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+        ];
+        for words in words {
+            let fault = Fault::of(Text(words.into()), Text::default(), Text::default());
+            assert_eq!(fault.into_error(Some(400), None).kind, Failure::ContextLength, "{words}");
+        }
+        let quota = Fault::of(Text("maximum context length".into()), Text::default(), Text::default());
+        assert_eq!(quota.into_error(Some(429), None).kind, Failure::Status(429));
+    }
+
+    #[test]
+    fn what_a_client_must_not_see_is_taken_out() {
+        let words = "connect to http://10.0.0.5:8000/v1 (10.0.0.5:8000) failed\nwith 'sk-abcdefgh' and t0ken, see \u{1b}[1mdocs";
+        assert_eq!(
+            clean(words, Some("t0ken")),
+            "connect to [address] [address] failed with [key] and [key], see [1mdocs"
+        );
+        assert_eq!(clean(&"word ".repeat(1000), None).chars().count(), 601);
+        assert_eq!(clean(&"é".repeat(1000), None).chars().count(), 601);
+    }
+}
