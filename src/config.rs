@@ -3,6 +3,7 @@
 //! Defaults < file < environment < flags. `raw` is what was said, [`Settings`] what it means: checked,
 //! with presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
 
+mod auth;
 mod de;
 mod error;
 mod interpolate;
@@ -12,6 +13,7 @@ mod raw;
 mod resolve;
 pub mod settings;
 mod show;
+mod store;
 mod tree;
 mod units;
 

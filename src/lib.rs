@@ -6,8 +6,10 @@
 pub mod config;
 pub mod net;
 pub mod protocol;
+pub mod telemetry;
 // 2: how a response is made, without input or output
 pub mod response;
 // 3: the outside world behind traits
+pub mod auth;
 pub mod provider;
 pub mod store;

@@ -8,14 +8,16 @@ use std::collections::BTreeMap;
 use secrecy::SecretString;
 use serde::Deserialize;
 
+use super::auth::Scope;
 use super::provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
     RetrySettings, SystemPlacement,
 };
 use super::settings::{
-    CompatSettings, EngineSettings, LogSettings, ModelsSettings, Scope, ServerSettings, SseSettings,
-    StoreSettings, TelemetrySettings, ToolsSettings,
+    CompatSettings, EngineSettings, LogSettings, ModelsSettings, ServerSettings, SseSettings,
+    TelemetrySettings, ToolsSettings,
 };
+use super::store::StoreSettings;
 use super::units;
 use crate::protocol::dialect::Dialect;
 

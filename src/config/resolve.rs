@@ -16,9 +16,11 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use tracing_subscriber::EnvFilter;
 
+use super::auth::{AuthSettings, KeySettings, Scope};
 use super::error::Findings;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
-use super::settings::{AuthSettings, KeySettings, Scope, SealKey, SealSettings, Settings, StoreUrl};
+use super::settings::{SealKey, SealSettings, Settings};
+use super::store::StoreUrl;
 use super::tree::Node;
 
 mod provider;

@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretBox;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 
+pub use super::auth::{AuthSettings, KeySettings, Scope};
 use super::provider::ProviderSettings;
-use super::units::{self, DAY, GIB, MIB};
+pub use super::store::{StoreSettings, StoreUrl, Synchronous};
+use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;
 
 /// Everything that can be configured, checked.
@@ -154,70 +155,6 @@ impl Default for SseSettings {
     }
 }
 
-/// Who may call.
-#[derive(Debug, Clone, Default, Serialize)]
-pub struct AuthSettings {
-    /// It was said that no key is needed, wherever the gateway listens.
-    pub none: bool,
-    /// Keys by name. Empty: every caller is anonymous.
-    pub keys: BTreeMap<String, KeySettings>,
-}
-
-/// One key and what it may do.
-#[derive(Clone, Serialize)]
-pub struct KeySettings {
-    /// SHA-256 of the key. The key itself is forgotten once it is read.
-    #[serde(serialize_with = "units::digest")]
-    pub hash: [u8; 32],
-    /// The harder wall between rows.
-    pub tenant: Arc<str>,
-    /// Whose rows its responses are; the key's name if nothing is said, so that keys can share rows.
-    pub owner: Arc<str>,
-    /// What it may do.
-    pub scopes: Vec<Scope>,
-    /// Which names its responses use, if not the general ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dialect: Option<Dialect>,
-}
-
-impl std::fmt::Debug for KeySettings {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeySettings")
-            .field("owner", &self.owner)
-            .field("scopes", &self.scopes)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Something that a key may be allowed to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Scope {
-    /// Make responses.
-    #[serde(rename = "responses:create")]
-    ResponsesCreate,
-    /// Retrieve and list responses and their items.
-    #[serde(rename = "responses:read")]
-    ResponsesRead,
-    /// Delete responses.
-    #[serde(rename = "responses:delete")]
-    ResponsesDelete,
-    /// List models.
-    #[serde(rename = "models:read")]
-    ModelsRead,
-    /// Chat completions.
-    #[serde(rename = "chat:create")]
-    ChatCreate,
-    /// Embeddings.
-    #[serde(rename = "embeddings:create")]
-    EmbeddingsCreate,
-    /// Read `/metrics`.
-    #[serde(rename = "metrics:read")]
-    MetricsRead,
-    /// All of them, and those to come.
-    #[serde(rename = "*")]
-    All,
-}
-
 /// How responses are made.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -315,96 +252,6 @@ pub enum UnknownFields {
     Refuse,
     /// Ignored, and named in a response header.
     Ignore,
-}
-
-/// Where responses are kept.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct StoreSettings {
-    /// Which database.
-    pub url: StoreUrl,
-    /// What a commit survives.
-    pub synchronous: Synchronous,
-    /// How long a response is kept after its last use; `None`: for ever.
-    #[serde(with = "units::duration_or_off")]
-    pub ttl: Option<Duration>,
-    /// Bytes beyond which the oldest responses are deleted; `None`: no cap.
-    #[serde(with = "units::size_or_off")]
-    pub max_size: Option<usize>,
-    /// How long a running response belongs to a process that gives no sign of life.
-    #[serde(with = "units::duration")]
-    pub lease: Duration,
-    /// Between two rounds of renewing leases and deleting what expired.
-    #[serde(with = "units::duration")]
-    pub maintenance_interval: Duration,
-}
-
-impl Default for StoreSettings {
-    fn default() -> Self {
-        Self {
-            url: StoreUrl::Sqlite("antwort.db".into()),
-            synchronous: Synchronous::Normal,
-            ttl: Some(30 * DAY),
-            max_size: Some(10 * GIB),
-            lease: Duration::from_secs(30),
-            maintenance_interval: Duration::from_secs(10),
-        }
-    }
-}
-
-/// Which database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StoreUrl {
-    /// A SQLite file, made if it does not exist.
-    Sqlite(PathBuf),
-    /// Nothing outlives the process.
-    Memory,
-}
-
-impl Serialize for StoreUrl {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Sqlite(path) => to.collect_str(&format_args!("sqlite:{}", path.display())),
-            Self::Memory => to.serialize_str("memory:"),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for StoreUrl {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(de::Error::custom)
-    }
-}
-
-impl FromStr for StoreUrl {
-    type Err = &'static str;
-
-    fn from_str(url: &str) -> Result<Self, Self::Err> {
-        // Not echoed: a PostgreSQL URL holds a password.
-        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
-            return Err("PostgreSQL is not supported yet; use sqlite:PATH or memory:");
-        }
-        if ["memory:", "sqlite::memory:"].contains(&url) {
-            return Ok(Self::Memory);
-        }
-        // `sqlite://relative` and `sqlite:///absolute` are what other programs write.
-        let path = url.strip_prefix("sqlite:").ok_or("expected sqlite:PATH or memory:")?;
-        match path.strip_prefix("//").unwrap_or(path) {
-            "" => Err("the path is missing: sqlite:PATH"),
-            path if path.contains('?') => Err("options behind `?` are not supported: sqlite:PATH"),
-            path => Ok(Self::Sqlite(path.into())),
-        }
-    }
-}
-
-/// What a commit survives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Synchronous {
-    /// The end of the process, however it comes.
-    Normal,
-    /// Loss of power too; slower.
-    Full,
 }
 
 /// Traces.

@@ -321,8 +321,11 @@ fn the_environment_reaches_names_with_dashes_and_capitals() {
 
 #[test]
 fn misspelt_variables_are_warned_of_and_those_of_kubernetes_are_not() {
-    let environment =
-        [("ANTWORT_UPSTREAM_APIKEY", "x"), ("ANTWORT_PORT", "tcp://10.0.0.1:80"), ("ANTWORT_SERVICE_HOST", "x")];
+    let environment = [
+        ("ANTWORT_UPSTREAM_APIKEY", "x"),
+        ("ANTWORT_PORT", "tcp://10.0.0.1:80"),
+        ("ANTWORT_SERVICE_HOST", "x"),
+    ];
     let warnings = load(&options(&environment)).expect("valid").warnings;
     assert_eq!(
         warnings,

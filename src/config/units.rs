@@ -217,13 +217,15 @@ fn parse_size(text: &str) -> Option<usize> {
 
 fn format_duration(value: Duration) -> String {
     let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
-    let (unit, factor) = TIME_UNITS.into_iter().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(("ms", 1));
+    let (unit, factor) =
+        TIME_UNITS.into_iter().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(("ms", 1));
     // Zero is divisible by all; seconds read best.
     if millis == 0 { "0s".into() } else { format!("{}{unit}", millis / factor) }
 }
 
 fn format_size(value: usize) -> String {
-    let (unit, factor) = SIZE_UNITS.into_iter().find(|(_, factor)| value.is_multiple_of(*factor)).unwrap_or(("B", 1));
+    let (unit, factor) =
+        SIZE_UNITS.into_iter().find(|(_, factor)| value.is_multiple_of(*factor)).unwrap_or(("B", 1));
     if value == 0 { "0B".into() } else { format!("{}{unit}", value / factor) }
 }
 

@@ -1,0 +1,137 @@
+//! Static keys: where clients put them, and whose they are.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use hyper::HeaderMap;
+use hyper::header::{AUTHORIZATION, HeaderValue};
+
+use super::{Principal, Scopes};
+use crate::config::KeySettings;
+use crate::protocol::error::ApiError;
+use crate::store::Owner;
+
+/// Principals by the SHA-256 of their key.
+///
+/// Looking up a hash needs no constant-time comparison: how long it takes depends on bits of a hash that the
+/// caller cannot steer towards a stored one, so it says nothing about a key.
+#[derive(Debug)]
+pub(super) struct ApiKeys(HashMap<[u8; 32], Principal>);
+
+impl ApiKeys {
+    pub(super) fn new(keys: &BTreeMap<String, KeySettings>) -> Self {
+        let principal = |name: &str, key: &KeySettings| Principal {
+            name: name.into(),
+            owner: Owner { tenant: Arc::clone(&key.tenant), principal: Arc::clone(&key.owner) },
+            scopes: Scopes::of(&key.scopes),
+            dialect: key.dialect,
+        };
+        Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
+    }
+
+    pub(super) fn find(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
+        let key = presented(headers).ok_or_else(missing)?;
+        let hash: [u8; 32] =
+            digest::digest(&digest::SHA256, key).as_ref().try_into().map_err(|_| ApiError::internal())?;
+        self.0.get(&hash).cloned().ok_or_else(wrong)
+    }
+}
+
+/// The key that a client sent: as OpenAI's clients do, as Azure's do, or as Anthropic's do.
+fn presented(headers: &HeaderMap) -> Option<&[u8]> {
+    let bearer = headers.get(AUTHORIZATION).and_then(bearer);
+    let named =
+        || ["api-key", "x-api-key"].iter().find_map(|name| headers.get(*name)).map(HeaderValue::as_bytes);
+    bearer.or_else(named).map(<[u8]>::trim_ascii).filter(|key| !key.is_empty())
+}
+
+fn bearer(value: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, key) = value.as_bytes().split_at_checked("Bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key)
+}
+
+fn missing() -> ApiError {
+    refused(
+        "No API key was sent. Send one of this gateway's keys as `Authorization: Bearer <key>` \
+         (or in the header `api-key`).",
+    )
+}
+
+/// The key is not repeated, not even in part: answers end up in logs and in front of others.
+fn wrong() -> ApiError {
+    refused("Incorrect API key. The key that was sent is none of this gateway's keys.")
+}
+
+fn refused(message: &str) -> ApiError {
+    ApiError::new(401, "invalid_request_error", "invalid_api_key", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::Authenticator;
+    use crate::config::{AuthSettings, Scope};
+
+    fn settings(keys: &[(&str, &str)]) -> AuthSettings {
+        let key = |name: &str, key: &str| KeySettings {
+            hash: digest::digest(&digest::SHA256, key.as_bytes()).as_ref().try_into().expect("32 bytes"),
+            tenant: "acme".into(),
+            owner: format!("owner-of-{name}").into(),
+            scopes: vec![Scope::ResponsesRead],
+            dialect: None,
+        };
+        let keys = keys.iter().map(|(name, text)| ((*name).to_owned(), key(name, text))).collect();
+        AuthSettings { none: false, keys }
+    }
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")))
+            .collect()
+    }
+
+    #[test]
+    fn each_key_is_its_owner_wherever_it_is_sent() {
+        let auth = Authenticator::new(&settings(&[("a", "sk-a"), ("b", "sk-b")]));
+        for pair in [
+            ("authorization", "Bearer sk-b"),
+            ("authorization", "bearer  sk-b "),
+            ("api-key", "sk-b"),
+            ("x-api-key", "sk-b"),
+        ] {
+            let principal = auth.authenticate(&headers(&[pair])).expect("known");
+            assert_eq!((&*principal.name, &*principal.owner.principal), ("b", "owner-of-b"), "{pair:?}");
+            assert_eq!(&*principal.owner.tenant, "acme");
+        }
+        let basic = headers(&[("authorization", "Basic dTpw"), ("api-key", "sk-a")]);
+        assert_eq!(&*auth.authenticate(&basic).expect("known").name, "a");
+    }
+
+    #[test]
+    fn no_key_and_a_wrong_key_are_refused_without_repeating_it() {
+        let auth = Authenticator::new(&settings(&[("a", "sk-a")]));
+        for (pairs, part) in [
+            (vec![], "No API key"),
+            (vec![("authorization", "Bearer ")], "No API key"),
+            (vec![("authorization", "Basic sk-a")], "No API key"),
+            (vec![("authorization", "Bearer sk-wrong")], "Incorrect API key"),
+            (vec![("authorization", "Bearer SK-A")], "Incorrect API key"),
+            (vec![("api-key", "")], "No API key"),
+        ] {
+            let error = auth.authenticate(&headers(&pairs)).expect_err("refused");
+            assert_eq!((error.status, error.code()), (401, "invalid_api_key"));
+            assert!(error.body.message.contains(part), "{pairs:?}: {}", error.body.message);
+            assert!(!error.body.message.contains("wrong"), "{}", error.body.message);
+        }
+    }
+
+    #[test]
+    fn where_no_key_is_needed_any_is_ignored() {
+        let auth = Authenticator::new(&AuthSettings::default());
+        let principal = auth.authenticate(&headers(&[("authorization", "Bearer made-up")])).expect("let in");
+        assert_eq!(principal, Principal::anonymous());
+        assert_eq!((&*principal.owner.tenant, &*principal.owner.principal), ("default", "anonymous"));
+    }
+}

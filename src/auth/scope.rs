@@ -1,0 +1,70 @@
+//! What a caller may do: a set of scopes, empty unless said otherwise.
+
+use crate::config::Scope;
+use crate::protocol::error::ApiError;
+
+/// A set of scopes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Scopes(u16);
+
+impl Scopes {
+    /// These scopes and no others.
+    pub fn of(scopes: &[Scope]) -> Self {
+        Self(scopes.iter().fold(0, |set, scope| set | bit(*scope)))
+    }
+
+    /// Whether this is among them.
+    pub fn allow(self, scope: Scope) -> bool {
+        self.0 & (bit(scope) | bit(Scope::All)) != 0
+    }
+}
+
+fn bit(scope: Scope) -> u16 {
+    1 << scope as u16
+}
+
+/// The caller is known and may not do this.
+pub(super) fn missing(scope: Scope) -> ApiError {
+    let message = format!("This API key lacks the scope `{}`, which this operation needs.", scope.name());
+    ApiError::new(403, "permission_error", "insufficient_scope", message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Scopes;
+    use crate::auth::Principal;
+    use crate::config::Scope;
+
+    const EACH: [Scope; 7] = [
+        Scope::ResponsesCreate,
+        Scope::ResponsesRead,
+        Scope::ResponsesDelete,
+        Scope::ModelsRead,
+        Scope::ChatCreate,
+        Scope::EmbeddingsCreate,
+        Scope::MetricsRead,
+    ];
+
+    #[test]
+    fn what_is_not_said_is_denied() {
+        for scope in EACH {
+            assert!(!Scopes::default().allow(scope), "{scope:?}");
+            assert!(Scopes::of(&[Scope::All]).allow(scope), "{scope:?}");
+            let only = Scopes::of(&[scope]);
+            assert_eq!(EACH.iter().filter(|other| only.allow(**other)).count(), 1, "{scope:?}");
+            assert!(only.allow(scope) && !only.allow(Scope::All));
+        }
+    }
+
+    #[test]
+    fn a_refusal_names_the_scope() {
+        let caller = Principal { scopes: Scopes::of(&[Scope::ResponsesRead]), ..Principal::anonymous() };
+        assert!(caller.require(Scope::ResponsesRead).is_ok());
+        let error = caller.require(Scope::ResponsesDelete).expect_err("refused");
+        assert_eq!(
+            (error.status, &*error.body.kind, error.code()),
+            (403, "permission_error", "insufficient_scope")
+        );
+        assert!(error.body.message.contains("`responses:delete`"), "{}", error.body.message);
+    }
+}

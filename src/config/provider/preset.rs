@@ -1,0 +1,132 @@
+//! What is known of kinds of model servers: the defaults that each changes, and why.
+
+use serde::{Deserialize, Serialize};
+
+use super::{DeveloperRole, Hint, MaxTokensField, ReasoningField, Roles, Supports, SystemPlacement};
+
+/// A kind of server whose ways are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Preset {
+    /// What every OpenAI-compatible server takes.
+    #[default]
+    Generic,
+    #[serde(rename = "openai")]
+    OpenAi,
+    Vllm,
+    Ollama,
+    LlamaCpp,
+    #[serde(rename = "openrouter")]
+    OpenRouter,
+    #[serde(rename = "litellm")]
+    LiteLlm,
+}
+
+impl Preset {
+    pub(super) fn roles(self) -> Roles {
+        match self {
+            Self::OpenAi | Self::OpenRouter => {
+                Roles { developer: DeveloperRole::Developer, system: SystemPlacement::Keep }
+            }
+            // These apply the model's chat template, and most templates raise on a second system message.
+            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp | Self::LiteLlm => {
+                Roles { developer: DeveloperRole::System, system: SystemPlacement::Merge }
+            }
+        }
+    }
+
+    pub(super) fn max_tokens_field(self) -> MaxTokensField {
+        match self {
+            // OpenAI's reasoning models refuse `max_tokens`; vLLM calls it deprecated.
+            Self::OpenAi | Self::Vllm => MaxTokensField::MaxCompletionTokens,
+            Self::Generic | Self::Ollama | Self::LlamaCpp | Self::OpenRouter | Self::LiteLlm => {
+                MaxTokensField::MaxTokens
+            }
+        }
+    }
+
+    pub(super) fn reasoning_field(self) -> ReasoningField {
+        match self {
+            Self::LlamaCpp | Self::LiteLlm => ReasoningField::ReasoningContent,
+            Self::Vllm | Self::Ollama | Self::OpenRouter => ReasoningField::Reasoning,
+            // OpenAI refuses message fields that it does not know, and so do others.
+            Self::OpenAi | Self::Generic => ReasoningField::None,
+        }
+    }
+
+    pub(super) fn supports(self) -> Supports {
+        let hosted = matches!(self, Self::OpenAi | Self::OpenRouter | Self::LiteLlm);
+        Supports {
+            stream_options: true,
+            strict: hosted || self == Self::Vllm,
+            parallel_tool_calls: self != Self::Ollama,
+            response_format: true,
+            custom_tools: false,
+            images: true,
+            audio: self != Self::Ollama,
+            files: hosted,
+        }
+    }
+
+    pub(super) fn forward(self) -> &'static [Hint] {
+        match self {
+            // Not `metadata`: OpenAI takes it only with `store: true`, and keeping is our own business.
+            Self::OpenAi => &[
+                Hint::User,
+                Hint::SafetyIdentifier,
+                Hint::PromptCacheKey,
+                Hint::PromptCacheRetention,
+                Hint::ServiceTier,
+            ],
+            Self::OpenRouter | Self::LiteLlm => &[Hint::User],
+            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp => &[],
+        }
+    }
+
+    /// Only what the server heeds: a field that it drops in silence is better refused.
+    pub(super) fn passthrough(self) -> &'static [&'static str] {
+        match self {
+            Self::Generic | Self::LiteLlm => &[
+                "top_k",
+                "min_p",
+                "seed",
+                "stop",
+                "repetition_penalty",
+                "logit_bias",
+                "chat_template_kwargs",
+            ],
+            Self::OpenAi => &["seed", "stop", "logit_bias"],
+            Self::Vllm => &[
+                "top_k",
+                "min_p",
+                "seed",
+                "stop",
+                "stop_token_ids",
+                "min_tokens",
+                "ignore_eos",
+                "repetition_penalty",
+                "logit_bias",
+                "chat_template_kwargs",
+                "cache_salt",
+                "priority",
+            ],
+            Self::Ollama => &["seed", "stop"],
+            Self::LlamaCpp => &[
+                "top_k",
+                "min_p",
+                "typical_p",
+                "seed",
+                "stop",
+                "repeat_penalty",
+                "repeat_last_n",
+                "logit_bias",
+                "chat_template_kwargs",
+                "cache_prompt",
+            ],
+            Self::OpenRouter => {
+                &["top_k", "min_p", "top_a", "seed", "stop", "repetition_penalty", "logit_bias", "provider"]
+            }
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What is counted and measured, under the names that dashboards know.
+//!
+//! Names and buckets of `gen_ai_*` are OpenTelemetry's conventions for generative AI in Prometheus form, the
+//! gateway being the client of its providers; the rest is ours. Every label has a bounded set of values.
+
+mod bounded;
+mod registry;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::protocol::response::{Status, Usage};
+use bounded::Bounded;
+use registry::{Counter, Family, Gauge, Histogram};
+
+/// Models with series of their own; the others share one.
+const MODELS: usize = 200;
+/// Error codes with series of their own. Ours are fewer; providers' are anything.
+const ERROR_CODES: usize = 64;
+
+const SECONDS_OF_OPERATION: &[f64] =
+    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+const SECONDS_TO_FIRST_TOKEN: &[f64] =
+    &[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+const SECONDS_PER_TOKEN: &[f64] = &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5];
+const TOKENS: &[f64] =
+    &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
+const SECONDS_OF_REQUEST: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+const SECONDS_OF_COMMIT: &[f64] =
+    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+
+/// Everything that is counted in one gateway. Cheap enough for every request: atomics, and a short read lock
+/// where labels vary.
+#[derive(Debug)]
+pub struct Metrics {
+    models: Bounded,
+    error_codes: Bounded,
+    token_usage: Family<Histogram>,
+    operation_duration: Family<Histogram>,
+    time_to_first_token: Family<Histogram>,
+    time_per_output_token: Family<Histogram>,
+    responses: Family<Counter>,
+    runs_active: Family<Gauge>,
+    http_requests: Family<Counter>,
+    http_duration: Family<Histogram>,
+    store_commit: Family<Histogram>,
+    upstream_retries: Family<Counter>,
+    rejected: Family<Counter>,
+    build_info: Family<Gauge>,
+}
+
+/// How a run went.
+#[derive(Debug, Clone, Copy)]
+pub struct RunReport<'a> {
+    /// Key of the provider.
+    pub provider: &'a str,
+    /// The provider's name of the model.
+    pub model: &'a str,
+    /// How the response ended.
+    pub status: Status,
+    /// Whether the client took a stream.
+    pub stream: bool,
+    /// Code of a failed response.
+    pub error_code: Option<&'a str>,
+    /// Tokens, where the provider said.
+    pub usage: Option<Usage>,
+    /// From the request to the response's end.
+    pub duration: Duration,
+    /// From the request to the provider's first word.
+    pub first_event: Option<Duration>,
+}
+
+impl Metrics {
+    /// Everything at zero. Each gateway of a process counts for itself.
+    pub fn install() -> Arc<Self> {
+        const MODEL: &[&str] = &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
+        let metrics = Self {
+            models: Bounded::new(MODELS),
+            error_codes: Bounded::new(ERROR_CODES),
+            token_usage: Family::histogram(
+                "gen_ai_client_token_usage",
+                "Tokens of a response.",
+                &[
+                    "gen_ai_operation_name",
+                    "gen_ai_provider_name",
+                    "gen_ai_request_model",
+                    "gen_ai_token_type",
+                ],
+                TOKENS,
+            ),
+            operation_duration: Family::histogram(
+                "gen_ai_client_operation_duration_seconds",
+                "From the request to the end of the response.",
+                &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"],
+                SECONDS_OF_OPERATION,
+            ),
+            time_to_first_token: Family::histogram(
+                "gen_ai_server_time_to_first_token_seconds",
+                "From the request to the provider's first word, of streams.",
+                MODEL,
+                SECONDS_TO_FIRST_TOKEN,
+            ),
+            time_per_output_token: Family::histogram(
+                "gen_ai_server_time_per_output_token_seconds",
+                "Between two tokens after the first, of streams.",
+                MODEL,
+                SECONDS_PER_TOKEN,
+            ),
+            responses: Family::counter(
+                "antwort_responses_total",
+                "Responses that ended.",
+                &["status", "mode"],
+            ),
+            runs_active: Family::gauge("antwort_runs_active", "Responses in the making.", &[]),
+            http_requests: Family::counter(
+                "antwort_http_requests_total",
+                "HTTP requests that were answered.",
+                &["route", "method", "status"],
+            ),
+            http_duration: Family::histogram(
+                "antwort_http_request_duration_seconds",
+                "From a request's head to its answer's head.",
+                &["route"],
+                SECONDS_OF_REQUEST,
+            ),
+            store_commit: Family::histogram(
+                "antwort_store_commit_seconds",
+                "Of one commit of the store.",
+                &[],
+                SECONDS_OF_COMMIT,
+            ),
+            upstream_retries: Family::counter(
+                "antwort_upstream_retries_total",
+                "Calls to a provider that were tried again.",
+                &["provider"],
+            ),
+            rejected: Family::counter("antwort_rejected_total", "Requests turned away unread.", &["reason"]),
+            build_info: Family::gauge("antwort_build_info", "Always 1.", &["version"]),
+        };
+        metrics.runs_active.with(&[]);
+        metrics.build_info.with(&[env!("CARGO_PKG_VERSION")]).add(1);
+        Arc::new(metrics)
+    }
+
+    /// A run has begun.
+    pub fn run_started(&self) {
+        self.runs_active.with(&[]).add(1);
+    }
+
+    /// A run has ended in a response.
+    pub fn run_ended(&self, report: &RunReport<'_>) {
+        self.runs_active.with(&[]).add(-1);
+        let mode = if report.stream { "stream" } else { "json" };
+        self.responses.with(&[report.status.as_str(), mode]).add(1);
+        let answered = report.status != Status::Failed;
+        // Only a model that has answered exists: clients can invent names without end.
+        let model = self.models.value(report.model, answered);
+        let error =
+            report.error_code.filter(|_| !answered).map_or("", |code| self.error_codes.value(code, true));
+        self.operation_duration
+            .with(&["chat", report.provider, model, error])
+            .observe(report.duration.as_secs_f64());
+        self.tokens(report, model);
+        self.pace(report, model);
+    }
+
+    fn tokens(&self, report: &RunReport<'_>, model: &str) {
+        let Some(usage) = report.usage else { return };
+        for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
+            self.token_usage.with(&["chat", report.provider, model, kind]).observe(tokens as f64);
+        }
+    }
+
+    /// How fast the words of a stream came.
+    fn pace(&self, report: &RunReport<'_>, model: &str) {
+        let Some(first) = report.first_event.filter(|_| report.stream) else { return };
+        let labels = ["chat", report.provider, model];
+        self.time_to_first_token.with(&labels).observe(first.as_secs_f64());
+        let tokens = report.usage.map_or(0, |usage| usage.output_tokens);
+        if tokens > 1 {
+            let rest = report.duration.saturating_sub(first).as_secs_f64();
+            self.time_per_output_token.with(&labels).observe(rest / (tokens - 1) as f64);
+        }
+    }
+
+    /// A run has ended without a response.
+    pub fn run_refused(&self, provider: &str, model: &str, code: &str, took: Duration) {
+        self.runs_active.with(&[]).add(-1);
+        let (model, code) = (self.models.value(model, false), self.error_codes.value(code, true));
+        self.operation_duration.with(&["chat", provider, model, code]).observe(took.as_secs_f64());
+    }
+
+    /// A request was turned away for lack of room. `reason` is one of few words.
+    pub fn rejected(&self, reason: &'static str) {
+        self.rejected.with(&[reason]).add(1);
+    }
+
+    /// A request was answered; `took` until its head left. `route` is a pattern and not a path.
+    pub fn http_request(&self, route: &str, method: &str, status: u16, took: Duration) {
+        const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or(bounded::OTHER);
+        let mut digits = [0; 3];
+        self.http_requests.with(&[route, method, decimal(status, &mut digits)]).add(1);
+        self.http_duration.with(&[route]).observe(took.as_secs_f64());
+    }
+
+    /// The store has committed.
+    pub fn store_commit(&self, took: Duration) {
+        self.store_commit.with(&[]).observe(took.as_secs_f64());
+    }
+
+    /// A call to a provider is tried again.
+    pub fn upstream_retry(&self, provider: &str) {
+        self.upstream_retries.with(&[provider]).add(1);
+    }
+
+    /// Gives models series of their own before they have answered: those that a provider lists.
+    pub fn known_models<'a>(&self, models: impl IntoIterator<Item = &'a str>) {
+        for model in models {
+            self.models.value(model, true);
+        }
+    }
+
+    /// All of it in the text format of Prometheus, version 0.0.4.
+    pub fn render(&self) -> String {
+        let mut out = String::with_capacity(16 << 10);
+        self.responses.render(&mut out);
+        self.runs_active.render(&mut out);
+        self.rejected.render(&mut out);
+        self.http_requests.render(&mut out);
+        self.http_duration.render(&mut out);
+        self.operation_duration.render(&mut out);
+        self.token_usage.render(&mut out);
+        self.time_to_first_token.render(&mut out);
+        self.time_per_output_token.render(&mut out);
+        self.upstream_retries.render(&mut out);
+        self.store_commit.render(&mut out);
+        self.build_info.render(&mut out);
+        out
+    }
+}
+
+/// The three digits of an HTTP status, without an allocation.
+fn decimal(status: u16, digits: &mut [u8; 3]) -> &str {
+    let status = status.min(999);
+    for (digit, factor) in digits.iter_mut().zip([100, 10, 1]) {
+        *digit = b'0' + u8::try_from(status / factor % 10).unwrap_or_default();
+    }
+    std::str::from_utf8(digits).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Metrics, RunReport};
+    use crate::protocol::response::{Status, Usage};
+
+    fn report(model: &str, status: Status) -> RunReport<'_> {
+        RunReport {
+            provider: "vllm",
+            model,
+            status,
+            stream: true,
+            error_code: (status == Status::Failed).then_some("upstream_error"),
+            usage: Some(Usage {
+                input_tokens: 10,
+                output_tokens: 101,
+                total_tokens: 111,
+                ..Usage::default()
+            }),
+            duration: Duration::from_millis(2500),
+            first_event: Some(Duration::from_millis(500)),
+        }
+    }
+
+    #[test]
+    fn a_run_is_counted_and_measured() {
+        let metrics = Metrics::install();
+        metrics.run_started();
+        assert!(metrics.render().contains("\nantwort_runs_active 1\n"));
+        metrics.run_ended(&report("qwen", Status::Completed));
+        let text = metrics.render();
+        let labels =
+            "gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"vllm\",gen_ai_request_model=\"qwen\"";
+        for line in [
+            "antwort_runs_active 0".to_owned(),
+            "antwort_responses_total{status=\"completed\",mode=\"stream\"} 1".to_owned(),
+            format!("gen_ai_client_token_usage_sum{{{labels},gen_ai_token_type=\"output\"}} 101"),
+            format!("gen_ai_client_operation_duration_seconds_bucket{{{labels},le=\"2.56\"}} 1"),
+            format!("gen_ai_client_operation_duration_seconds_bucket{{{labels},le=\"1.28\"}} 0"),
+            format!("gen_ai_server_time_to_first_token_seconds_sum{{{labels}}} 0.5"),
+            format!("gen_ai_server_time_per_output_token_seconds_sum{{{labels}}} 0.02"),
+        ] {
+            assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn invented_models_share_one_series() {
+        let metrics = Metrics::install();
+        for number in 0..1000 {
+            metrics.run_started();
+            metrics.run_ended(&report(&format!("invented-{number}"), Status::Failed));
+            metrics.run_started();
+            metrics.run_refused(
+                "vllm",
+                &format!("refused-{number}"),
+                &format!("code-{number}"),
+                Duration::ZERO,
+            );
+        }
+        let text = metrics.render();
+        assert!(
+            text.contains("gen_ai_request_model=\"other\",error_type=\"upstream_error\",le=\"+Inf\"} 1000")
+        );
+        assert!(!text.contains("invented-") && !text.contains("refused-") && !text.contains("code-999"));
+        for number in 0..1000 {
+            metrics.run_started();
+            metrics.run_ended(&report(&format!("answered-{number}"), Status::Completed));
+        }
+        let text = metrics.render();
+        assert_eq!(text.matches("gen_ai_server_time_to_first_token_seconds_count").count(), 201);
+    }
+
+    #[test]
+    fn requests_are_counted_by_route() {
+        let metrics = Metrics::install();
+        metrics.http_request("/v1/responses/{id}", "GET", 404, Duration::from_millis(3));
+        metrics.http_request("/v1/responses/{id}", "BREW", 405, Duration::from_millis(3));
+        let text = metrics.render();
+        let line =
+            "antwort_http_requests_total{route=\"/v1/responses/{id}\",method=\"GET\",status=\"404\"} 1\n";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("method=\"other\",status=\"405\""), "{text}");
+        assert!(
+            text.contains("antwort_http_request_duration_seconds_count{route=\"/v1/responses/{id}\"} 2\n")
+        );
+    }
+}

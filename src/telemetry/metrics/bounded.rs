@@ -1,0 +1,41 @@
+//! Values of labels that others choose: the first ones are kept apart, the rest is `other`.
+
+use std::collections::HashSet;
+use std::sync::{PoisonError, RwLock};
+
+/// What stands for all values beyond the bound.
+pub(super) const OTHER: &str = "other";
+
+/// A set of known values that does not grow beyond its bound.
+#[derive(Debug)]
+pub(super) struct Bounded {
+    known: RwLock<HashSet<Box<str>>>,
+    most: usize,
+}
+
+impl Bounded {
+    pub(super) fn new(most: usize) -> Self {
+        Self { known: RwLock::default(), most }
+    }
+
+    /// The value itself if it is known, or (with `learn`) can become so.
+    pub(super) fn value<'a>(&self, value: &'a str, learn: bool) -> &'a str {
+        {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            if known.contains(value) {
+                return value;
+            }
+            // The common case of a full set must not take the write lock.
+            if !learn || known.len() >= self.most {
+                return OTHER;
+            }
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < self.most || known.contains(value) {
+            known.insert(value.into());
+            value
+        } else {
+            OTHER
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Traces: W3C `traceparent`, and spans by OTLP where an endpoint is configured.
+//!
+//! Without an endpoint a caller's `traceparent` is handed on as it came, since no span of ours could stand
+//! between; with one, our span takes its place in the trace.
+
+mod parent;
+
+use std::time::Duration;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::{
+    SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider,
+};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
+use tracing::level_filters::LevelFilter;
+use tracing::{Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::registry::LookupSpan;
+
+use crate::config::TelemetrySettings;
+pub use parent::TraceParent;
+
+/// Where collectors take traces, below their base URL.
+const TRACES: &str = "/v1/traces";
+
+/// How long the last spans may take to leave.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// Sends spans to a collector, in batches from a thread of its own.
+#[derive(Debug)]
+pub(super) struct Exporter(SdkTracerProvider);
+
+impl Exporter {
+    pub(super) fn new(endpoint: &str, settings: &TelemetrySettings) -> Result<Self, ExporterBuildError> {
+        let endpoint = endpoint.trim_end_matches('/');
+        let endpoint =
+            if endpoint.ends_with(TRACES) { endpoint.to_owned() } else { format!("{endpoint}{TRACES}") };
+        let exporter =
+            SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).with_endpoint(endpoint);
+        let resource = Resource::builder()
+            .with_service_name(settings.service_name.clone())
+            .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+            .build();
+        // A caller that records its trace wants our part of it; only traces that start here are sampled.
+        let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample_ratio)));
+        let provider = SdkTracerProvider::builder()
+            .with_batch_exporter(exporter.build()?)
+            .with_sampler(sampler)
+            .with_resource(resource)
+            .build();
+        Ok(Self(provider))
+    }
+
+    /// Turns spans of this crate into spans of the trace; those of libraries would drown them.
+    pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: Subscriber + for<'a> LookupSpan<'a>,
+    {
+        tracing_opentelemetry::layer()
+            .with_tracer(self.0.tracer("antwort"))
+            .with_location(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_filter(Targets::new().with_target("antwort", LevelFilter::INFO))
+    }
+
+    pub(super) fn shutdown(self) {
+        if let Err(error) = self.0.shutdown_with_timeout(LAST_WORDS) {
+            tracing::warn!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+/// Puts `span` below the caller's, if the caller sent a valid `traceparent` and spans are made. Call it before
+/// the span is entered.
+pub fn join(span: &Span, caller: Option<TraceParent>) {
+    let Some(caller) = caller else { return };
+    let context = SpanContext::new(
+        TraceId::from_bytes(caller.trace_id),
+        SpanId::from_bytes(caller.span_id),
+        TraceFlags::new(caller.flags),
+        true,
+        TraceState::NONE,
+    );
+    // Fails where no spans are made, and then there is nothing to join.
+    _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(context));
+}
+
+/// What goes upstream from within `span`: the span itself where spans are made, else what the caller sent.
+pub fn outgoing(span: &Span, caller: Option<TraceParent>) -> Option<TraceParent> {
+    let context = span.context();
+    let current = context.span();
+    let current = current.span_context();
+    if !current.is_valid() {
+        return caller;
+    }
+    Some(TraceParent {
+        trace_id: current.trace_id().to_bytes(),
+        span_id: current.span_id().to_bytes(),
+        flags: current.trace_flags().to_u8(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use opentelemetry::trace::TracerProvider;
+    use opentelemetry_sdk::trace::SdkTracerProvider;
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::{TraceParent, join, outgoing};
+
+    const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    #[test]
+    fn without_spans_the_callers_word_is_handed_on() {
+        let caller = TraceParent::parse(CALLER);
+        let span = tracing::info_span!("request");
+        join(&span, caller);
+        assert_eq!(outgoing(&span, caller), caller);
+        assert_eq!(outgoing(&span, None), None);
+    }
+
+    #[test]
+    fn with_spans_ours_stands_below_the_callers() {
+        let provider = SdkTracerProvider::builder().build();
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+            let caller = TraceParent::parse(CALLER).expect("valid");
+            let span = tracing::info_span!("request");
+            join(&span, Some(caller));
+            let ours = outgoing(&span, Some(caller)).expect("a span");
+            assert_eq!((ours.trace_id, ours.flags), (caller.trace_id, 1));
+            assert_ne!(ours.span_id, caller.span_id);
+
+            let root = outgoing(&tracing::info_span!("request"), None).expect("a span");
+            assert_ne!(root.trace_id, caller.trace_id);
+        });
+    }
+}
