@@ -13,14 +13,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::config::{Settings, StoreUrl};
+use crate::config::{Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, Limits, Parts};
-use crate::protocol::id::Id;
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::Router;
 use crate::response::seal::SealKeys;
 use crate::store::Store;
-use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
+use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::{AppState, Shared, routes};
 
@@ -106,15 +105,23 @@ fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
     };
     let store = SqliteStore::open(SqliteOptions {
         location,
-        synchronous: settings.store.synchronous,
+        synchronous: match settings.store.synchronous {
+            Synchronous::Normal => sqlite::Synchronous::Normal,
+            Synchronous::Full => sqlite::Synchronous::Full,
+        },
         ttl: settings.store.ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
-        // A file has one gateway at a time: whatever runs in it belongs to the one that was here before.
-        instance: Id::mint("inst").to_string(),
+        instance: instance(settings),
         lease: settings.store.lease,
     })
     .context("opening the store (store.url)")?;
     Ok(Arc::new(store))
+}
+
+/// Under which name this process owns what it runs: the same after a restart, another for every process.
+fn instance(settings: &Settings) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}/{}", host.trim(), settings.listen)
 }
 
 async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {

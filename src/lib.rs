@@ -13,3 +13,11 @@ pub mod response;
 pub mod auth;
 pub mod provider;
 pub mod store;
+// 4: the loop
+pub mod engine;
+// 5: HTTP
+pub mod transport;
+// 6: the program
+pub mod app;
+pub mod demo;
+pub mod shutdown;

@@ -5,8 +5,12 @@
 
 pub mod chat;
 mod errors;
+mod http;
 mod lenient;
+pub mod models;
 mod reported;
+mod resilience;
+pub mod routing;
 
 use std::time::Instant;
 

@@ -20,7 +20,7 @@ use crate::config::settings::ClientActionStatus;
 use crate::protocol::error::ApiError;
 use crate::protocol::response::Status;
 use crate::protocol::tool_choice::ToolChoice;
-use crate::provider::{CallContext, Failure, Provider, ProviderError};
+use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, Violation};
 use crate::response::turn::{Context, FinishReason, ModelEvent};
 

@@ -58,6 +58,11 @@ impl ProviderError {
         Self { kind, message: message.into(), retry_after: None, code: None }
     }
 
+    /// Whether the provider answered at all, if only to refuse.
+    pub fn is_an_answer(&self) -> bool {
+        matches!(self.kind, Failure::Status(_) | Failure::ContextLength | Failure::Reported | Failure::Malformed)
+    }
+
     /// The `error` object of a response that fails when its stream has begun.
     pub fn into_body(self) -> ErrorBody {
         ApiError::from(self).body

@@ -97,8 +97,7 @@ impl Answer {
 
     fn translator(&self) -> Translator {
         let wants_logprobs = self.request.sampling.logprobs.is_some();
-        let think = ThinkTags::of(&self.server.settings);
-        Translator::new(Arc::clone(&self.request.tools), wants_logprobs, think)
+        Translator::new(Arc::clone(&self.request.tools), wants_logprobs, ThinkTags::Off)
     }
 
     async fn begin(&self) -> Result<Streaming, ProviderError> {
