@@ -19,5 +19,6 @@ pub mod engine;
 pub mod transport;
 // 6: the program
 pub mod app;
+pub mod cli;
 pub mod demo;
 pub mod shutdown;

@@ -80,6 +80,19 @@ impl Settings {
     pub fn load(options: &LoadOptions) -> Result<Self, ConfigErrors> {
         load(options).map(|loaded| loaded.settings)
     }
+
+    /// Whether there is anything to serve: a configuration without a model server is valid, a gateway is not.
+    ///
+    /// # Errors
+    /// If there is no provider.
+    pub fn require_provider(&self) -> Result<(), ConfigErrors> {
+        if self.providers.is_empty() {
+            let message = "no model server is configured: set ANTWORT_UPSTREAM_URL to its base URL (usually ending \
+                           in /v1), or say it under `providers`";
+            return Err(ConfigErrors::one(message));
+        }
+        Ok(())
+    }
 }
 
 /// Reads and checks all settings, and remembers where they were said.

@@ -36,8 +36,8 @@ fn colours(terminal: bool) -> bool {
 /// Logs panics like anything else, without what may be a client's words: only fixed texts are repeated.
 pub(super) fn catch_panics() {
     panic::set_hook(Box::new(|info| {
-        let message = info.payload().downcast_ref::<&'static str>().copied().unwrap_or("(withheld)");
+        let what = info.payload().downcast_ref::<&'static str>().copied().unwrap_or("(withheld)");
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(message, place, "panic");
+        tracing::error!(what, place, "panic");
     }));
 }

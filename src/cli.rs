@@ -1,0 +1,179 @@
+//! The command line: what can be said, and the commands that need no gateway.
+//!
+//! `serve`, `demo` and `openapi` are only understood here; `main` carries them out.
+
+mod config;
+mod healthcheck;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::config::LoadOptions;
+
+/// The exit code for settings that are wrong.
+pub const WRONG_SETTINGS: u8 = 2;
+
+/// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
+#[derive(Debug, Parser)]
+#[command(name = "antwort", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// Settings that are said on the command line.
+    #[command(flatten)]
+    pub overrides: Overrides,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Settings that are said on the command line; they beat the environment and the file.
+#[derive(Debug, Default, Args)]
+pub struct Overrides {
+    /// The configuration file [default: ANTWORT_CONFIG, or ./antwort.yaml if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where to serve [default: ANTWORT_LISTEN, or 127.0.0.1:8080]
+    #[arg(long, global = true, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// What to log: a level, or directives such as info,antwort=debug [default: ANTWORT_LOG, or info]
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub log: Option<String>,
+    /// Base URL of the model server, usually ending in /v1 [default: ANTWORT_UPSTREAM_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub upstream_url: Option<String>,
+    /// Where responses are kept: sqlite:PATH or memory: [default: ANTWORT_STORE_URL, or sqlite:antwort.db]
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serves until it is told to stop.
+    Serve,
+    /// Serves with a scripted model behind it and shows a conversation; with an upstream URL, that instead.
+    Demo,
+    /// Looks at the settings without serving.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Prints the OpenAPI document of what is served.
+    Openapi {
+        /// Form of the document.
+        #[arg(long, value_enum, default_value_t = DocumentFormat::Yaml)]
+        format: DocumentFormat,
+    },
+    /// Asks a running gateway whether it is ready; exits with 0 if it is. For images without a shell.
+    Healthcheck {
+        /// What to ask [default: /readyz of the configured address]
+        #[arg(long, value_name = "URL")]
+        url: Option<String>,
+    },
+}
+
+/// What to do with the settings.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Says everything that is wrong with the settings; exits with 0 if nothing is, else with 2.
+    Check,
+    /// Prints the settings in force as YAML, secrets masked, and where they were said.
+    Show {
+        /// Print every key with its default and what it means instead.
+        #[arg(long)]
+        defaults: bool,
+    },
+}
+
+/// Form of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DocumentFormat {
+    /// As written.
+    Yaml,
+    /// For programs.
+    Json,
+}
+
+impl Cli {
+    /// Where settings come from: these flags, and this process's environment and directory.
+    pub fn load_options(&self) -> LoadOptions {
+        let flags = &self.overrides;
+        LoadOptions {
+            file: flags.config.clone(),
+            listen: flags.listen.clone(),
+            log: flags.log.clone(),
+            upstream_url: flags.upstream_url.clone(),
+            store: flags.store.clone(),
+            ..LoadOptions::from_process()
+        }
+    }
+
+    /// Carries out a command that needs no gateway; `None`: it needs one.
+    pub fn answer(&self) -> Option<ExitCode> {
+        match &self.command {
+            Command::Config(ConfigCommand::Check) => Some(config::check(&self.load_options())),
+            Command::Config(ConfigCommand::Show { defaults: true }) => Some(config::show_defaults()),
+            Command::Config(ConfigCommand::Show { defaults: false }) => {
+                Some(config::show(&self.load_options()))
+            }
+            Command::Healthcheck { url } => Some(healthcheck::ask(url.as_deref(), &self.load_options())),
+            Command::Serve | Command::Demo | Command::Openapi { .. } => None,
+        }
+    }
+}
+
+/// Writes to standard output. That nobody reads it any more is no error.
+fn say(text: &str) {
+    _ = writeln!(io::stdout(), "{}", text.trim_end());
+}
+
+/// Writes to standard error.
+fn complain(text: &str) {
+    _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, Command, ConfigCommand, DocumentFormat};
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_may_stand_on_either_side_of_the_command() {
+        for words in [
+            ["antwort", "--listen", "127.0.0.1:1", "--store", "memory:", "serve"],
+            ["antwort", "serve", "--listen", "127.0.0.1:1", "--store", "memory:"],
+        ] {
+            let cli = Cli::try_parse_from(words).expect("understood");
+            assert!(matches!(cli.command, Command::Serve));
+            let options = cli.load_options();
+            assert_eq!(
+                (options.listen.as_deref(), options.store.as_deref()),
+                (Some("127.0.0.1:1"), Some("memory:"))
+            );
+        }
+    }
+
+    #[test]
+    fn every_command_is_understood() {
+        let command = |words: &[&str]| Cli::try_parse_from(words).expect("understood").command;
+        assert!(matches!(command(&["antwort", "demo"]), Command::Demo));
+        assert!(matches!(command(&["antwort", "config", "check"]), Command::Config(ConfigCommand::Check)));
+        assert!(matches!(
+            command(&["antwort", "config", "show", "--defaults"]),
+            Command::Config(ConfigCommand::Show { defaults: true })
+        ));
+        assert!(matches!(
+            command(&["antwort", "openapi", "--format", "json"]),
+            Command::Openapi { format: DocumentFormat::Json }
+        ));
+        assert!(matches!(command(&["antwort", "healthcheck"]), Command::Healthcheck { url: None }));
+        assert!(Cli::try_parse_from(["antwort", "--version"]).is_err_and(|error| error.exit_code() == 0));
+        assert!(Cli::try_parse_from(["antwort", "fly"]).is_err_and(|error| error.exit_code() == 2));
+    }
+}

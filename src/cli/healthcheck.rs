@@ -1,0 +1,136 @@
+//! `antwort healthcheck`: asks a running gateway whether it is ready.
+//!
+//! Plain HTTP/1.1 over a blocking socket: it is run every few seconds and should cost next to nothing.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use reqwest::Url;
+
+use super::{complain, say};
+use crate::config::{LoadOptions, Settings};
+
+/// More than the gateway takes for its own checks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks the given URL, or the configured address.
+pub(super) fn ask(url: Option<&str>, options: &LoadOptions) -> ExitCode {
+    let answer = match url {
+        Some(url) => get(url),
+        None => match Settings::load(options) {
+            Ok(settings) => get(&format!("http://{}/readyz", reachable(settings.listen))),
+            Err(errors) => Err(io::Error::other(errors.to_string())),
+        },
+    };
+    match answer {
+        Ok(200) => {
+            say("ready");
+            ExitCode::SUCCESS
+        }
+        Ok(status) => {
+            complain(&format!("not ready: status {status}"));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            complain(&format!("not ready: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Where something that listens there is reached from here.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+/// The status of a GET.
+fn get(url: &str) -> io::Result<u16> {
+    let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{why}: {url}"));
+    let url = Url::parse(url).map_err(|_| wrong("not a URL"))?;
+    if url.scheme() != "http" {
+        return Err(wrong("only http:// can be asked"));
+    }
+    let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
+        return Err(wrong("no host"));
+    };
+    let mut stream = connect(host.trim_matches(['[', ']']), port)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    // In one write: `write!` would send each piece for itself.
+    let request = format!("GET {} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n", url.path());
+    stream.write_all(request.as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+    status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "what answers there does not speak HTTP"))
+}
+
+/// A connection to the first address of the host that takes one.
+fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, PATIENCE) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::{get, reachable};
+
+    /// Answers one connection with these bytes; gives the port, and what was asked.
+    fn server(answer: &'static str) -> (u16, std::thread::JoinHandle<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut request = [0; 1024];
+            let length = stream.read(&mut request).expect("a request");
+            stream.write_all(answer.as_bytes()).expect("written");
+            String::from_utf8_lossy(&request[..length]).into_owned()
+        });
+        (port, serving)
+    }
+
+    #[test]
+    fn the_status_counts() {
+        for (answer, status) in [
+            ("HTTP/1.1 200 OK\r\n\r\n{}", Some(200)),
+            ("HTTP/1.1 503 Service Unavailable\r\n\r\n", Some(503)),
+            ("SSH-2.0-OpenSSH\r\n", None),
+        ] {
+            let (port, serving) = server(answer);
+            assert_eq!(get(&format!("http://localhost:{port}/readyz")).ok(), status, "{answer}");
+            let request = serving.join().expect("served");
+            assert!(request.starts_with("GET /readyz HTTP/1.1\r\n"), "{request}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_asked_is_an_error() {
+        for url in ["", "localhost", "https://localhost/", "http://127.0.0.1:1/readyz"] {
+            assert!(get(url).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn a_gateway_on_all_addresses_is_asked_on_loopback() {
+        let reached = |text: &str| reachable(text.parse().expect("an address")).to_string();
+        assert_eq!(reached("0.0.0.0:80"), "127.0.0.1:80");
+        assert_eq!(reached("[::]:80"), "[::1]:80");
+        assert_eq!(reached("10.1.2.3:80"), "10.1.2.3:80");
+    }
+}
