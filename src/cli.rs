@@ -123,12 +123,12 @@ impl Cli {
 }
 
 /// Writes to standard output. That nobody reads it any more is no error.
-fn say(text: &str) {
+pub fn say(text: &str) {
     _ = writeln!(io::stdout(), "{}", text.trim_end());
 }
 
 /// Writes to standard error.
-fn complain(text: &str) {
+pub fn complain(text: &str) {
     _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
 }
 

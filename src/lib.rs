@@ -20,5 +20,6 @@ pub mod transport;
 // 6: the program
 pub mod app;
 pub mod cli;
+pub mod cli;
 pub mod demo;
 pub mod shutdown;

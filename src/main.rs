@@ -1,1 +1,66 @@
-fn main() {}
+//! The `antwort` binary: parses, loads the settings, and hands over.
+
+use std::process::ExitCode;
+
+use antwort::app::App;
+use antwort::cli::{Cli, Command, DocumentFormat};
+use antwort::transport::documents;
+use antwort::{config, demo, shutdown, telemetry};
+use anyhow::Context;
+use clap::Parser;
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+/// Gives memory back after a burst, where the system's allocator keeps it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    if let Some(code) = cli.answer() {
+        return code;
+    }
+    match run(&cli) {
+        Ok(code) => code,
+        Err(error) => {
+            antwort::cli::complain(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    if let Command::Openapi { format } = &cli.command {
+        antwort::cli::say(match format {
+            DocumentFormat::Yaml => documents::YAML,
+            DocumentFormat::Json => documents::as_json(),
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
+    let settings = match config::load(&cli.load_options()) {
+        Ok(loaded) => loaded.settings,
+        Err(errors) => {
+            antwort::cli::complain(&errors.to_string());
+            return Ok(ExitCode::from(antwort::cli::WRONG_SETTINGS));
+        }
+    };
+    let _telemetry = telemetry::init(&settings.log, &settings.telemetry)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let tasks = TaskTracker::new();
+        let shutdown = shutdown::on_signal(&tasks);
+        if let Command::Demo = cli.command {
+            return demo::run(settings, shutdown).await;
+        }
+        if let Err(errors) = settings.require_provider() {
+            anyhow::bail!("{errors}");
+        }
+        let listener = TcpListener::bind(settings.listen)
+            .await
+            .with_context(|| format!("listening on {}", settings.listen))?;
+        tracing::info!(address = %listener.local_addr()?, "serving");
+        App::build(&settings)?.serve(listener, shutdown).await;
+        Ok(())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}

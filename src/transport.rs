@@ -1,5 +1,6 @@
 //! HTTP: routes, who may use them, bodies in and out. Knows the engine; decides nothing about responses.
 
+pub mod documents;
 pub mod routes;
 
 mod access;
@@ -7,7 +8,7 @@ mod body;
 mod error;
 mod health;
 mod models;
-mod openapi;
+
 mod pass_through;
 mod query;
 mod responses;

@@ -14,8 +14,9 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName
 use secrecy::ExposeSecret;
 use serde::Deserialize;
 
+use super::chat::{self, ChatOptions};
 use super::reported::Fault;
-use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError, chat, resilience};
+use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError, resilience};
 use crate::config::ProviderSettings;
 use crate::response::turn::ModelRequest;
 use answer::Answer;
@@ -35,6 +36,7 @@ pub struct ChatProvider(Arc<Server>);
 struct Server {
     name: String,
     settings: ProviderSettings,
+    options: ChatOptions,
     profile: Profile,
     http: reqwest::Client,
     headers: HeaderMap,
@@ -73,6 +75,7 @@ impl ChatProvider {
                 context_window: settings.context_window.clone(),
                 passthrough: settings.passthrough.clone(),
             },
+            options: ChatOptions::from(settings),
             headers: headers(settings).map_err(bad)?,
             completions: format!("{}/chat/completions", settings.url),
             stream_options: AtomicBool::new(settings.supports.stream_options),
@@ -204,8 +207,8 @@ impl Server {
 
     /// The body of a chat completion.
     fn encode(&self, request: &ModelRequest) -> Result<Bytes, ProviderError> {
-        let stream_options = self.stream_options.load(Ordering::Relaxed);
-        chat::request::encode(request, &self.settings, stream_options).map(Bytes::from)
+        let include_usage = self.stream_options.load(Ordering::Relaxed);
+        chat::encode(request, &self.options, include_usage).map(Bytes::from)
     }
 }
 

@@ -11,7 +11,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
-use super::{AppState, access, health, models, openapi, pass_through, responses, trail};
+use super::{AppState, access, documents, health, models, pass_through, responses, trail};
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
@@ -68,8 +68,8 @@ pub fn router(app: AppState) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .route("/openapi.yaml", get(openapi::yaml))
-        .route("/openapi.json", get(openapi::json));
+        .route("/openapi.yaml", get(documents::yaml))
+        .route("/openapi.json", get(documents::json));
     for prefix in PREFIXES {
         for (path, methods) in api() {
             router = router.route(&format!("{prefix}{path}"), methods);

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 
 use super::{Server, failure, read_whole};
 use crate::net::sse::Decoder;
-use crate::provider::chat::{ThinkTags, Translator};
+use crate::provider::chat::Translator;
 use crate::provider::resilience::Tries;
 use crate::provider::{CallContext, Failure, ModelStream, ProviderError};
 use crate::response::turn::{ModelEvent, ModelRequest};
@@ -97,7 +97,7 @@ impl Answer {
 
     fn translator(&self) -> Translator {
         let wants_logprobs = self.request.sampling.logprobs.is_some();
-        Translator::new(Arc::clone(&self.request.tools), wants_logprobs, ThinkTags::Off)
+        Translator::new(Arc::clone(&self.request.tools), wants_logprobs, self.server.options.think)
     }
 
     async fn begin(&self) -> Result<Streaming, ProviderError> {
