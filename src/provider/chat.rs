@@ -4,13 +4,21 @@
 //! by name: how a server differs is said by its options.
 
 mod calls;
+mod content;
+mod message;
+mod messages;
+mod options;
+mod request;
 mod stream;
 mod think;
 mod thoughts;
+mod tools;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
+pub use options::ChatOptions;
+pub use request::{encode, is_owned};
 pub use stream::Translator;
 pub use think::ThinkTags;

@@ -116,7 +116,7 @@ fn what_is_no_chunk() {
             &["text a", "Malformed"],
         ),
         ("a chunk of another shape, too", &[r#"{"choices":{"delta":"x"}}"#, STOP, DONE], &["Malformed"]),
-        ("deep nesting", &[&format!("{}", "{\"choices\":".repeat(1000))], &["Malformed"]),
+        ("deep nesting", &[&"{\"choices\":".repeat(1000)], &["Malformed"]),
         (
             "deep nesting in arguments",
             &[&format!(

@@ -1,0 +1,130 @@
+//! Content parts, from the API's names to Chat's.
+//!
+//! What a provider does not take is refused with a 400 rather than left out, with one exception: a file
+//! of plain text is handed over as text where files are not known.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::message::{Audio, Content, File, ImageUrl, Part};
+use super::request::unsupported;
+use crate::config::Supports;
+use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
+use crate::protocol::item::ToolOutput;
+use crate::provider::errors::ProviderError;
+
+/// The content of a user's message: plain text if there is nothing else.
+pub(super) fn of_user<'a>(
+    parts: &'a [ContentPart],
+    supports: Supports,
+) -> Result<Content<'a>, ProviderError> {
+    if let Some(text) = text_of(parts, "\n") {
+        return Ok(Content::Text(text));
+    }
+    parts.iter().map(|part| translate(part, supports)).collect::<Result<_, _>>().map(Content::Parts)
+}
+
+/// The text of parts that are nothing but text.
+pub(super) fn text_of<'a>(parts: &'a [ContentPart], separator: &str) -> Option<Cow<'a, str>> {
+    let texts: Option<Vec<&str>> = parts.iter().map(words).collect();
+    Some(join(&texts?, separator))
+}
+
+/// Joins texts; a single one is borrowed.
+pub(super) fn join<'a>(texts: &[&'a str], separator: &str) -> Cow<'a, str> {
+    match texts {
+        [] => Cow::Borrowed(""),
+        [only] => Cow::Borrowed(only),
+        several => Cow::Owned(several.join(separator)),
+    }
+}
+
+/// A tool's output, split into the text that a tool message may hold and what must follow it.
+pub(super) fn of_output<'a>(
+    output: &'a ToolOutput,
+    supports: Supports,
+) -> Result<(Cow<'a, str>, Vec<Part<'a>>), ProviderError> {
+    let parts = match output {
+        ToolOutput::Text(text) => return Ok((Cow::Borrowed(text), Vec::new())),
+        ToolOutput::Parts(parts) => parts,
+    };
+    let texts: Vec<&str> = parts.iter().filter_map(words).collect();
+    let others = parts.iter().filter(|part| words(part).is_none());
+    let others = others.map(|part| translate(part, supports)).collect::<Result<Vec<_>, _>>()?;
+    let text = match (texts.is_empty(), others.is_empty()) {
+        // Many servers refuse an empty tool message.
+        (true, false) => Cow::Borrowed("The output follows in the next message."),
+        _ => join(&texts, "\n"),
+    };
+    Ok((text, others))
+}
+
+/// The words of a part that is text. A refusal is what the model said.
+fn words(part: &ContentPart) -> Option<&str> {
+    match part {
+        ContentPart::Refusal(part) => Some(&part.refusal),
+        part => part.text(),
+    }
+}
+
+fn translate<'a>(part: &'a ContentPart, supports: Supports) -> Result<Part<'a>, ProviderError> {
+    match part {
+        ContentPart::InputImage(image) => translate_image(image, supports),
+        ContentPart::InputFile(file) => translate_file(file, supports),
+        ContentPart::InputAudio(_) if !supports.audio => {
+            Err(unsupported("input", "The model's provider takes no audio."))
+        }
+        ContentPart::InputAudio(audio) => {
+            let audio = &audio.input_audio;
+            Ok(Part::InputAudio { input_audio: Audio { data: &audio.data, format: &audio.format } })
+        }
+        ContentPart::InputText(_) | ContentPart::OutputText(_) | ContentPart::Refusal(_) => {
+            Ok(Part::Text { text: words(part).unwrap_or_default().into() })
+        }
+    }
+}
+
+fn translate_image<'a>(image: &'a InputImage, supports: Supports) -> Result<Part<'a>, ProviderError> {
+    if !supports.images {
+        return Err(unsupported("input", "The model's provider takes no images."));
+    }
+    let Some(url) = &image.image_url else {
+        return Err(unsupported("input", "Images must come as 'image_url': a URL, or data in a data: URL."));
+    };
+    let detail = match image.detail {
+        ImageDetail::Auto => None,
+        ImageDetail::Low => Some("low"),
+        // Chat has nothing above it.
+        ImageDetail::High | ImageDetail::Original => Some("high"),
+    };
+    Ok(Part::ImageUrl { image_url: ImageUrl { url, detail } })
+}
+
+fn translate_file<'a>(file: &'a InputFile, supports: Supports) -> Result<Part<'a>, ProviderError> {
+    let Some(data) = &file.file_data else {
+        return Err(unsupported(
+            "input",
+            "Files must come as 'file_data': chat completions take no URLs of files.",
+        ));
+    };
+    let filename = file.filename.as_deref();
+    if supports.files {
+        return Ok(Part::File { file: File { filename, file_data: data } });
+    }
+    match plain_text(data) {
+        Some(text) => Ok(Part::Text { text: format!("{}:\n\n{text}", filename.unwrap_or("File")).into() }),
+        None => Err(unsupported("input", "The model's provider takes no files but those of plain text.")),
+    }
+}
+
+/// The text of a `data:` URL that says to be text.
+fn plain_text(data: &str) -> Option<String> {
+    let (kind, data) = data.strip_prefix("data:")?.split_once(";base64,")?;
+    let kind = kind.split(';').next().unwrap_or_default();
+    let is_text = kind.starts_with("text/")
+        || ["application/json", "application/xml", "application/yaml"].contains(&kind);
+    let bytes = is_text.then(|| STANDARD.decode(data).ok())??;
+    String::from_utf8(bytes).ok()
+}

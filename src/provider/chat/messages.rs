@@ -1,0 +1,359 @@
+//! The conversation as chat messages.
+//!
+//! Items are many and small; messages are few, and servers are strict about their order. So: all calls of
+//! a turn and the text beside them become one assistant message; the outputs of its calls follow it at
+//! once, wherever they stood; reasoning joins the message of its turn; system messages go to the head.
+//!
+//! A prior call of an MCP server, which holds its output, becomes a call and its output. Other hosted items
+//! (searches, code, images, shells, approvals, lists of tools) have no form in Chat and are left out:
+//! what came of them is in the model's answer.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+
+use serde::de::IgnoredAny;
+
+use super::content;
+use super::message::{Assistant, Call, CallInput, Content, Part, Reasoning};
+use super::options::ChatOptions;
+use crate::config::{DeveloperRole, ReasoningField, SystemPlacement};
+use crate::protocol::item::hosted::{McpCall, McpCallError};
+use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
+use crate::provider::errors::ProviderError;
+use crate::response::turn::{Context, ModelRequest};
+
+pub(super) use super::message::Message;
+
+/// The messages of a request, its instructions first.
+pub(super) fn build<'a>(
+    request: &'a ModelRequest,
+    options: &'a ChatOptions,
+) -> Result<Vec<Message<'a>>, ProviderError> {
+    let mut builder = Builder::new(request, options);
+    if let Some(instructions) = request.instructions.as_deref().filter(|text| !text.is_empty()) {
+        builder.add_system(instructions.into(), Role::Developer);
+    }
+    for context in &request.conversation {
+        builder.add(context)?;
+    }
+    builder.close(Attach::Back)?;
+    Ok(builder.finish())
+}
+
+struct Builder<'a> {
+    options: &'a ChatOptions,
+    names: HashMap<(Option<&'a str>, &'a str), &'a str>,
+    /// Outputs by the id of their call, until the call takes them.
+    outputs: HashMap<&'a str, VecDeque<&'a ToolOutput>>,
+    system: Vec<Cow<'a, str>>,
+    messages: Vec<Message<'a>>,
+    open: Option<Open<'a>>,
+    /// Reasoning whose message is not known yet.
+    pending: Thoughts<'a>,
+}
+
+/// The assistant message that is being put together.
+#[derive(Default)]
+struct Open<'a> {
+    message: Assistant<'a>,
+    thoughts: Thoughts<'a>,
+    /// What its calls gave.
+    answers: Vec<(&'a str, Answer<'a>)>,
+    /// The output of one of its calls is an item that is still to come.
+    waits: bool,
+}
+
+/// What a call gave.
+enum Answer<'a> {
+    Output(&'a ToolOutput),
+    Text(Cow<'a, str>),
+}
+
+#[derive(Default)]
+struct Thoughts<'a> {
+    texts: Vec<&'a str>,
+    fields: Vec<&'a serde_json::Map<String, serde_json::Value>>,
+}
+
+/// To which message reasoning belongs that stands between two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Attach {
+    /// The one before: nothing of the model follows. Providers send state late.
+    Back,
+    /// The one to come.
+    Forward,
+}
+
+impl<'a> Builder<'a> {
+    fn new(request: &'a ModelRequest, options: &'a ChatOptions) -> Self {
+        // Names are looked up by calls only, which most requests have none of.
+        let is_call =
+            |item: &Item| matches!(item, Item::FunctionCall(_) | Item::CustomToolCall(_) | Item::McpCall(_));
+        let calls = request.conversation.iter().any(|context| is_call(&context.item));
+        let tools = if calls { request.tools.iter() } else { [].iter() };
+        let mut outputs: HashMap<&str, VecDeque<&ToolOutput>> = HashMap::new();
+        for context in &request.conversation {
+            match context.item.as_ref() {
+                Item::FunctionCallOutput(item) => {
+                    outputs.entry(&item.call_id).or_default().push_back(&item.output);
+                }
+                Item::CustomToolCallOutput(item) => {
+                    outputs.entry(&item.call_id).or_default().push_back(&item.output);
+                }
+                _ => {}
+            }
+        }
+        Self {
+            options,
+            names: tools
+                .map(|tool| ((tool.namespace.as_deref(), tool.name.as_str()), tool.wire_name.as_str()))
+                .collect(),
+            outputs,
+            system: Vec::new(),
+            messages: Vec::new(),
+            open: None,
+            pending: Thoughts::default(),
+        }
+    }
+
+    fn add(&mut self, context: &'a Context) -> Result<(), ProviderError> {
+        match context.item.as_ref() {
+            Item::Message(message) => self.add_message(message),
+            Item::Reasoning(_) => {
+                self.pending.add(context);
+                Ok(())
+            }
+            Item::FunctionCall(call) => {
+                let input = CallInput::Json(object(&call.arguments));
+                self.add_call(&call.call_id, (call.namespace.as_deref(), &call.name), input, None)
+            }
+            Item::CustomToolCall(call) => {
+                let input = if self.options.supports.custom_tools {
+                    CallInput::Text(&call.input)
+                } else {
+                    CallInput::Json(wrapped(&call.input).into())
+                };
+                self.add_call(&call.call_id, (call.namespace.as_deref(), &call.name), input, None)
+            }
+            Item::FunctionCallOutput(item) => self.add_output(&item.call_id, &item.output),
+            Item::CustomToolCallOutput(item) => self.add_output(&item.call_id, &item.output),
+            Item::McpCall(call) => {
+                let input = CallInput::Json(object(&call.arguments));
+                let name = (Some(call.server_label.as_str()), call.name.as_str());
+                self.add_call(call.id.as_str(), name, input, Some(Answer::Text(outcome(call))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn add_message(&mut self, message: &'a MessageItem) -> Result<(), ProviderError> {
+        if message.role == Role::Assistant {
+            // What the model cannot have made (a picture, say) it is not told that it made.
+            let text = content::text_of(&message.content, "").unwrap_or_default();
+            return self.add_text(text);
+        }
+        self.close(Attach::Back)?;
+        let text = content::text_of(&message.content, "\n");
+        match (message.role, text) {
+            (Role::System | Role::Developer, Some(text)) => self.add_system(text, message.role),
+            // Pictures and files are for models to look at, whoever shows them: no server takes them of the system.
+            _ => {
+                let content = content::of_user(&message.content, self.options.supports)?;
+                self.messages.push(Message::Plain { role: "user", content });
+            }
+        }
+        Ok(())
+    }
+
+    fn add_system(&mut self, text: Cow<'a, str>, role: Role) {
+        if self.options.roles.system == SystemPlacement::Merge {
+            self.system.push(text);
+        } else {
+            let role = self.role(role);
+            self.messages.push(Message::Plain { role, content: Content::Text(text) });
+        }
+    }
+
+    fn role(&self, role: Role) -> &'static str {
+        match (self.options.roles.developer, role) {
+            (DeveloperRole::User, _) => "user",
+            (DeveloperRole::Developer, Role::Developer) => "developer",
+            _ => "system",
+        }
+    }
+
+    fn add_text(&mut self, text: Cow<'a, str>) -> Result<(), ProviderError> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        // Text between calls and their outputs belongs to the turn of the calls.
+        if self.open.as_ref().is_some_and(|open| !open.waits) {
+            self.close(Attach::Forward)?;
+        }
+        let message = &mut self.opened().message;
+        message.text = match std::mem::take(&mut message.text) {
+            before if before.is_empty() => text,
+            before => Cow::Owned(format!("{before}\n\n{text}")),
+        };
+        Ok(())
+    }
+
+    fn add_call(
+        &mut self,
+        id: &'a str,
+        name: (Option<&'a str>, &'a str),
+        input: CallInput<'a>,
+        answer: Option<Answer<'a>>,
+    ) -> Result<(), ProviderError> {
+        // Reasoning begins another turn, unless this one still waits for outputs.
+        if self.open.as_ref().is_some_and(|open| !open.waits) && !self.pending.is_empty() {
+            self.close(Attach::Forward)?;
+        }
+        let name = match self.names.get(&name) {
+            Some(wire_name) => Cow::Borrowed(*wire_name),
+            None => unknown_name(name),
+        };
+        let waits = answer.is_none();
+        let answer = answer.or_else(|| self.outputs.get_mut(id)?.pop_front().map(Answer::Output));
+        let open = self.opened();
+        open.message.calls.push(Call { id, name, input });
+        open.waits |= waits;
+        open.answers.extend(answer.map(|answer| (id, answer)));
+        Ok(())
+    }
+
+    /// The open assistant message, a new one if need be, with the reasoning that led to what comes next.
+    fn opened(&mut self) -> &mut Open<'a> {
+        let pending = std::mem::take(&mut self.pending);
+        let open = self.open.get_or_insert_default();
+        open.thoughts.join(pending);
+        open
+    }
+
+    /// An output ends the turn of its call, which has taken it; one without a call goes where it stands.
+    fn add_output(&mut self, id: &'a str, output: &'a ToolOutput) -> Result<(), ProviderError> {
+        if self.open.is_some() {
+            self.close(Attach::Back)?;
+        }
+        match self.outputs.get_mut(id) {
+            Some(waiting) if waiting.front().is_some_and(|first| std::ptr::eq(*first, output)) => {
+                waiting.pop_front();
+                self.write_answers(vec![(id, Answer::Output(output))])
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the assistant message that is open, and what its calls gave.
+    fn close(&mut self, attach: Attach) -> Result<(), ProviderError> {
+        let pending =
+            if attach == Attach::Back { std::mem::take(&mut self.pending) } else { Thoughts::default() };
+        let Some(Open { mut message, mut thoughts, answers, .. }) = self.open.take() else { return Ok(()) };
+        thoughts.join(pending);
+        message.reasoning = thoughts.into_reasoning(self.options.reasoning_field);
+        self.messages.push(Message::Assistant(message));
+        self.write_answers(answers)
+    }
+
+    /// Writes tool messages, and behind them what these cannot hold.
+    fn write_answers(&mut self, answers: Vec<(&'a str, Answer<'a>)>) -> Result<(), ProviderError> {
+        let mut shown: Vec<Part<'a>> = Vec::new();
+        for (tool_call_id, answer) in answers {
+            let (content, others) = match answer {
+                Answer::Output(output) => content::of_output(output, self.options.supports)?,
+                Answer::Text(text) => (text, Vec::new()),
+            };
+            self.messages.push(Message::Tool { role: "tool", tool_call_id, content });
+            if !others.is_empty() {
+                shown.push(Part::Text { text: format!("Output of the tool call {tool_call_id}:").into() });
+                shown.extend(others);
+            }
+        }
+        if !shown.is_empty() {
+            self.messages.push(Message::Plain { role: "user", content: Content::Parts(shown) });
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<Message<'a>> {
+        if self.system.is_empty() {
+            return self.messages;
+        }
+        let texts: Vec<&str> = self.system.iter().map(Cow::as_ref).collect();
+        let content = Content::Text(Cow::Owned(texts.join("\n\n")));
+        let role = self.role(Role::Developer);
+        let head = Message::Plain { role, content };
+        std::iter::once(head).chain(self.messages).collect()
+    }
+}
+
+impl<'a> Thoughts<'a> {
+    fn add(&mut self, context: &'a Context) {
+        let Item::Reasoning(item) = context.item.as_ref() else { return };
+        match &context.state {
+            Some(state) if !state.text.is_empty() => self.texts.push(&state.text),
+            _ => self.texts.extend(item.content.iter().map(|part| part.text.as_str())),
+        }
+        self.fields
+            .extend(context.state.as_ref().map(|state| &state.fields).filter(|fields| !fields.is_empty()));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.texts.is_empty() && self.fields.is_empty()
+    }
+
+    fn join(&mut self, mut more: Self) {
+        self.texts.append(&mut more.texts);
+        self.fields.append(&mut more.fields);
+    }
+
+    fn into_reasoning(self, field: ReasoningField) -> Reasoning<'a> {
+        let field = match field {
+            ReasoningField::ReasoningContent => Some("reasoning_content"),
+            ReasoningField::Reasoning => Some("reasoning"),
+            ReasoningField::None => None,
+        };
+        Reasoning { field, text: content::join(&self.texts, "\n\n"), fields: self.fields }
+    }
+}
+
+/// Arguments that a server will parse: those of a call that was no JSON are wrapped, since a history that
+/// the server chokes on could never be continued.
+fn object(arguments: &str) -> Cow<'_, str> {
+    match arguments.trim() {
+        "" => Cow::Borrowed("{}"),
+        text if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
+            Cow::Borrowed(arguments)
+        }
+        _ => Cow::Owned(wrapped(arguments)),
+    }
+}
+
+/// A text as the only argument of a function.
+fn wrapped(input: &str) -> String {
+    serde_json::json!({ "input": input }).to_string()
+}
+
+/// The name of a tool that the request does not have any more.
+fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, str> {
+    match namespace {
+        Some(namespace) => Cow::Owned(format!("{namespace}__{name}").chars().take(64).collect()),
+        None => Cow::Borrowed(name),
+    }
+}
+
+/// What a call of an MCP server gave, in words for the model.
+fn outcome(call: &McpCall) -> Cow<'_, str> {
+    match (&call.output, &call.error) {
+        (Some(output), _) => Cow::Borrowed(output),
+        (
+            None,
+            Some(McpCallError::McpProtocolError { message, .. } | McpCallError::HttpError { message, .. }),
+        ) => Cow::Owned(format!("Error: {message}")),
+        (None, Some(McpCallError::McpToolExecutionError { content })) => {
+            Cow::Owned(format!("Error: {}", content.get()))
+        }
+        (None, Some(McpCallError::Text(message))) => Cow::Owned(format!("Error: {message}")),
+        (None, None) => Cow::Borrowed("The call gave nothing."),
+    }
+}

@@ -1,0 +1,34 @@
+//! What the translators must know of a provider: the part of its settings that shapes requests and answers.
+
+use super::think::ThinkTags;
+use crate::config::{Hint, MaxTokensField, ProviderSettings, ReasoningField, Roles, Supports};
+
+/// How one provider likes to be asked.
+#[derive(Debug, Clone)]
+pub struct ChatOptions {
+    /// What it makes of roles.
+    pub roles: Roles,
+    /// The field for `max_output_tokens`.
+    pub max_tokens_field: MaxTokensField,
+    /// The field in which it takes its reasoning back.
+    pub reasoning_field: ReasoningField,
+    /// What it understands.
+    pub supports: Supports,
+    /// Bookkeeping fields that it gets.
+    pub forward: Vec<Hint>,
+    /// Whether its answers hold reasoning in tags.
+    pub think: ThinkTags,
+}
+
+impl From<&ProviderSettings> for ChatOptions {
+    fn from(settings: &ProviderSettings) -> Self {
+        Self {
+            roles: settings.roles,
+            max_tokens_field: settings.max_tokens_field,
+            reasoning_field: settings.reasoning_field,
+            supports: settings.supports,
+            forward: settings.forward.clone(),
+            think: ThinkTags::Off,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! A model request out, as the body of a chat completion.
+//!
+//! Serialised straight from what it borrows: instructions, tools and history are the same bytes in every
+//! turn of a run, so that the provider's prompt cache finds them.
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::messages::{self, Message};
+use super::options::ChatOptions;
+use super::tools::{Choice, Tools};
+use crate::config::{Hint, MaxTokensField};
+use crate::protocol::request::{JsonSchemaFormat, TextFormat};
+use crate::provider::errors::{Failure, ProviderError};
+use crate::response::turn::{Hints, ModelRequest};
+
+/// Fields of the body that this module writes: no passed-through field may have one of these names.
+const OWNED: &[&str] = &[
+    "model",
+    "messages",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "functions",
+    "function_call",
+    "response_format",
+    "verbosity",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logprobs",
+    "top_logprobs",
+    "stream",
+    "stream_options",
+    "n",
+    "store",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "metadata",
+];
+
+/// Whether the translator writes a field of this name itself, so that it cannot be passed through.
+pub fn is_owned(name: &str) -> bool {
+    OWNED.contains(&name)
+}
+
+/// Writes the body of the request. `include_usage`: whether a stream is asked to end with its usage.
+///
+/// Fails if the request holds something that cannot be said to this provider.
+pub fn encode(
+    request: &ModelRequest,
+    options: &ChatOptions,
+    include_usage: bool,
+) -> Result<Vec<u8>, ProviderError> {
+    if !options.supports.response_format && request.format != TextFormat::Text {
+        return Err(unsupported("text.format", "The model's provider cannot hold answers to a format."));
+    }
+    let messages = messages::build(request, options)?;
+    if messages.is_empty() {
+        return Err(unsupported(
+            "input",
+            "There is nothing to say to the model: give it input or instructions.",
+        ));
+    }
+    let body = Body { request, options, messages, include_usage };
+    let mut bytes = Vec::with_capacity(4096);
+    serde_json::to_writer(&mut bytes, &body).map_err(|error| {
+        tracing::error!(%error, "a request to the provider did not serialise");
+        unsupported("input", "The request cannot be written as a chat completion.")
+    })?;
+    Ok(bytes)
+}
+
+/// The error for what cannot be said to a provider.
+pub(super) fn unsupported(param: &'static str, message: &str) -> ProviderError {
+    ProviderError::new(Failure::Unsupported { param }, message)
+}
+
+struct Body<'a> {
+    request: &'a ModelRequest,
+    options: &'a ChatOptions,
+    messages: Vec<Message<'a>>,
+    include_usage: bool,
+}
+
+impl Serialize for Body<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { request, options, messages, .. } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("model", &request.model)?;
+        map.serialize_entry("messages", messages)?;
+        if !request.tools.is_empty() {
+            map.serialize_entry("tools", &Tools::new(&request.tools, options.supports))?;
+            let choice = Choice::new(&request.tool_choice, &request.tools, options.supports);
+            option(&mut map, "tool_choice", choice.as_ref())?;
+            // OpenAI refuses it without tools, and llama.cpp's default is false.
+            if options.supports.parallel_tool_calls {
+                map.serialize_entry("parallel_tool_calls", &request.parallel_tool_calls)?;
+            }
+        }
+        self.write_form(&mut map)?;
+        self.write_sampling(&mut map)?;
+        if request.stream {
+            map.serialize_entry("stream", &true)?;
+            if self.include_usage {
+                map.serialize_entry("stream_options", &StreamOptions { include_usage: true })?;
+            }
+        }
+        write_hints(&mut map, &request.hints, &options.forward)?;
+        for (name, value) in request.extra.iter().filter(|(name, _)| !is_owned(name)) {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl Body<'_> {
+    fn write_form<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let request = self.request;
+        match &request.format {
+            TextFormat::Text => {}
+            TextFormat::JsonObject => {
+                map.serialize_entry("response_format", &Typed { kind: "json_object" })?;
+            }
+            TextFormat::JsonSchema(format) => {
+                let strict = format.strict.filter(|_| self.options.supports.strict);
+                map.serialize_entry("response_format", &ResponseFormat::new(format, strict))?;
+            }
+        }
+        option(map, "verbosity", request.verbosity.map(|verbosity| verbosity.as_str()))?;
+        let limit = match self.options.max_tokens_field {
+            MaxTokensField::MaxCompletionTokens => "max_completion_tokens",
+            MaxTokensField::MaxTokens => "max_tokens",
+        };
+        option(map, limit, request.max_output_tokens)?;
+        option(map, "reasoning_effort", request.reasoning.effort.map(|effort| effort.as_str()))
+    }
+
+    fn write_sampling<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let sampling = &self.request.sampling;
+        option(map, "temperature", sampling.temperature)?;
+        option(map, "top_p", sampling.top_p)?;
+        option(map, "presence_penalty", sampling.presence_penalty)?;
+        option(map, "frequency_penalty", sampling.frequency_penalty)?;
+        option(map, "logprobs", sampling.logprobs.map(|_| true))?;
+        option(map, "top_logprobs", sampling.logprobs.filter(|alternatives| *alternatives > 0))
+    }
+}
+
+fn write_hints<M: SerializeMap>(map: &mut M, hints: &Hints, forward: &[Hint]) -> Result<(), M::Error> {
+    for hint in forward {
+        match hint {
+            Hint::User => option(map, "user", hints.user.as_ref())?,
+            Hint::SafetyIdentifier => option(map, "safety_identifier", hints.safety_identifier.as_ref())?,
+            Hint::PromptCacheKey => option(map, "prompt_cache_key", hints.prompt_cache_key.as_ref())?,
+            Hint::PromptCacheRetention => {
+                option(map, "prompt_cache_retention", hints.prompt_cache_retention.as_ref())?;
+            }
+            Hint::ServiceTier => option(map, "service_tier", hints.service_tier.map(|tier| tier.as_str()))?,
+            Hint::Metadata => {
+                option(map, "metadata", Some(&hints.metadata).filter(|metadata| !metadata.0.is_empty()))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn option<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    name: &'static str,
+    value: Option<T>,
+) -> Result<(), M::Error> {
+    value.map_or(Ok(()), |value| map.serialize_entry(name, &value))
+}
+
+#[derive(serde::Serialize)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+#[derive(serde::Serialize)]
+struct Typed {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(serde::Serialize)]
+struct ResponseFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: Schema<'a>,
+}
+
+#[derive(serde::Serialize)]
+struct Schema<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    schema: &'a serde_json::value::RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn new(format: &'a JsonSchemaFormat, strict: Option<bool>) -> Self {
+        let (name, description) = (format.name.as_str(), format.description.as_deref());
+        Self {
+            kind: "json_schema",
+            json_schema: Schema { name, description, schema: format.schema.as_raw(), strict },
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Tools and the choice among them, as chat completions have them.
+//!
+//! All tools of a request are sent in every turn, in its order: a choice narrows what may be called, not
+//! what is seen. What a provider cannot enforce (`allowed_tools`), the engine does.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::ser::Serializer;
+use serde_json::value::RawValue;
+
+use crate::config::Supports;
+use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
+use crate::response::turn::{CallKind, ModelTool, ToolInput};
+
+/// The list of tools.
+pub(super) struct Tools<'a> {
+    tools: &'a [ModelTool],
+    supports: Supports,
+}
+
+impl<'a> Tools<'a> {
+    pub fn new(tools: &'a [ModelTool], supports: Supports) -> Self {
+        Self { tools, supports }
+    }
+}
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.tools.iter().map(|tool| ToolOut::new(tool, self.supports)))
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum ToolOut<'a> {
+    Function { function: Function<'a> },
+    Custom { custom: Custom<'a> },
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'a, str>>,
+    parameters: Parameters<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct Custom<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Cow<'a, str>>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Parameters<'a> {
+    AsSent(&'a RawValue),
+    /// Of a function without parameters: servers and templates want a schema all the same.
+    Nothing(Schema<Nothing>),
+    /// Of a custom tool.
+    Input(Schema<Input>),
+}
+
+#[derive(Serialize)]
+struct Schema<P> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    properties: P,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    required: &'static [&'static str],
+}
+
+#[derive(Serialize)]
+struct Nothing {}
+
+#[derive(Serialize)]
+struct Input {
+    input: Property,
+}
+
+#[derive(Serialize)]
+struct Property {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    description: &'static str,
+}
+
+impl<'a> ToolOut<'a> {
+    fn new(tool: &'a ModelTool, supports: Supports) -> Self {
+        let (name, description) = (tool.wire_name.as_str(), tool.description.as_deref());
+        match &tool.input {
+            ToolInput::Json { schema, strict } => {
+                let parameters = match schema {
+                    Some(schema) => Parameters::AsSent(schema),
+                    None => {
+                        Parameters::Nothing(Schema { kind: "object", properties: Nothing {}, required: &[] })
+                    }
+                };
+                let strict = strict.filter(|_| supports.strict);
+                Self::Function {
+                    function: Function { name, description: description.map(Cow::from), parameters, strict },
+                }
+            }
+            ToolInput::Text { grammar } => {
+                let description = describe(description, grammar.as_deref());
+                if supports.custom_tools {
+                    return Self::Custom { custom: Custom { name, description } };
+                }
+                let input =
+                    Property { kind: "string", description: "The whole input of the tool, as plain text." };
+                let parameters = Parameters::Input(Schema {
+                    kind: "object",
+                    properties: Input { input },
+                    required: &["input"],
+                });
+                Self::Function { function: Function { name, description, parameters, strict: None } }
+            }
+        }
+    }
+}
+
+/// What a custom tool is for, and what its input looks like.
+fn describe<'a>(description: Option<&'a str>, grammar: Option<&'a str>) -> Option<Cow<'a, str>> {
+    match (description, grammar) {
+        (Some(description), Some(grammar)) => Some(format!("{description}\n\n{grammar}").into()),
+        (one, other) => one.or(other).map(Cow::from),
+    }
+}
+
+/// `tool_choice`; there is none for what is every provider's default.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum Choice<'a> {
+    Mode(&'static str),
+    Function { r#type: &'static str, function: Named<'a> },
+    Custom { r#type: &'static str, custom: Named<'a> },
+}
+
+#[derive(Serialize)]
+pub(super) struct Named<'a> {
+    name: &'a str,
+}
+
+impl<'a> Choice<'a> {
+    pub fn new(choice: &ToolChoice, tools: &'a [ModelTool], supports: Supports) -> Option<Self> {
+        let tool = match choice {
+            ToolChoice::Auto | ToolChoice::Allowed { mode: AllowedMode::Auto, .. } => return None,
+            ToolChoice::None | ToolChoice::Allowed { mode: AllowedMode::None, .. } => {
+                return Some(Self::Mode("none"));
+            }
+            ToolChoice::Function { name } | ToolChoice::Custom { name } => {
+                tools.iter().find(|tool| tool.name == *name)
+            }
+            ToolChoice::Mcp { server_label, name: Some(name) } => {
+                tools.iter().find(|tool| tool.name == *name && tool.namespace.as_ref() == Some(server_label))
+            }
+            ToolChoice::Required
+            | ToolChoice::Allowed { mode: AllowedMode::Required, .. }
+            | ToolChoice::Mcp { name: None, .. }
+            | ToolChoice::Hosted { .. } => None,
+        };
+        // One of a group cannot be demanded by name: some call is demanded, and the engine sees to which.
+        let Some(tool) = tool else { return Some(Self::Mode("required")) };
+        let named = Named { name: &tool.wire_name };
+        Some(match tool.input.call_kind() {
+            CallKind::Custom if supports.custom_tools => Self::Custom { r#type: "custom", custom: named },
+            CallKind::Custom | CallKind::Function => Self::Function { r#type: "function", function: named },
+        })
+    }
+}
