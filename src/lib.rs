@@ -20,6 +20,5 @@ pub mod transport;
 // 6: the program
 pub mod app;
 pub mod cli;
-pub mod cli;
 pub mod demo;
 pub mod shutdown;

@@ -178,9 +178,7 @@ async fn the_open_responses_dialect_renames_raw_reasoning() {
 #[tokio::test]
 async fn sealed_reasoning_goes_back_to_its_provider_and_to_no_one_else() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(|p| {
-        p.reasoning_field = antwort::config::ReasoningField::ReasoningContent;
-    }).spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
     upstream.reply(thinking());
     let body = json!({"model": "test-model", "input": "Hi", "store": false, "include": ["reasoning.encrypted_content"]});
     let first = gateway.stream(body).await.response;

@@ -1,5 +1,7 @@
 //! Stored responses: continuing, retrieving, listing and deleting them, and whose they are.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::gateway::Gateway;
@@ -33,7 +35,8 @@ async fn an_unknown_previous_response_is_refused() {
 async fn what_is_retrieved_is_what_was_sent() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;
-    upstream.reply(Reply::Text("whole".into())).reply(Reply::Stream(vec![chunk(json!({"content": "par"})), Step::Cut]));
+    let cut = vec![chunk(json!({"content": "par"})), Step::Wait(Duration::from_millis(100)), Step::Cut];
+    upstream.reply(Reply::Text("whole".into())).reply(Reply::Stream(cut));
     let whole = gateway.create(json!({"model": "test-model", "input": "x"})).await;
     let cut = gateway.stream(json!({"model": "test-model", "input": "x"})).await.response;
     assert_eq!(cut["status"], "failed");
@@ -84,7 +87,7 @@ async fn input_items_have_ids_order_and_cursors() {
     let input: Vec<Value> = (0..5).map(|n| json!({"role": "user", "content": n.to_string()})).collect();
     let response = gateway.create(json!({"model": "test-model", "input": input})).await;
     let path = format!("/v1/responses/{}/input_items", response["id"].as_str().unwrap());
-    let list = |query: &str| gateway.get(&format!("{path}{query}")).into_body();
+    let list = async |query: &str| gateway.get(&format!("{path}{query}")).await.body;
     let texts = |page: &Value| -> Vec<String> {
         let items = page["data"].as_array().unwrap().iter();
         items.map(|item| item["content"][0]["text"].as_str().unwrap().to_owned()).collect()
@@ -145,15 +148,4 @@ async fn a_deleted_ancestor_breaks_the_chain_with_a_clear_error() {
     let body = json!({"model": "test-model", "input": "3", "previous_response_id": second["id"]});
     let error = gateway.refuse(body, 400, "previous_response_not_found").await;
     assert!(error["message"].as_str().unwrap().contains("deleted or has expired"));
-}
-
-/// Reads the body of an answer.
-trait IntoBody {
-    async fn into_body(self) -> Value;
-}
-
-impl<F: Future<Output = crate::support::gateway::Answer>> IntoBody for F {
-    async fn into_body(self) -> Value {
-        self.await.body
-    }
 }

@@ -182,5 +182,14 @@ def embeddings(request):
     return {"object": "list", "data": data, "model": request["model"], "usage": {"prompt_tokens": 1, "total_tokens": 1}}
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128
+
+    def handle_error(self, request, address):
+        # Clients that go away are part of the tests.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, address)
+
+
 if __name__ == "__main__":
-    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Provider).serve_forever()
+    Server(("127.0.0.1", int(sys.argv[1])), Provider).serve_forever()

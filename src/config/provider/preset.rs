@@ -48,24 +48,26 @@ impl Preset {
 
     pub(super) fn reasoning_field(self) -> ReasoningField {
         match self {
-            Self::LlamaCpp | Self::LiteLlm => ReasoningField::ReasoningContent,
+            // There is only something to send back to a server that sent it, and this is how most do.
+            Self::Generic | Self::LlamaCpp | Self::LiteLlm => ReasoningField::ReasoningContent,
             Self::Vllm | Self::Ollama | Self::OpenRouter => ReasoningField::Reasoning,
-            // OpenAI refuses message fields that it does not know, and so do others.
-            Self::OpenAi | Self::Generic => ReasoningField::None,
+            // OpenAI refuses message fields that it does not know.
+            Self::OpenAi => ReasoningField::None,
         }
     }
 
     pub(super) fn supports(self) -> Supports {
-        let hosted = matches!(self, Self::OpenAi | Self::OpenRouter | Self::LiteLlm);
+        let local = matches!(self, Self::Ollama | Self::LlamaCpp);
         Supports {
             stream_options: true,
-            strict: hosted || self == Self::Vllm,
+            // What a server of unknown kind makes of a field, it says itself.
+            strict: !local,
             parallel_tool_calls: self != Self::Ollama,
             response_format: true,
             custom_tools: false,
             images: true,
             audio: self != Self::Ollama,
-            files: hosted,
+            files: !local && self != Self::Vllm,
         }
     }
 
