@@ -81,8 +81,8 @@ impl Preset {
                 Hint::PromptCacheRetention,
                 Hint::ServiceTier,
             ],
-            Self::OpenRouter | Self::LiteLlm => &[Hint::User],
-            Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp => &[],
+            Self::Generic | Self::OpenRouter | Self::LiteLlm | Self::Vllm => &[Hint::User],
+            Self::Ollama | Self::LlamaCpp => &[],
         }
     }
 
