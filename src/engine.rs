@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::config::settings::{EngineSettings, UnknownFields};
 use crate::protocol::dialect::Dialect;
@@ -148,10 +149,13 @@ impl Engine {
             events,
         };
         let run = run::Run::new(Arc::clone(self), prepared, caller, outlet, started);
-        self.tasks.spawn(async move {
+        // The run outlives the request's handler and still belongs to its trace.
+        let span = tracing::Span::current();
+        let task = async move {
             run.drive().await;
             drop(permit);
-        });
+        };
+        self.tasks.spawn(task.instrument(span));
         Ok(handle)
     }
 

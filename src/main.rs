@@ -37,14 +37,25 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         });
         return Ok(ExitCode::SUCCESS);
     }
-    let settings = match config::load(&cli.load_options()) {
-        Ok(loaded) => loaded.settings,
+    let loaded = match config::load(&cli.load_options()) {
+        Ok(loaded) => loaded,
         Err(errors) => {
             antwort::cli::complain(&errors.to_string());
             return Ok(ExitCode::from(antwort::cli::WRONG_SETTINGS));
         }
     };
-    let _telemetry = telemetry::init(&settings.log, &settings.telemetry)?;
+    let (mut settings, warnings) = (loaded.settings, loaded.warnings);
+    if let Command::Demo = cli.command
+        && cli.overrides.log.is_none()
+        && settings.log.filter == "info"
+    {
+        // The demo shows every event itself.
+        "warn".clone_into(&mut settings.log.filter);
+    }
+    let telemetry = telemetry::init(&settings.log, &settings.telemetry)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let tasks = TaskTracker::new();
@@ -62,5 +73,6 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         App::build(&settings)?.serve(listener, shutdown).await;
         Ok(())
     })?;
+    telemetry.shutdown();
     Ok(ExitCode::SUCCESS)
 }

@@ -155,6 +155,16 @@ impl Run {
         }
     }
 
+    #[tracing::instrument(
+        name = "chat",
+        skip_all,
+        fields(
+            otel.kind = "client",
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = self.prepared.provider.name(),
+            gen_ai.request.model = self.prepared.ask.model,
+        )
+    )]
     async fn attempt(&mut self) -> Result<Turn, Stop> {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();

@@ -31,7 +31,7 @@ pub(super) async fn embeddings(
 }
 
 async fn pass(app: &AppState, trail: Trail, path: &str, body: bytes::Bytes) -> Result<Response, Problem> {
-    let call = CallContext { deadline: None, traceparent: trail.traceparent, request_id: trail.request_id };
+    let call = CallContext { deadline: None, traceparent: trail.outgoing(), request_id: trail.request_id };
     let passed = app.engine.router().pass_through(path, body, &call).await?;
     let mut response = Response::new(Body::new(passed.body));
     *response.status_mut() = StatusCode::from_u16(passed.status).unwrap_or(StatusCode::BAD_GATEWAY);

@@ -40,7 +40,7 @@ pub(super) async fn create(
         owner: principal.0.owner.clone(),
         dialect,
         request_id: trail.request_id.clone(),
-        traceparent: trail.traceparent.clone(),
+        traceparent: trail.outgoing(),
     };
     let mut run = app.engine.start(request, caller).await?;
     let ignored = HeaderValue::from_str(&run.ignored.join(", ")).ok().filter(|value| !value.is_empty());

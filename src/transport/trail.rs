@@ -7,8 +7,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
+
 use super::AppState;
 use crate::protocol::id::Id;
+use crate::telemetry::traces::{self, TraceParent};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
@@ -21,8 +25,8 @@ const LONGEST_ID: usize = 128;
 pub(super) struct Trail {
     /// Sent back, logged, and sent upstream.
     pub request_id: String,
-    /// The caller's `traceparent`.
-    pub traceparent: Option<String>,
+    /// Where in which trace the caller is.
+    pub caller: Option<TraceParent>,
 }
 
 impl Trail {
@@ -33,8 +37,13 @@ impl Trail {
             request_id: text("x-request-id")
                 .filter(acceptable)
                 .map_or_else(|| Id::mint("req").to_string(), str::to_owned),
-            traceparent: text("traceparent").map(str::to_owned),
+            caller: text("traceparent").and_then(TraceParent::parse),
         }
+    }
+
+    /// The `traceparent` to send upstream from within the current span.
+    pub(super) fn outgoing(&self) -> Option<String> {
+        traces::outgoing(&Span::current(), self.caller).map(|parent| parent.to_string())
     }
 }
 
@@ -46,7 +55,10 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let mut response = next.run(request).await;
+    let span = tracing::info_span!("request", otel.name = "HTTP", otel.kind = "server", %method, status = Empty);
+    traces::join(&span, trail.caller);
+    let mut response = next.run(request).instrument(span.clone()).await;
+    span.record("status", response.status().as_u16());
     let took = started.elapsed();
     let headers = response.headers_mut();
     if let Ok(request_id) = request_id {
