@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import mock_script
 
 # Statuses that servers give names to; the others have no code.
-CODES = {400: "invalid_prompt", 401: "invalid_api_key", 404: "model_not_found", 429: "rate_limit_exceeded"}
+CODES = {400: "invalid_prompt", 401: "invalid_api_key", 404: "model_not_found", 422: "invalid_shape", 429: "rate_limit_exceeded"}
 
 
 class Provider(BaseHTTPRequestHandler):

@@ -53,7 +53,7 @@ for (const [upstream, Class, status, code] of [
   [400, sdk.BadRequestError, 400, 'invalid_prompt'],
   [401, sdk.InternalServerError, 502, 'upstream_auth_error'],
   [404, sdk.NotFoundError, 404, 'model_not_found'],
-  [422, sdk.UnprocessableEntityError, 422, 'upstream_rejected_request'],
+  [422, sdk.UnprocessableEntityError, 422, 'invalid_shape'],
   [429, sdk.RateLimitError, 429, 'rate_limit_exceeded'],
   [500, sdk.InternalServerError, 502, 'upstream_error'],
   [503, sdk.InternalServerError, 503, 'upstream_unavailable'],

@@ -89,7 +89,7 @@ def test_what_others_own_is_not_found(with_key):
         (401, openai.InternalServerError, 502, "upstream_auth_error"),
         (403, openai.InternalServerError, 502, "upstream_auth_error"),
         (404, openai.NotFoundError, 404, "model_not_found"),
-        (422, openai.UnprocessableEntityError, 422, "upstream_rejected_request"),
+        (422, openai.UnprocessableEntityError, 422, "invalid_shape"),
         (429, openai.RateLimitError, 429, "rate_limit_exceeded"),
         (500, openai.InternalServerError, 502, "upstream_error"),
         (503, openai.InternalServerError, 503, "upstream_unavailable"),
