@@ -3,6 +3,8 @@
 //! [`Store`] is the contract; `sqlite` is the embedded one. Rows keep the response as it was sent, byte
 //! for byte, and apart from it the items that a continuation shows to the model.
 
+pub mod sqlite;
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,6 +12,7 @@ use async_trait::async_trait;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
+use crate::protocol::parse;
 use crate::protocol::response::Status;
 
 /// Whose rows an operation may see. Rows of others do not exist for it.
@@ -92,7 +95,7 @@ pub struct PageRequest {
 pub struct Page {
     /// Each an object with an `id`.
     pub data: Vec<(Id, Arc<str>)>,
-    /// Whether more follow in the page's order.
+    /// Whether more follow in the page's order; of a page before a cursor, whether more come before it.
     pub has_more: bool,
 }
 
@@ -120,6 +123,17 @@ pub enum StoreError {
     /// A row cannot be read: it is damaged, or of a later version.
     #[error("a stored row cannot be read: {0}")]
     Corrupt(String),
+    /// The chain has more responses than one query follows.
+    #[error("the chain of responses is too long")]
+    ChainTooLong,
+    /// A page was asked for next to an element that the list does not have.
+    #[error("the list has no element {cursor}")]
+    UnknownCursor {
+        /// The parameter that named it: `after` or `before`.
+        param: &'static str,
+        /// What it named.
+        cursor: String,
+    },
     /// The row is terminal or owned by another process; it was not changed.
     #[error("the row was not changed: it has ended or belongs to another process")]
     Superseded,
@@ -128,10 +142,14 @@ pub enum StoreError {
 /// Keeps responses. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Writes a response that is still running, leased by this process. Not awaited by foreground runs.
+    /// Writes a response that is still running, leased by this process. Not awaited by foreground runs: the
+    /// write happens all the same once the future was polled and the queue had room.
     async fn begin(&self, record: Record) -> Result<(), StoreError>;
 
     /// Writes a response in its final state; returns once that is committed. Extends the life of its ancestors.
+    ///
+    /// A response that was begun and has been deleted since stays deleted, without an error. One that has
+    /// ended, or belongs to another process by now, is [`StoreError::Superseded`].
     async fn finish(&self, record: Record) -> Result<(), StoreError>;
 
     /// The response object as it was sent.
@@ -143,13 +161,15 @@ pub trait Store: Send + Sync {
     /// The history that a continuation of this response starts from, in one query.
     async fn lineage(&self, owner: &Owner, id: &str) -> Result<Option<Lineage>, StoreError>;
 
-    /// Items by their ids, for `item_reference`; in the order asked, `None` where there is none.
+    /// Items by their ids as the model sees them, for `item_reference`; in the order asked, `None` where
+    /// there is none or the model sees none. Of several with one id the newest.
     async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError>;
 
     /// What the client sent for this response, without that of its ancestors; `None`: no such response.
     async fn input_items(&self, owner: &Owner, id: &str, page: &PageRequest) -> Result<Option<Page>, StoreError>;
 
-    /// The owner's responses.
+    /// The owner's responses, by id and so by time. The id of a deleted response is still a valid cursor:
+    /// clients delete while they page.
     async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError>;
 
     /// Renews the leases of this process's running responses, ends those of dead ones, deletes what expired.
@@ -171,6 +191,16 @@ impl From<StoreError> for ApiError {
                 format!(
                     "The conversation cannot be continued: response '{missing}' of its chain was deleted or has expired."
                 ),
+            ),
+            StoreError::ChainTooLong => Self::invalid(
+                "previous_response_not_found",
+                "previous_response_id",
+                "The conversation cannot be continued: its chain of responses is too long. Send its items as input instead.",
+            ),
+            StoreError::UnknownCursor { param, cursor } => Self::invalid(
+                "invalid_value",
+                param,
+                format!("Invalid value for '{param}': the list has no element '{}'.", parse::shorten(&cursor)),
             ),
             StoreError::Database(_) | StoreError::Corrupt(_) | StoreError::Superseded => {
                 tracing::error!(%error, "store");

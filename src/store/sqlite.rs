@@ -1,0 +1,212 @@
+//! The embedded store: one SQLite file, or memory.
+//!
+//! One thread owns the connection that writes and commits in groups (`writer`); reads have connections of
+//! their own (`reader`). Statements live in `write`, `read`, `list` and `upkeep`; the tables in
+//! `migrations/sqlite`. When to call [`Store::maintain`] is the caller's business.
+
+mod connection;
+mod error;
+mod lifetime;
+mod list;
+mod read;
+mod reader;
+mod restart;
+mod schema;
+mod upkeep;
+mod write;
+mod writer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use self::lifetime::Rules;
+use self::reader::{Pool, Readers};
+use self::write::{Outcome, Write};
+use self::writer::Writer;
+use super::{Lineage, Owner, Page, PageRequest, Record, Store, StoreError};
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+
+/// The column `side` of an item that the client sent.
+const INPUT: i64 = 0;
+/// The column `side` of an item that the model made.
+const OUTPUT: i64 = 1;
+
+/// How long a readiness check waits for its turn.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Where the database is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// In memory: gone with the store.
+    Memory,
+    /// In this file, beside which SQLite keeps `-wal` and `-shm`. Its folder must exist.
+    File(PathBuf),
+}
+
+/// When a commit counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Synchronous {
+    /// The operating system has it: survives the end of the process, not that of the machine.
+    #[default]
+    Normal,
+    /// The disk has it.
+    Full,
+}
+
+impl Synchronous {
+    fn pragma(self) -> &'static str {
+        match self {
+            Self::Normal => "NORMAL",
+            Self::Full => "FULL",
+        }
+    }
+}
+
+/// How a [`SqliteStore`] is opened.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// Where the database is.
+    pub location: Location,
+    /// When a commit counts as done.
+    pub synchronous: Synchronous,
+    /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
+    pub ttl: Option<Duration>,
+    /// Above this many bytes [`Store::maintain`] deletes the oldest responses. The write-ahead log comes on
+    /// top, about 32 MiB at most.
+    pub max_bytes: Option<u64>,
+    /// The name under which this process owns what it runs: the same after a restart, and of no other
+    /// process on this database.
+    pub instance: String,
+    /// How long other processes wait for a sign of life before they end this one's runs. Three or more
+    /// calls of [`Store::maintain`] should fit in.
+    pub lease: Duration,
+}
+
+impl SqliteOptions {
+    /// The defaults: nothing expires, no size limit, leases of a minute.
+    pub fn new(location: Location, instance: impl Into<String>) -> Self {
+        Self {
+            location,
+            synchronous: Synchronous::default(),
+            ttl: None,
+            max_bytes: None,
+            instance: instance.into(),
+            lease: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Responses in SQLite.
+pub struct SqliteStore {
+    writer: Writer,
+    readers: Readers,
+    rules: Arc<Rules>,
+    max_bytes: Option<u64>,
+}
+
+impl SqliteStore {
+    /// Opens or creates the database, brings its schema up to date, and ends the runs that an earlier
+    /// process of this name left. Blocks for some milliseconds.
+    pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
+        let mut connection = connection::writer(&options.location, options.synchronous)?;
+        schema::migrate(&mut connection)?;
+        let rules = Arc::new(Rules::new(options.instance, options.lease, options.ttl));
+        upkeep::end_at_start(&mut connection, &rules)?;
+        let writer = Writer::start(connection, Arc::clone(&rules))?;
+        let readers = match options.location {
+            Location::Memory => Readers::OnWriter,
+            Location::File(path) => Readers::Pool(Pool::new(path)),
+        };
+        Ok(Self { writer, readers, rules, max_bytes: options.max_bytes })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn begin(&self, record: Record) -> Result<(), StoreError> {
+        match self.writer.write(Write::Begin(record)).await? {
+            Outcome::Changed | Outcome::Absent => Ok(()),
+            Outcome::Superseded => Err(StoreError::Superseded),
+        }
+    }
+
+    async fn finish(&self, record: Record) -> Result<(), StoreError> {
+        match self.writer.write(Write::Finish(record)).await? {
+            Outcome::Changed | Outcome::Absent => Ok(()),
+            Outcome::Superseded => Err(StoreError::Superseded),
+        }
+    }
+
+    async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        self.readers.read(&self.writer, move |connection| read::response(connection, &owner, &id)).await
+    }
+
+    async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {
+        let outcome = self.writer.write(Write::Delete(owner.clone(), id.to_owned())).await?;
+        Ok(outcome == Outcome::Changed)
+    }
+
+    async fn lineage(&self, owner: &Owner, id: &str) -> Result<Option<Lineage>, StoreError> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        self.readers.read(&self.writer, move |connection| read::lineage(connection, &owner, &id)).await
+    }
+
+    async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError> {
+        let (owner, ids) = (owner.clone(), ids.to_owned());
+        self.readers.read(&self.writer, move |connection| read::items(connection, &owner, &ids)).await
+    }
+
+    async fn input_items(
+        &self,
+        owner: &Owner,
+        id: &str,
+        page: &PageRequest,
+    ) -> Result<Option<Page>, StoreError> {
+        let (owner, id, page) = (owner.clone(), id.to_owned(), page.clone());
+        self.readers
+            .read(&self.writer, move |connection| list::input_items(connection, &owner, &id, &page))
+            .await
+    }
+
+    async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
+        let (owner, page) = (owner.clone(), page.clone());
+        self.readers.read(&self.writer, move |connection| list::responses(connection, &owner, &page)).await
+    }
+
+    async fn maintain(&self) -> Result<(), StoreError> {
+        let rules = Arc::clone(&self.rules);
+        self.writer.work(move |connection| upkeep::renew_leases(connection, &rules)).await?;
+        loop {
+            let rules = Arc::clone(&self.rules);
+            if !self.writer.work(move |connection| upkeep::end_abandoned(connection, &rules)).await? {
+                break;
+            }
+        }
+        while self.writer.work(upkeep::delete_expired).await? {}
+        if let Some(most) = self.max_bytes {
+            while self.writer.work(move |connection| upkeep::trim(connection, most)).await? {}
+        }
+        Ok(())
+    }
+
+    async fn ready(&self) -> Result<(), StoreError> {
+        tokio::time::timeout(PROBE_TIMEOUT, self.writer.work(upkeep::probe))
+            .await
+            .map_err(|_| StoreError::Database("no write was possible for three seconds".to_owned()))?
+    }
+
+    async fn close(&self) {
+        let rules = Arc::clone(&self.rules);
+        let released = self.writer.work(move |connection| upkeep::release_leases(connection, &rules)).await;
+        if let Err(error) = released {
+            tracing::warn!(%error, "store: leases were not given up");
+        }
+        self.readers.close();
+        self.writer.close().await;
+    }
+}

@@ -1,0 +1,94 @@
+//! Opens connections: creation, permissions and the settings that decide durability, memory and speed.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::database;
+use super::{Location, Synchronous};
+use crate::store::StoreError;
+
+/// Bytes of a page. Two or three usual responses fit in one, so that few spill or leave a page half empty;
+/// applies to new files only.
+const PAGE_SIZE: u32 = 8192;
+
+/// How long a statement waits for another process's lock.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The one connection that writes; creates the database.
+pub(super) fn writer(location: &Location, synchronous: Synchronous) -> Result<Connection, StoreError> {
+    let connection = match location {
+        Location::Memory => Connection::open_in_memory().map_err(database)?,
+        Location::File(path) => {
+            create(path)?;
+            open(path)?
+        }
+    };
+    settings(&connection)?;
+    connection.pragma_update(None, "page_size", PAGE_SIZE).map_err(database)?;
+    if let Location::File(path) = location {
+        if connection.is_readonly("main").map_err(database)? {
+            return Err(StoreError::Database(format!("{} is read-only", path.display())));
+        }
+        write_ahead(&connection, synchronous)?;
+    }
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection = open(path)?;
+    settings(&connection)?;
+    connection.pragma_update(None, "query_only", true).map_err(database)?;
+    Ok(connection)
+}
+
+fn open(path: &Path) -> Result<Connection, StoreError> {
+    // No URI: a path means what it says. No mutex: a connection is used by one thread at a time.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(path, flags).map_err(database)
+}
+
+fn settings(connection: &Connection) -> Result<(), StoreError> {
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(database)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    connection
+        .execute_batch(
+            // At most 1 MiB of pages each: the kernel's cache holds the rest. Sorts stay in memory, since
+            // a container's root may be read-only. Nothing declares foreign keys.
+            "PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
+        )
+        .map_err(database)
+}
+
+fn write_ahead(connection: &Connection, synchronous: Synchronous) -> Result<(), StoreError> {
+    let mode: String = connection
+        .pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))
+        .map_err(database)?;
+    if mode != "wal" {
+        return Err(StoreError::Database(format!(
+            "its file system allows no write-ahead log (journal mode stays {mode}); use a local disk"
+        )));
+    }
+    connection.pragma_update(None, "synchronous", synchronous.pragma()).map_err(database)
+}
+
+/// Creates the file readable by its owner alone; SQLite gives its log the same permissions.
+fn create(path: &Path) -> Result<(), StoreError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(StoreError::Database(format!(
+            "the folder of {} does not exist; create it first",
+            path.display()
+        ))),
+        Err(error) => Err(StoreError::Database(format!("{} cannot be created: {error}", path.display()))),
+    }
+}

@@ -1,0 +1,58 @@
+//! SQLite's errors in words that help whoever runs the gateway.
+
+use rusqlite::ErrorCode;
+
+use crate::store::StoreError;
+
+/// The store's error for a failed statement.
+pub(super) fn database(error: rusqlite::Error) -> StoreError {
+    match error {
+        rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::Utf8Error(..) => StoreError::Corrupt(error.to_string()),
+        _ => StoreError::Database(match advice(&error) {
+            Some(advice) => format!("{advice} (SQLite: {error})"),
+            None => error.to_string(),
+        }),
+    }
+}
+
+/// A value that could not be read as what it must be; used with `?` on column accessors.
+pub(super) fn corrupt(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Corrupt(error.to_string())
+}
+
+/// The answer of a store that is closed or whose thread is gone.
+pub(super) fn closed() -> StoreError {
+    StoreError::Database("it has been closed".to_owned())
+}
+
+/// Whether one row was at fault, so that the others of its group may well succeed without it.
+///
+/// Anything else (a full disk, a lock, a damaged file) would fail them all, each after its own wait.
+pub(super) fn is_of_one_row(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        Some(code) => matches!(
+            code,
+            ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
+        ),
+        // Raised by rusqlite before SQLite saw the row: a value that cannot be bound.
+        None => true,
+    }
+}
+
+fn advice(error: &rusqlite::Error) -> Option<&'static str> {
+    Some(match error.sqlite_error_code()? {
+        ErrorCode::DiskFull => "the disk is full: free some space, or lower the store's size limit",
+        ErrorCode::ReadOnly => "the file, or the folder it is in, is read-only",
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another process holds its lock",
+        ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
+            "the file cannot be opened: check its path and its owner"
+        }
+        ErrorCode::SystemIoFailure => "the disk failed to read or write",
+        ErrorCode::NotADatabase => "the file is no SQLite database: choose another path",
+        ErrorCode::DatabaseCorrupt => "the file is damaged: restore a backup, or move it away",
+        _ => return None,
+    })
+}

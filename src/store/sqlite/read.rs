@@ -1,0 +1,152 @@
+//! What is read by id: a response, the chain behind it, single items.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use std::sync::Arc;
+
+use super::error::{corrupt, database};
+use super::lifetime::now;
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::response::Status;
+use crate::store::{Lineage, Owner, StoreError};
+
+/// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
+const LONGEST_CHAIN: i64 = 10_000;
+
+/// The response object as it was sent.
+pub(super) fn response(
+    connection: &Connection,
+    owner: &Owner,
+    id: &str,
+) -> Result<Option<Arc<str>>, StoreError> {
+    connection
+        .prepare_cached(
+            "SELECT body FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3
+                AND (expires_at IS NULL OR expires_at > ?4)",
+        )
+        .map_err(database)?
+        .query_row(params![&*owner.tenant, &*owner.principal, id, now()], |row| text(row, 0).map(Arc::from))
+        .optional()
+        .map_err(database)
+}
+
+/// `depth` counts from the newest. Sorted by the caller: SQLite's sorter would copy every item's text.
+const LINEAGE: &str = "WITH RECURSIVE chain (depth, key, previous_id, status) AS (
+        SELECT 0, key, previous_id, status FROM responses
+        WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
+        UNION ALL
+        SELECT chain.depth + 1, r.key, r.previous_id, r.status FROM chain CROSS JOIN responses r
+            ON r.tenant = ?1 AND r.principal = ?2 AND r.id = chain.previous_id
+        WHERE (r.expires_at IS NULL OR r.expires_at > ?4) AND chain.depth + 1 < ?5
+    )
+    SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire)
+    FROM chain LEFT JOIN items i ON i.response = chain.key AND (i.history IS NULL OR i.history <> '')";
+
+/// The chain's items as the model saw them, oldest first.
+pub(super) fn lineage(
+    connection: &Connection,
+    owner: &Owner,
+    id: &str,
+) -> Result<Option<Lineage>, StoreError> {
+    let mut statement = connection.prepare_cached(LINEAGE).map_err(database)?;
+    let mut rows = statement
+        .query(params![&*owner.tenant, &*owner.principal, id, now(), LONGEST_CHAIN])
+        .map_err(database)?;
+    let mut chain = Chain::default();
+    while let Some(row) = rows.next().map_err(database)? {
+        chain.add(row)?;
+    }
+    chain.finish()
+}
+
+/// A chain as its rows come, in any order.
+#[derive(Default)]
+struct Chain {
+    status: Option<Status>,
+    /// The oldest response that was seen, and the one before it.
+    oldest: Option<(i64, Option<Id>)>,
+    items: Vec<(i64, i64, Item)>,
+}
+
+impl Chain {
+    fn add(&mut self, row: &Row<'_>) -> Result<(), StoreError> {
+        let depth: i64 = row.get(0).map_err(database)?;
+        if depth == 0 && self.status.is_none() {
+            self.status = Some(status(text(row, 2).map_err(database)?)?);
+        }
+        if self.oldest.as_ref().is_none_or(|(seen, _)| *seen < depth) {
+            let previous = row.get_ref(1).map_err(database)?.as_str_or_null().map_err(corrupt)?;
+            self.oldest = Some((depth, previous.map(Id::from)));
+        }
+        let Some(position) = row.get(3).map_err(database)? else {
+            return Ok(());
+        };
+        self.items.push((depth, position, item(text(row, 4).map_err(database)?)?));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Option<Lineage>, StoreError> {
+        let Some(status) = self.status else {
+            return Ok(None);
+        };
+        match self.oldest {
+            Some((depth, Some(_))) if depth + 1 >= LONGEST_CHAIN => Err(StoreError::ChainTooLong),
+            Some((_, Some(missing))) => Err(StoreError::BrokenChain { missing }),
+            Some((_, None)) | None => {
+                self.items.sort_unstable_by_key(|(depth, position, _)| (-depth, *position));
+                let items = self.items.into_iter().map(|(_, _, item)| item).collect();
+                Ok(Some(Lineage { items, status }))
+            }
+        }
+    }
+}
+
+/// Items by id, as the model sees them; of several with one id the newest.
+pub(super) fn items(
+    connection: &Connection,
+    owner: &Owner,
+    ids: &[Id],
+) -> Result<Vec<Option<Item>>, StoreError> {
+    let mut statement = connection
+        .prepare_cached(
+            "SELECT coalesce(i.history, i.wire) FROM items i JOIN responses r ON r.key = i.response
+             WHERE i.item_id = ?1 AND r.tenant = ?2 AND r.principal = ?3
+                AND (r.expires_at IS NULL OR r.expires_at > ?4)
+             ORDER BY i.response DESC, i.position DESC LIMIT 1",
+        )
+        .map_err(database)?;
+    let now = now();
+    ids.iter()
+        .map(|id| {
+            let found = statement
+                .query_row(params![id.as_str(), &*owner.tenant, &*owner.principal, now], |row| {
+                    // What the model never saw whole cannot be referred to either.
+                    let json = text(row, 0)?;
+                    Ok((!json.is_empty()).then(|| item(json)))
+                })
+                .optional()
+                .map_err(database)?;
+            found.flatten().transpose()
+        })
+        .collect()
+}
+
+/// A column that holds text.
+pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
+    let value = row.get_ref(column)?;
+    value.as_str().map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, value.data_type(), Box::new(error))
+    })
+}
+
+fn item(json: &str) -> Result<Item, StoreError> {
+    serde_json::from_str(json).map_err(corrupt)
+}
+
+fn status(name: &str) -> Result<Status, StoreError> {
+    let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
+    Status::deserialize(name).map_err(corrupt)
+}

@@ -1,0 +1,103 @@
+//! How a response ends whose process is gone: `failed`, with what was stored of it kept.
+
+use rusqlite::{Connection, params};
+use serde_json::{Map, Value};
+
+use super::OUTPUT;
+use crate::protocol::error::ErrorBody;
+use crate::protocol::response::Status;
+
+/// Ends one row.
+pub(super) fn end(
+    connection: &Connection,
+    key: i64,
+    body: &str,
+    now: i64,
+    expires_at: Option<i64>,
+) -> rusqlite::Result<()> {
+    // A body that cannot be read stays as it is: the row's status at least is right.
+    let ended = edit(body, end_response).unwrap_or_else(|| body.to_owned());
+    connection
+        .prepare_cached(
+            "UPDATE responses SET status = ?1, finished_at = ?2, expires_at = ?3, lease_until = NULL, body = ?4
+             WHERE key = ?5",
+        )?
+        .execute(params![Status::Failed.as_str(), now, expires_at, ended, key])?;
+    end_items(connection, key)
+}
+
+/// Items that were being made: `incomplete` for clients, and nothing for the model.
+fn end_items(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    let outputs: Vec<(i64, String)> = connection
+        .prepare_cached("SELECT position, wire FROM items WHERE response = ?1 AND side = ?2")?
+        .query_map(params![key, OUTPUT], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (position, wire) in outputs {
+        if let Some(wire) = edit(&wire, end_item) {
+            connection
+                .prepare_cached("UPDATE items SET wire = ?1, history = '' WHERE response = ?2 AND position = ?3")?
+                .execute(params![wire, key, position])?;
+        }
+    }
+    Ok(())
+}
+
+/// The object with a change made to it; `None` if it is no object or there was nothing to change.
+fn edit(json: &str, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Option<String> {
+    let mut object: Map<String, Value> = serde_json::from_str(json).ok()?;
+    change(&mut object).then(|| Value::Object(object).to_string())
+}
+
+fn end_response(response: &mut Map<String, Value>) -> bool {
+    let error = ErrorBody {
+        message: "The gateway was stopped while it made this response. Send the request again.".to_owned(),
+        kind: "server_error".into(),
+        param: None,
+        code: Some("server_restarted".into()),
+    };
+    response.insert("status".to_owned(), Status::Failed.as_str().into());
+    response.insert("error".to_owned(), serde_json::to_value(error).unwrap_or_default());
+    response.insert("completed_at".to_owned(), Value::Null);
+    if let Some(Value::Array(output)) = response.get_mut("output") {
+        output.iter_mut().filter_map(Value::as_object_mut).for_each(|item| {
+            end_item(item);
+        });
+    }
+    true
+}
+
+/// Whether the item was open.
+fn end_item(item: &mut Map<String, Value>) -> bool {
+    const OPEN: &[&str] = &["in_progress", "searching", "interpreting", "generating", "calling"];
+    let open = item.get("status").and_then(Value::as_str).is_some_and(|status| OPEN.contains(&status));
+    if open {
+        item.insert("status".to_owned(), "incomplete".into());
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_body_keeps_its_keys_in_order() {
+        let body = r#"{"id":"resp_1","completed_at":5,"status":"in_progress","error":null,"output":[{"type":"message","status":"in_progress"},{"type":"message","status":"completed"}],"top_p":1.0}"#;
+        assert_eq!(
+            edit(body, end_response).unwrap(),
+            concat!(
+                r#"{"id":"resp_1","completed_at":null,"status":"failed","error":{"message":"The gateway was "#,
+                r#"stopped while it made this response. Send the request again.","type":"server_error","#,
+                r#""param":null,"code":"server_restarted"},"output":[{"type":"message","status":"incomplete"},"#,
+                r#"{"type":"message","status":"completed"}],"top_p":1.0}"#
+            )
+        );
+    }
+
+    #[test]
+    fn only_open_items_change() {
+        assert_eq!(edit(r#"{"status":"completed"}"#, end_item), None);
+        assert_eq!(edit("[]", end_item), None);
+        assert_eq!(edit(r#"{"status":"calling","id":"a"}"#, end_item).unwrap(), r#"{"status":"incomplete","id":"a"}"#);
+    }
+}

@@ -1,0 +1,261 @@
+//! The three writes of the hot path as statements: a response begins, ends, or is deleted.
+//!
+//! Runs inside the writer's transaction; when to commit and whom to answer is the writer's business.
+
+use std::collections::HashMap;
+
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+use super::lifetime::{self, Rules};
+use crate::protocol::id::Id;
+use crate::store::{History, Owner, Record, Side, StoredItem};
+
+/// A change that somebody waits for.
+pub(super) enum Write {
+    Begin(Record),
+    Finish(Record),
+    Delete(Owner, String),
+}
+
+impl Write {
+    /// About how many bytes it adds to the log.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Begin(record) | Self::Finish(record) => {
+                let items = record.items.iter().map(|item| item.wire.len() + history(item).map_or(0, str::len));
+                record.body.len() + items.sum::<usize>()
+            }
+            Self::Delete(..) => 0,
+        }
+    }
+}
+
+/// What became of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The row is as asked.
+    Changed,
+    /// There is no row to change, and that is as its owner wants it.
+    Absent,
+    /// The row has ended or belongs to another process.
+    Superseded,
+}
+
+/// The responses that this process has begun and not finished, with the keys of their rows.
+///
+/// They are why a response that is deleted while it runs stays deleted: its end then updates no row,
+/// where that of a response that was never begun inserts one. Changes are undone with the transaction.
+#[derive(Default)]
+pub(super) struct Begun {
+    keys: HashMap<Id, i64>,
+    undo: Vec<(Id, Option<i64>)>,
+}
+
+impl Begun {
+    fn add(&mut self, id: &Id, key: i64) {
+        let before = self.keys.insert(id.clone(), key);
+        self.undo.push((id.clone(), before));
+    }
+
+    fn remove(&mut self, id: &Id) -> Option<i64> {
+        let (id, key) = self.keys.remove_entry(id)?;
+        self.undo.push((id, Some(key)));
+        Some(key)
+    }
+
+    /// The transaction is committed.
+    pub(super) fn keep(&mut self) {
+        self.undo.clear();
+    }
+
+    /// The transaction is undone.
+    pub(super) fn restore(&mut self) {
+        while let Some((id, before)) = self.undo.pop() {
+            match before {
+                Some(key) => self.keys.insert(id, key),
+                None => self.keys.remove(&id),
+            };
+        }
+    }
+}
+
+/// Applies one write.
+pub(super) fn apply(
+    connection: &Connection,
+    rules: &Rules,
+    begun: &mut Begun,
+    write: &Write,
+) -> rusqlite::Result<Outcome> {
+    match write {
+        Write::Begin(record) => begin(connection, rules, begun, record),
+        Write::Finish(record) => match begun.remove(&record.id) {
+            Some(key) => end(connection, rules, record, key),
+            None => insert_ended(connection, rules, record),
+        },
+        Write::Delete(owner, id) => delete(connection, owner, id),
+    }
+}
+
+const INSERT: &str = "INSERT INTO responses (tenant, principal, id, previous_id, status, created_at, finished_at,
+        expires_at, lineage_until, instance, lease_until, model, body)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+    ON CONFLICT (tenant, principal, id) DO NOTHING";
+
+fn begin(
+    connection: &Connection,
+    rules: &Rules,
+    begun: &mut Begun,
+    record: &Record,
+) -> rusqlite::Result<Outcome> {
+    if begun.keys.contains_key(&record.id) {
+        return Ok(Outcome::Changed);
+    }
+    let lease_until = lifetime::now().saturating_add(rules.lease);
+    // A row that runs does not expire: its time counts from its end.
+    let row = Row { lease_until: Some(lease_until), ..Row::default() };
+    let Some(key) = insert(connection, rules, record, &row)? else {
+        return Ok(Outcome::Superseded);
+    };
+    begun.add(&record.id, key);
+    insert_items(connection, key, &record.items)?;
+    Ok(Outcome::Changed)
+}
+
+fn insert_ended(connection: &Connection, rules: &Rules, record: &Record) -> rusqlite::Result<Outcome> {
+    let row = ended_row(connection, rules, record)?;
+    let Some(key) = insert(connection, rules, record, &row)? else {
+        return Ok(Outcome::Superseded);
+    };
+    insert_items(connection, key, &record.items)?;
+    Ok(Outcome::Changed)
+}
+
+/// Ends a row that this process began.
+fn end(connection: &Connection, rules: &Rules, record: &Record, key: i64) -> rusqlite::Result<Outcome> {
+    let row = ended_row(connection, rules, record)?;
+    // The id is compared too: keys of deleted rows are used again. Rows of this process have epoch 1,
+    // since a take-over by another one raises it.
+    let changed = connection
+        .prepare_cached(
+            "UPDATE responses SET previous_id = ?1, status = ?2, finished_at = ?3, expires_at = ?4,
+                lineage_until = ?5, lease_until = NULL, model = ?6, body = ?7
+             WHERE key = ?8 AND id = ?9 AND instance = ?10 AND lease_until IS NOT NULL AND epoch = 1",
+        )?
+        .execute(params![
+            record.previous.as_ref().map(Id::as_str),
+            record.status.as_str(),
+            row.finished_at,
+            row.expires_at,
+            row.lineage_until,
+            record.model,
+            &*record.body,
+            key,
+            record.id.as_str(),
+            rules.instance,
+        ])?;
+    if changed == 0 {
+        let exists = find(connection, &record.owner, record.id.as_str())?.is_some();
+        return Ok(if exists { Outcome::Superseded } else { Outcome::Absent });
+    }
+    connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
+    insert_items(connection, key, &record.items)?;
+    Ok(Outcome::Changed)
+}
+
+fn delete(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Outcome> {
+    let Some((key, expires_at)) = find(connection, owner, id)? else {
+        return Ok(Outcome::Absent);
+    };
+    remove_row(connection, key)?;
+    Ok(if expires_at.is_some_and(|at| at <= lifetime::now()) { Outcome::Absent } else { Outcome::Changed })
+}
+
+/// Deletes a response and its items.
+pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM responses WHERE key = ?1")?.execute([key])?;
+    Ok(())
+}
+
+/// What a row has beside its record.
+#[derive(Default)]
+struct Row {
+    finished_at: Option<i64>,
+    expires_at: Option<i64>,
+    lineage_until: Option<i64>,
+    lease_until: Option<i64>,
+}
+
+fn ended_row(connection: &Connection, rules: &Rules, record: &Record) -> rusqlite::Result<Row> {
+    let now = lifetime::now();
+    let expires_at = rules.expiry(now);
+    let lineage_until = lifetime::extend_lineage(connection, rules, record, now)?;
+    Ok(Row { finished_at: Some(now), expires_at, lineage_until, lease_until: None })
+}
+
+/// The new row's key; `None` if there is a row of this id already.
+fn insert(
+    connection: &Connection,
+    rules: &Rules,
+    record: &Record,
+    row: &Row,
+) -> rusqlite::Result<Option<i64>> {
+    let inserted = connection.prepare_cached(INSERT)?.execute(params![
+        &*record.owner.tenant,
+        &*record.owner.principal,
+        record.id.as_str(),
+        record.previous.as_ref().map(Id::as_str),
+        record.status.as_str(),
+        record.created_at,
+        row.finished_at,
+        row.expires_at,
+        row.lineage_until,
+        rules.instance,
+        row.lease_until,
+        record.model,
+        &*record.body,
+    ])?;
+    Ok((inserted > 0).then(|| connection.last_insert_rowid()))
+}
+
+fn insert_items(connection: &Connection, key: i64, items: &[StoredItem]) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO items (response, position, item_id, side, history, wire) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?;
+    for (position, item) in (0_i64..).zip(items) {
+        insert_item(&mut statement, key, position, item)?;
+    }
+    Ok(())
+}
+
+fn insert_item(
+    statement: &mut CachedStatement<'_>,
+    key: i64,
+    position: i64,
+    item: &StoredItem,
+) -> rusqlite::Result<()> {
+    let side = match item.side {
+        Side::Input => super::INPUT,
+        Side::Output => super::OUTPUT,
+    };
+    statement.execute(params![key, position, item.id.as_str(), side, history(item), &*item.wire])?;
+    Ok(())
+}
+
+/// The column `history`: null, the other form, or the empty string for nothing.
+fn history(item: &StoredItem) -> Option<&str> {
+    match &item.history {
+        History::Same => None,
+        History::Other(text) => Some(text),
+        History::Hidden => Some(""),
+    }
+}
+
+fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Option<(i64, Option<i64>)>> {
+    connection
+        .prepare_cached(
+            "SELECT key, expires_at FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
+        )?
+        .query_row(params![&*owner.tenant, &*owner.principal, id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()
+}
