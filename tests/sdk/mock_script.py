@@ -22,7 +22,7 @@ FIELDS = {
     "model", "messages", "stream", "stream_options", "tools", "tool_choice", "parallel_tool_calls",
     "response_format", "temperature", "top_p", "presence_penalty", "frequency_penalty", "max_tokens",
     "max_completion_tokens", "logprobs", "top_logprobs", "reasoning_effort", "verbosity", "n", "top_k",
-    "min_p", "seed", "stop", "repetition_penalty", "logit_bias", "chat_template_kwargs",
+    "min_p", "seed", "stop", "repetition_penalty", "logit_bias", "chat_template_kwargs", "user",
 }  # fmt: skip
 
 # In the text of an upstream 401; no client may ever see it.

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { z } from 'zod';
 import {
-  all, callsOf, client, distinct, outputFor, reached, sdk, weather, zodResponsesFunction, zodTextFormat,
+  all, callsOf, client, distinct, outputFor, reached, sdk, weather, withKey, zodResponsesFunction, zodTextFormat,
 } from './helpers.mjs';
 
 const TEXT_EVENTS = [
@@ -113,11 +113,19 @@ test('a custom tool', async () => {
 
 test('typed arguments', async () => {
   const parameters = z.object({ start: z.string(), stops: z.number().int() });
-  const tools = [zodResponsesFunction({ name: 'route', parameters })];
-  const parsed = await client.responses.parse({ model: 'scripted', input: 'go', tools });
-  assert.deepEqual(callsOf(parsed)[0].parsed_arguments, { start: 'Paris', stops: 3 });
-  const streamed = await client.responses.stream({ model: 'scripted', input: 'go', tools }).finalResponse();
-  assert.deepEqual(callsOf(streamed)[0].parsed_arguments, { start: 'Paris', stops: 3 });
+  const ask = { model: 'scripted', input: 'go', tools: [zodResponsesFunction({ name: 'route', parameters })] };
+  const route = { start: 'Paris', stops: 3 };
+  // This SDK parses arguments of `completed` responses only, which is what `client_action_status` is for.
+  const asOpenAI = withKey(process.env.SDK_KEY_FULL);
+  for (const response of [await asOpenAI.responses.parse(ask), await asOpenAI.responses.stream(ask).finalResponse()]) {
+    assert.equal(response.status, 'completed');
+    assert.deepEqual(callsOf(response)[0].parsed_arguments, route);
+  }
+  // With our default the arguments are there too, and the tool itself can parse them.
+  for (const response of [await client.responses.parse(ask), await client.responses.stream(ask).finalResponse()]) {
+    assert.equal(response.status, 'requires_action');
+    assert.deepEqual(ask.tools[0].$parseRaw(callsOf(response)[0].arguments), route);
+  }
 });
 
 test('parse', async () => {

@@ -1,6 +1,7 @@
 """Functions of the client: the response pauses with `requires_action` and is resumed with their outputs."""
 
 import json
+import os
 
 import openai
 import pydantic
@@ -23,6 +24,16 @@ def test_round_trip(client):
     assert fits(resumed).status == "completed"
     assert resumed.output_text == "The tools said: sunny"
     assert resumed.previous_response_id == paused.id
+
+
+def test_round_trip_as_openai_has_it(with_key):
+    """The other gateway has `client_action_status: completed`."""
+    client = with_key(os.environ["SDK_KEY_FULL"])
+    paused = client.responses.create(model="scripted", input="weather?", tools=[WEATHER])
+    assert paused.status == "completed"
+    outputs = [output_for(call) for call in calls_of(paused)]
+    resumed = client.responses.create(model="scripted", previous_response_id=paused.id, input=outputs)
+    assert resumed.output_text == "The tools said: sunny"
 
 
 def test_streamed_round_trip(client):
