@@ -76,7 +76,7 @@ pub struct SqliteOptions {
     /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
     pub ttl: Option<Duration>,
     /// Above this many bytes [`Store::maintain`] deletes the oldest responses. The write-ahead log comes on
-    /// top, about 32 MiB at most.
+    /// top, about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
     /// The name under which this process owns what it runs: the same after a restart, and of no other
     /// process on this database.

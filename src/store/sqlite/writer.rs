@@ -27,9 +27,10 @@ const GROUP_WRITES: usize = 256;
 /// with this many bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// The log is copied into the database when it has this many pages (32 MiB). A page that was written again
-/// and again meanwhile is copied once, so seldom is cheap; but a restart has to read what is in the log.
-static CP: std::sync::LazyLock<i32> = std::sync::LazyLock::new(|| std::env::var("CP").ok().and_then(|v| v.parse().ok()).unwrap_or(4096));
+/// The log is copied into the database when it has this many pages (16 MiB). A page that was written again
+/// and again meanwhile is copied once, so seldom is cheap; but commits wait for the copy, and a restart
+/// after a crash has to read what is in the log.
+const CHECKPOINT_PAGES: i32 = 2048;
 
 type Answer = oneshot::Sender<Result<Outcome, StoreError>>;
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
@@ -58,7 +59,7 @@ impl Writer {
         };
         connection.wal_hook(Some(hook)).map_err(database)?;
         let (queue, commands) = mpsc::channel(QUEUE);
-        let state = State { connection, rules, begun: Begun::default(), log_pages, checkpoint_at: *CP };
+        let state = State { connection, rules, begun: Begun::default(), log_pages, checkpoint_at: CHECKPOINT_PAGES };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))
@@ -121,6 +122,9 @@ impl State {
                 match command {
                     Command::Write(write, answer) => {
                         group.push((write, answer));
+                        // Whoever is about to hand in a write and wants this core gets it first. On an
+                        // idle machine this returns at once; on a busy one it halves the transactions,
+                        // and each rewrites the last page of every table and index.
                         thread::yield_now();
                         next = gather(&mut group, &mut commands);
                         self.commit(&mut group);
@@ -190,12 +194,12 @@ impl State {
     fn checkpoint(&mut self, mode: CheckpointMode) {
         let result = self.connection.wal_checkpoint_v2(None::<&str>, mode);
         self.checkpoint_at = match result {
-            Ok((pages, copied)) if copied == pages => *CP,
+            Ok((pages, copied)) if copied == pages => CHECKPOINT_PAGES,
             // A reader is at work in the log: it is tried again when there is more to gain.
-            Ok((pages, _)) => pages.saturating_add(*CP / 4),
+            Ok((pages, _)) => pages.saturating_add(CHECKPOINT_PAGES / 4),
             Err(error) => {
                 tracing::warn!(%error, "store: the write-ahead log could not be copied into the database");
-                self.log_pages.load(Ordering::Relaxed).saturating_add(*CP / 4)
+                self.log_pages.load(Ordering::Relaxed).saturating_add(CHECKPOINT_PAGES / 4)
             }
         };
     }
