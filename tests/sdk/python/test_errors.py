@@ -145,6 +145,27 @@ def test_unknown_path(client):
     assert error.status_code == 405
 
 
+def test_a_refusal_does_not_cost_the_connection(client, with_key):
+    """What is refused before its body is read: the SDK sends its next request on the same connection."""
+    wrong, reader = with_key("wrong"), with_key(READER)
+    refused = [
+        (lambda: client.post("/nonsense", cast_to=object, body={"a": 1}), 404),
+        (lambda: client.put("/responses", cast_to=object, body={"a": 1}), 405),
+        (ask(client, extra_headers={"Content-Type": "text/plain"}), 415),
+        (ask(wrong), 401),
+        (ask(reader), 403),
+    ]
+    for call, status in refused:
+        for _ in range(100):
+            assert error_of_any(call).status_code == status
+
+
+def error_of_any(call):
+    with pytest.raises(openai.APIStatusError) as caught:
+        call()
+    return caught.value
+
+
 def test_impatience(client):
     with pytest.raises(openai.APITimeoutError):
         client.with_options(timeout=0.3).responses.create(model="slow", input="hi")
