@@ -1,1 +1,130 @@
-fn main(){}
+//! What an event costs between the socket of the provider and that of the client, without the sockets.
+//!
+//! `cargo bench` prints times for a stream of 100 pieces of text; divide by 100 for one event.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use antwort::net::sse::Decoder;
+use antwort::protocol::event::Encoding;
+use antwort::protocol::id::IdMint;
+use antwort::protocol::request::CreateResponse;
+use antwort::protocol::response::{Echo, Response, Snapshot, Status};
+use antwort::provider::chat::{ThinkTags, Translator};
+use antwort::response::machine::{Ending, Machine, Options};
+use antwort::response::turn::{FinishReason, ModelEvent};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use serde_json::value::RawValue;
+
+const PIECES: u64 = 100;
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).expect("JSON")
+}
+
+fn blank(ids: &IdMint) -> Response {
+    let echo = Echo {
+        background: false,
+        conversation: None,
+        frequency_penalty: 0.0,
+        instructions: None,
+        max_output_tokens: None,
+        max_tool_calls: None,
+        metadata: raw("{}"),
+        model: "bench".into(),
+        parallel_tool_calls: true,
+        presence_penalty: 0.0,
+        previous_response_id: None,
+        prompt_cache_key: None,
+        prompt_cache_retention: None,
+        reasoning: raw(r#"{"effort":null,"summary":null}"#),
+        safety_identifier: None,
+        store: true,
+        temperature: 1.0,
+        text: raw(r#"{"format":{"type":"text"}}"#),
+        tool_choice: raw(r#""auto""#),
+        tools: raw("[]"),
+        top_logprobs: 0,
+        top_p: 1.0,
+        truncation: "disabled",
+        user: None,
+    };
+    Response {
+        id: ids.response(),
+        object: "response",
+        created_at: 0,
+        completed_at: None,
+        status: Status::InProgress,
+        error: None,
+        incomplete_details: None,
+        output: Vec::new(),
+        usage: None,
+        service_tier: "default".into(),
+        echo: Arc::new(echo),
+    }
+}
+
+/// A provider's stream as bytes.
+fn stream() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for n in 0..PIECES {
+        let chunk = format!(
+            r#"data: {{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{{"index":0,"delta":{{"content":"word{n} "}},"logprobs":null,"finish_reason":null}}]}}"#
+        );
+        bytes.extend_from_slice(chunk.as_bytes());
+        bytes.extend_from_slice(b"\n\n");
+    }
+    bytes.extend_from_slice(b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
+    bytes.extend_from_slice(b"data: [DONE]\n\n");
+    bytes
+}
+
+fn translate(bytes: &[u8]) -> Vec<ModelEvent> {
+    let mut decoder = Decoder::new(1 << 20);
+    let mut translator = Translator::new(Arc::from([]), false, ThinkTags::Off);
+    let mut events = Vec::new();
+    decoder.feed(bytes);
+    while let Some(event) = decoder.next_event().expect("small") {
+        translator.push(event.name, &event.data, &mut events).expect("well-formed");
+    }
+    translator.finish(&mut events).expect("whole");
+    events
+}
+
+fn machine_and_encode(events: &[ModelEvent]) -> Vec<u8> {
+    let ids = IdMint::from_seed("00000000000000000000000000000000");
+    let mut machine = Machine::new(blank(&ids), ids, Options::default());
+    let (mut out, mut bytes) = (Vec::new(), Vec::new());
+    machine.start(&mut out);
+    for event in events {
+        machine.push(event.clone(), &mut out).expect("legal");
+    }
+    machine.end_turn(&mut out).expect("legal");
+    machine.end(Ending::Completed, 1, &mut out);
+    for event in &out {
+        Encoding::default().sse(event, &mut bytes);
+    }
+    bytes
+}
+
+fn hot_path(c: &mut Criterion) {
+    let bytes = stream();
+    let events = translate(&bytes);
+    assert!(events.contains(&ModelEvent::Finish(FinishReason::Stop)));
+
+    let mut group = c.benchmark_group("stream of 100 pieces");
+    group.throughput(Throughput::Elements(PIECES));
+    group.bench_function("decode and translate", |b| b.iter(|| translate(black_box(&bytes))));
+    group.bench_function("machine and encode", |b| b.iter(|| machine_and_encode(black_box(&events))));
+    group.finish();
+
+    let request = br#"{"model":"m","input":[{"role":"user","content":"Hello, how are you?"}],"stream":true,
+        "tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}]}"#;
+    c.bench_function("parse a request", |b| b.iter(|| CreateResponse::parse(black_box(request))));
+    let ids = IdMint::from_seed("0");
+    let response = blank(&ids);
+    c.bench_function("serialise a snapshot", |b| b.iter(|| Snapshot::new(black_box(response.clone()))));
+}
+
+criterion_group!(benches, hot_path);
+criterion_main!(benches);
