@@ -32,7 +32,11 @@ pub trait Provider: Send + Sync {
     fn profile(&self) -> &Profile;
 
     /// One inference. Nothing is sent before its answer is asked for.
-    fn infer(&self, request: &ModelRequest, call: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError>;
+    fn infer(
+        &self,
+        request: &ModelRequest,
+        call: &CallContext,
+    ) -> Result<Box<dyn ModelStream>, ProviderError>;
 
     /// The models that it serves.
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError>;

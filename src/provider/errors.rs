@@ -60,7 +60,10 @@ impl ProviderError {
 
     /// Whether the provider answered at all, if only to refuse.
     pub fn is_an_answer(&self) -> bool {
-        matches!(self.kind, Failure::Status(_) | Failure::ContextLength | Failure::Reported | Failure::Malformed)
+        matches!(
+            self.kind,
+            Failure::Status(_) | Failure::ContextLength | Failure::Reported | Failure::Malformed
+        )
     }
 
     /// The `error` object of a response that fails when its stream has begun.

@@ -3,10 +3,13 @@
 //! What is said over them is the translators' (`chat`); when to try again is `resilience`'s.
 
 mod answer;
+mod incoming;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,10 +19,13 @@ use serde::Deserialize;
 
 use super::chat::{self, ChatOptions};
 use super::reported::Fault;
-use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError, resilience};
+use super::{
+    CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError, resilience,
+};
 use crate::config::ProviderSettings;
 use crate::response::turn::ModelRequest;
 use answer::Answer;
+use incoming::{Incoming, within};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// How much of an error's body is read.
@@ -96,7 +102,8 @@ fn headers(settings: &ProviderSettings) -> Result<HeaderMap, String> {
         headers.insert(AUTHORIZATION, value);
     }
     for (name, value) in &settings.headers {
-        let key = HeaderName::try_from(name.as_str()).map_err(|_| format!("headers.{name} is no header name"))?;
+        let key =
+            HeaderName::try_from(name.as_str()).map_err(|_| format!("headers.{name} is no header name"))?;
         let mut value = HeaderValue::from_str(value.expose_secret())
             .map_err(|_| format!("headers.{name} holds characters that a header cannot"))?;
         value.set_sensitive(true);
@@ -115,44 +122,53 @@ impl Provider for ChatProvider {
         &self.0.profile
     }
 
-    fn infer(&self, request: &ModelRequest, call: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError> {
+    fn infer(
+        &self,
+        request: &ModelRequest,
+        call: &CallContext,
+    ) -> Result<Box<dyn ModelStream>, ProviderError> {
         Ok(Box::new(Answer::new(Arc::clone(&self.0), request, call.clone())?))
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {
         let server = &self.0;
         let url = format!("{}/models", server.settings.url);
-        let request = server.http.get(url).headers(server.headers.clone()).timeout(LIST_PATIENCE);
-        let response = server.accepted(request.send().await.map_err(|error| failure(&error))?).await?;
-        read_models(&read_whole(response, MOST_OF_A_LIST).await?)
+        let request = server.http.get(url).headers(server.headers.clone()).send();
+        let answer = async {
+            let response = server.accepted(request.await.map_err(|error| failure(&error))?).await?;
+            server.incoming(response, Instant::now()).read_whole(MOST_OF_A_LIST).await
+        };
+        read_models(&within(LIST_PATIENCE, Failure::FirstByteTimeout, LIST_PATIENCE, answer).await??)
     }
 
-    async fn pass_through(&self, path: &str, body: Bytes, call: &CallContext) -> Result<Passed, ProviderError> {
+    async fn pass_through(
+        &self,
+        path: &str,
+        body: Bytes,
+        call: &CallContext,
+    ) -> Result<Passed, ProviderError> {
         let server = &self.0;
-        let request = server
-            .http
-            .post(format!("{}{path}", server.settings.url))
-            .headers(server.call_headers(call))
-            .body(body)
-            .send();
-        let limit = server.settings.timeouts.first_byte;
-        let response = tokio::time::timeout(limit, request)
-            .await
-            .map_err(|_| ProviderError::new(Failure::FirstByteTimeout, "no answer"))?
-            .map_err(|error| failure(&error))?;
-        let status = response.status().as_u16();
-        if matches!(status, 401 | 403 | 407) || response.status().is_redirection() {
-            return Err(server.refusal(response).await);
-        }
+        let url = format!("{}{path}", server.settings.url);
+        let request = server.http.post(url).headers(server.call_headers(call)).body(body).send();
+        let limits = &server.settings.timeouts;
+        let sent = Instant::now();
+        let response = within(limits.first_byte, Failure::FirstByteTimeout, limits.total, request).await?;
+        let response = response.map_err(|error| failure(&error))?;
         let header = |name: HeaderName| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
-        Ok(Passed {
-            status,
-            content_type: header(CONTENT_TYPE).unwrap_or_else(|| "application/json".to_owned()),
-            retry_after: header(RETRY_AFTER),
-            body: response.into(),
-        })
+        let status = response.status().as_u16();
+        let content_type = header(CONTENT_TYPE).unwrap_or_else(|| "application/json".to_owned());
+        // The client's own mistakes are told in the server's words. Other failures are the gateway's to
+        // explain: the server's words could be a web page, or name its hosts and keys.
+        let to_client =
+            matches!(status, 200..=299 | 400 | 404..=406 | 408..=429) && !content_type.contains("html");
+        if !to_client {
+            return Err(server.refusal(response).await);
+        }
+        let retry_after = header(RETRY_AFTER);
+        let body = reqwest::Body::wrap_stream(server.incoming(response, sent).into_stream());
+        Ok(Passed { status, content_type, retry_after, body })
     }
 }
 
@@ -163,14 +179,25 @@ impl Server {
         if let Ok(id) = HeaderValue::from_str(&call.request_id) {
             headers.insert("x-request-id", id);
         }
-        if let Some(parent) = call.traceparent.as_deref().and_then(|parent| HeaderValue::from_str(parent).ok()) {
+        if let Some(parent) =
+            call.traceparent.as_deref().and_then(|parent| HeaderValue::from_str(parent).ok())
+        {
             headers.insert("traceparent", parent);
         }
         headers
     }
 
+    fn incoming(&self, response: reqwest::Response, sent: Instant) -> Incoming {
+        Incoming::new(response, self.settings.timeouts.clone(), sent, sent)
+    }
+
     /// Sends a chat completion; returns once the server has accepted it.
-    async fn send(&self, body: Bytes, stream: bool, call: &CallContext) -> Result<reqwest::Response, ProviderError> {
+    async fn send(
+        &self,
+        body: Bytes,
+        stream: bool,
+        call: &CallContext,
+    ) -> Result<reqwest::Response, ProviderError> {
         let mut headers = self.call_headers(call);
         let accept = if stream { "text/event-stream" } else { "application/json" };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
@@ -224,18 +251,6 @@ fn failure(error: &reqwest::Error) -> ProviderError {
     ProviderError::new(kind, "the connection failed")
 }
 
-/// A body of bounded size.
-async fn read_whole(mut response: reqwest::Response, limit: usize) -> Result<String, ProviderError> {
-    let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(|error| failure(&error))? {
-        if body.len() + piece.len() > limit {
-            return Err(ProviderError::new(Failure::Malformed, "The model provider's answer is too large."));
-        }
-        body.extend_from_slice(&piece);
-    }
-    Ok(String::from_utf8_lossy(&body).into_owned())
-}
-
 /// The start of a body, as much of it as comes.
 async fn read_start(mut response: reqwest::Response, limit: usize) -> String {
     let mut body = Vec::new();
@@ -262,8 +277,9 @@ fn read_models(text: &str) -> Result<Vec<ModelInfo>, ProviderError> {
         #[serde(default)]
         owned_by: Option<String>,
     }
-    let list: List = serde_json::from_str(text)
-        .map_err(|_| ProviderError::new(Failure::Malformed, "The model provider's list of models cannot be read."))?;
+    let list: List = serde_json::from_str(text).map_err(|_| {
+        ProviderError::new(Failure::Malformed, "The model provider's list of models cannot be read.")
+    })?;
     Ok(list
         .data
         .into_iter()

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use tokio::sync::Mutex;
 
 use super::routing::Router;
@@ -11,43 +12,55 @@ use super::{ModelInfo, ProviderError};
 /// How long a provider that was found well is not asked again by readiness probes.
 const WELL_FOR: Duration = Duration::from_secs(5);
 
+/// How long a failure is told to others before the providers are asked again: those who waited together
+/// must not ask one after the other.
+const FAILED_FOR: Duration = Duration::from_secs(1);
+
 /// A list of models that is asked for once by many, and kept.
 pub struct ModelCatalog {
     router: Arc<Router>,
     ttl: Duration,
     /// Held while the providers are asked: whoever comes meanwhile waits for the same answer.
-    kept: Mutex<Option<Kept>>,
+    kept: Mutex<Kept>,
     well_since: std::sync::Mutex<Option<Instant>>,
 }
 
+#[derive(Default)]
 struct Kept {
-    models: Arc<[ModelInfo]>,
-    at: Instant,
+    models: Option<(Arc<[ModelInfo]>, Instant)>,
+    failure: Option<(ProviderError, Instant)>,
 }
 
 impl ModelCatalog {
     /// A catalogue that has asked nobody yet.
     pub fn new(router: Arc<Router>, ttl: Duration) -> Self {
-        Self { router, ttl, kept: Mutex::new(None), well_since: std::sync::Mutex::new(None) }
+        Self { router, ttl, kept: Mutex::default(), well_since: std::sync::Mutex::new(None) }
     }
 
     /// All models. A provider that does not answer is left out, unless none answers; then the last list
     /// counts, if there is one.
     pub async fn list(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
         let mut kept = self.kept.lock().await;
-        if let Some(fresh) = kept.as_ref().filter(|kept| kept.at.elapsed() < self.ttl) {
-            return Ok(Arc::clone(&fresh.models));
+        let Kept { models, failure } = &mut *kept;
+        if let Some((models, _)) = models.as_ref().filter(|(_, at)| at.elapsed() < self.ttl) {
+            return Ok(Arc::clone(models));
         }
-        match (self.ask().await, kept.as_ref()) {
-            (Ok(models), _) => {
-                *kept = Some(Kept { models: Arc::clone(&models), at: Instant::now() });
-                Ok(models)
+        if failure.as_ref().is_none_or(|(_, at)| at.elapsed() >= FAILED_FOR) {
+            *failure = match self.ask().await {
+                Ok(found) => {
+                    *models = Some((Arc::clone(&found), Instant::now()));
+                    return Ok(found);
+                }
+                Err(error) => Some((error, Instant::now())),
+            };
+        }
+        match (models, failure) {
+            (Some((stale, _)), failure) => {
+                tracing::warn!(error = ?failure, "no provider listed its models; the last list is served");
+                Ok(Arc::clone(stale))
             }
-            (Err(error), Some(stale)) => {
-                tracing::warn!(%error, "no provider listed its models; the last list is served");
-                Ok(Arc::clone(&stale.models))
-            }
-            (Err(error), None) => Err(error),
+            (None, Some((error, _))) => Err(error.clone()),
+            (None, None) => Ok(Arc::from([])),
         }
     }
 
@@ -76,10 +89,12 @@ impl ModelCatalog {
     async fn ask(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
         let mut models = Vec::new();
         let mut failed = None;
-        for (provider, prefix, aliases) in self.router.named() {
-            match provider.models().await {
+        let asked = self.router.named().map(async |named| (named, named.0.models().await));
+        for ((provider, prefix, aliases), answer) in join_all(asked).await {
+            match answer {
                 Ok(found) => {
-                    let aliased: Vec<_> = aliases.iter().map(|(alias, name)| alias_of(alias, name, &found)).collect();
+                    let aliased: Vec<_> =
+                        aliases.iter().map(|(alias, name)| alias_of(alias, name, &found)).collect();
                     models.extend(found.into_iter().map(|model| under(prefix, model)));
                     models.extend(aliased);
                 }
@@ -113,5 +128,107 @@ fn alias_of(alias: &str, name: &str, found: &[ModelInfo]) -> ModelInfo {
         id: alias.to_owned(),
         created: known.map_or(0, |model| model.created),
         owned_by: known.map(|model| model.owned_by.clone()).unwrap_or_default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::config::{Preset, ProviderSettings};
+    use crate::provider::{CallContext, Failure, ModelStream, Passed, Profile, Provider};
+    use crate::response::turn::ModelRequest;
+
+    /// Lists these models, or fails.
+    struct Lister {
+        models: Option<Vec<&'static str>>,
+        asked: AtomicUsize,
+        profile: Profile,
+    }
+
+    #[async_trait]
+    impl Provider for Lister {
+        fn name(&self) -> &str {
+            "lister"
+        }
+
+        fn profile(&self) -> &Profile {
+            &self.profile
+        }
+
+        fn infer(&self, _: &ModelRequest, _: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError> {
+            Err(ProviderError::new(Failure::Connect, ""))
+        }
+
+        async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            let info = |id: &&str| ModelInfo { id: (*id).to_owned(), created: 7, owned_by: "o".to_owned() };
+            let models = self.models.as_ref().map(|models| models.iter().map(info).collect());
+            models.ok_or_else(|| ProviderError::new(Failure::Connect, ""))
+        }
+
+        async fn pass_through(&self, _: &str, _: Bytes, _: &CallContext) -> Result<Passed, ProviderError> {
+            Err(ProviderError::new(Failure::Connect, ""))
+        }
+    }
+
+    fn lister(models: Option<Vec<&'static str>>) -> Arc<Lister> {
+        Arc::new(Lister { models, asked: AtomicUsize::new(0), profile: Profile::default() })
+    }
+
+    fn catalog(listers: &[(&Arc<Lister>, Option<&str>)], ttl: Duration) -> ModelCatalog {
+        let entries = listers.iter().map(|(lister, prefix)| {
+            let aliases = BTreeMap::from([("fast".to_owned(), "org/m:7b".to_owned())]);
+            let prefix = prefix.map(str::to_owned);
+            let settings = ProviderSettings { prefix, aliases, ..ProviderSettings::of(Preset::Generic, "") };
+            (Arc::clone(lister) as Arc<dyn Provider>, settings)
+        });
+        ModelCatalog::new(Arc::new(Router::over(entries)), ttl)
+    }
+
+    fn ids(models: &[ModelInfo]) -> Vec<&str> {
+        models.iter().map(|model| model.id.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn the_list_has_all_models_under_the_names_of_requests() {
+        let (a, b, broken) = (lister(Some(vec!["org/m:7b", "z"])), lister(Some(vec!["m"])), lister(None));
+        let catalog = catalog(&[(&a, None), (&b, Some("b")), (&broken, None)], Duration::from_secs(60));
+        let models = catalog.list().await.unwrap();
+        assert_eq!(ids(&models), ["b/m", "fast", "org/m:7b", "z"]);
+        assert_eq!((models[1].created, models[1].owned_by.as_str()), (7, "o"));
+        assert!(catalog.ready().await);
+    }
+
+    #[tokio::test]
+    async fn many_who_ask_at_once_are_one_question() {
+        for models in [Some(vec!["m"]), None] {
+            let lister = lister(models);
+            let catalog = catalog(&[(&lister, None)], Duration::from_secs(60));
+            let answers = join_all((0..20).map(|_| catalog.list())).await;
+            assert!(answers.iter().all(|answer| answer.is_ok() == lister.models.is_some()));
+            assert_eq!(lister.asked.load(Ordering::Relaxed), 1);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_is_asked_for_again_when_it_is_old() {
+        let lister = lister(Some(vec!["m"]));
+        let catalog = catalog(&[(&lister, None)], Duration::ZERO);
+        catalog.list().await.unwrap();
+        catalog.list().await.unwrap();
+        assert_eq!(lister.asked.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn a_gateway_whose_providers_are_gone_is_not_ready() {
+        let broken = lister(None);
+        assert!(!catalog(&[(&broken, None)], Duration::ZERO).ready().await);
     }
 }

@@ -20,7 +20,12 @@ impl Tries {
     /// How long to wait before the next try; `None`: there is none.
     ///
     /// `left` is the time until the run's deadline, `chance` lies between 0 and 1.
-    pub(super) fn next(&mut self, error: &ProviderError, left: Option<Duration>, chance: f64) -> Option<Duration> {
+    pub(super) fn next(
+        &mut self,
+        error: &ProviderError,
+        left: Option<Duration>,
+        chance: f64,
+    ) -> Option<Duration> {
         if self.made >= self.settings.max || !may_help(error) {
             return None;
         }
@@ -90,13 +95,16 @@ mod tests {
     fn backoff_doubles_up_to_its_cap_and_ends_after_the_last_try() {
         let mut tries = tries(3);
         let cut = error(Failure::Status(503), None);
-        let waits: Vec<_> = (0..4).map(|_| tries.next(&cut, None, 1.0).map(|wait| wait.as_millis())).collect();
+        let waits: Vec<_> =
+            (0..4).map(|_| tries.next(&cut, None, 1.0).map(|wait| wait.as_millis())).collect();
         assert_eq!(waits, [Some(100), Some(200), Some(300), None]);
     }
 
     #[test]
     fn what_a_retry_cannot_mend_is_not_tried_again() {
-        for kind in [Failure::Status(400), Failure::Status(500), Failure::FirstByteTimeout, Failure::Malformed] {
+        for kind in
+            [Failure::Status(400), Failure::Status(500), Failure::FirstByteTimeout, Failure::Malformed]
+        {
             assert_eq!(tries(3).next(&error(kind, None), None, 0.0), None, "{kind:?}");
         }
         let mut spent = error(Failure::Status(429), None);
@@ -106,7 +114,10 @@ mod tests {
 
     #[test]
     fn retry_after_is_honoured_unless_it_is_too_long() {
-        assert_eq!(tries(1).next(&error(Failure::Status(429), Some(2)), None, 0.0), Some(Duration::from_secs(2)));
+        assert_eq!(
+            tries(1).next(&error(Failure::Status(429), Some(2)), None, 0.0),
+            Some(Duration::from_secs(2))
+        );
         assert_eq!(tries(1).next(&error(Failure::Status(429), Some(223_920)), None, 0.0), None);
         let left = Some(Duration::from_secs(1));
         assert_eq!(tries(1).next(&error(Failure::Status(429), Some(2)), left, 0.0), None);

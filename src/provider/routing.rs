@@ -39,12 +39,23 @@ pub struct Route {
 impl Router {
     /// A router over configured servers, in the order of their names.
     pub fn new(providers: &BTreeMap<String, ProviderSettings>) -> Result<Self, BadProvider> {
-        let only = providers.len() == 1;
-        let entries = providers.iter().map(|(name, settings)| {
+        let made = providers.iter().map(|(name, settings)| {
             let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings)?);
-            Ok(Entry::new(provider, settings, only))
+            Ok((provider, settings.clone()))
         });
-        Ok(Self { entries: entries.collect::<Result<_, BadProvider>>()? })
+        Ok(Self::over(made.collect::<Result<Vec<_>, BadProvider>>()?))
+    }
+
+    /// A router over providers of any kind.
+    pub(super) fn over(providers: impl IntoIterator<Item = (Arc<dyn Provider>, ProviderSettings)>) -> Self {
+        let providers: Vec<_> = providers.into_iter().collect();
+        let only = providers.len() == 1;
+        Self {
+            entries: providers
+                .into_iter()
+                .map(|(provider, settings)| Entry::new(provider, &settings, only))
+                .collect(),
+        }
     }
 
     /// The provider for a model: by alias, then by prefix, then by pattern, then the default one.
@@ -77,12 +88,19 @@ impl Router {
     }
 
     /// Every provider with what clients call its models: prefix and aliases.
-    pub(super) fn named(&self) -> impl Iterator<Item = (&Arc<dyn Provider>, Option<&str>, &BTreeMap<String, String>)> {
+    pub(super) fn named(
+        &self,
+    ) -> impl Iterator<Item = (&Arc<dyn Provider>, Option<&str>, &BTreeMap<String, String>)> {
         self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
     }
 
     /// Hands a request on, unread but for its model.
-    pub async fn pass_through(&self, path: &str, body: Bytes, call: &CallContext) -> Result<Passed, ApiError> {
+    pub async fn pass_through(
+        &self,
+        path: &str,
+        body: Bytes,
+        call: &CallContext,
+    ) -> Result<Passed, ApiError> {
         let model = read_model(&body)?;
         let route = self.resolve(&model)?;
         let body = if route.model == model { body } else { rename(&body, &route.model)? };
@@ -132,11 +150,20 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
         model: Option<Cow<'a, str>>,
     }
     let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| {
-        ApiError::new(400, "invalid_request_error", "invalid_json", format!("The request body cannot be read: {error}."))
+        ApiError::new(
+            400,
+            "invalid_request_error",
+            "invalid_json",
+            format!("The request body cannot be read: {error}."),
+        )
     })?;
     match fields.model {
         Some(model) if !model.is_empty() => Ok(model.into_owned()),
-        _ => Err(ApiError::invalid("missing_required_parameter", "model", "Missing required parameter 'model'.")),
+        _ => Err(ApiError::invalid(
+            "missing_required_parameter",
+            "model",
+            "Missing required parameter 'model'.",
+        )),
     }
 }
 
@@ -173,10 +200,13 @@ mod tests {
         let providers = BTreeMap::from([
             ("a".to_owned(), provider(|p| p.models = vec!["gpt-*".into(), "exact".into()])),
             ("b".to_owned(), provider(|p| p.prefix = Some("local".into()))),
-            ("c".to_owned(), provider(|p| {
-                p.default = true;
-                p.aliases = BTreeMap::from([("fast".into(), "org/model:7b".into())]);
-            })),
+            (
+                "c".to_owned(),
+                provider(|p| {
+                    p.default = true;
+                    p.aliases = BTreeMap::from([("fast".into(), "org/model:7b".into())]);
+                }),
+            ),
         ]);
         Router::new(&providers).unwrap()
     }

@@ -117,7 +117,8 @@ impl Serialize for Assistant<'_> {
 impl Reasoning<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let own: Vec<&str> = self.names();
-        if let Some(field) = self.field.filter(|field| !self.text.is_empty() && !own.contains(field)) {
+        // The provider's own form of its reasoning holds the text as well.
+        if let Some(field) = self.field.filter(|_| own.is_empty() && !self.text.is_empty()) {
             map.serialize_entry(field, &self.text)?;
         }
         for name in own {

@@ -1,14 +1,16 @@
 //! One inference: sends the request, reads the answer as it comes, and tries again while nothing of it was
 //! handed over.
+//!
+//! Whether an answer is a stream is for the server to say: some ignore what they were asked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::FutureExt;
 
-use super::{Server, failure, read_whole};
+use super::Server;
+use super::incoming::{Incoming, within};
 use crate::net::sse::Decoder;
 use crate::provider::chat::Translator;
 use crate::provider::resilience::Tries;
@@ -27,8 +29,6 @@ pub(super) struct Answer {
     tries: Tries,
     /// When the first try began.
     started: Instant,
-    /// When the latest did.
-    sent: Instant,
     state: State,
     /// Something was handed over: from now on the answer cannot be asked for again.
     heard: bool,
@@ -36,19 +36,23 @@ pub(super) struct Answer {
 
 enum State {
     Unsent,
+    Whole(Box<Incoming>),
     Streaming(Box<Streaming>),
     Over,
 }
 
 struct Streaming {
-    response: reqwest::Response,
+    incoming: Incoming,
     decoder: Decoder,
     translator: Translator,
-    begun: bool,
 }
 
 impl Answer {
-    pub(super) fn new(server: Arc<Server>, request: &ModelRequest, call: CallContext) -> Result<Self, ProviderError> {
+    pub(super) fn new(
+        server: Arc<Server>,
+        request: &ModelRequest,
+        call: CallContext,
+    ) -> Result<Self, ProviderError> {
         let body = server.encode(request)?;
         let tries = Tries::new(server.settings.retries.clone());
         Ok(Self {
@@ -58,7 +62,6 @@ impl Answer {
             body,
             tries,
             started: Instant::now(),
-            sent: Instant::now(),
             state: State::Unsent,
             heard: false,
         })
@@ -67,57 +70,50 @@ impl Answer {
     /// As far as the next events, the end, or the first failure.
     async fn advance(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
         loop {
-            match &mut self.state {
+            match std::mem::replace(&mut self.state, State::Over) {
                 State::Over => return Ok(false),
-                State::Unsent if self.request.stream => self.state = State::Streaming(Box::new(self.begin().await?)),
-                State::Unsent => {
-                    self.whole(events).await?;
-                    self.state = State::Over;
+                State::Unsent => self.state = self.begin().await?,
+                State::Whole(incoming) => {
+                    let text = incoming.read_whole(self.server.settings.max_answer_bytes).await?;
+                    self.translator().push_body(&text, events)?;
+                    return Ok(false);
                 }
-                State::Streaming(streaming) => {
-                    let limits = &self.server.settings.timeouts;
-                    let (limit, kind) = if streaming.begun {
-                        (limits.idle, Failure::IdleTimeout)
-                    } else {
-                        (limits.first_byte.saturating_sub(self.sent.elapsed()), Failure::FirstByteTimeout)
-                    };
-                    let total = limits.total.saturating_sub(self.started.elapsed());
-                    let more = within(limit, kind, total, streaming.read(events)).await??;
-                    if !more {
-                        self.state = State::Over;
+                State::Streaming(mut streaming) => {
+                    if !streaming.read(events).await? {
+                        return Ok(false);
                     }
-                    if more && events.is_empty() {
-                        continue;
+                    self.state = State::Streaming(streaming);
+                    if !events.is_empty() {
+                        return Ok(true);
                     }
-                    return Ok(more);
                 }
             }
         }
     }
 
+    async fn begin(&self) -> Result<State, ProviderError> {
+        let limits = &self.server.settings.timeouts;
+        let sent = Instant::now();
+        let total = limits.total.saturating_sub(self.started.elapsed());
+        let sending = self.server.send(self.body.clone(), self.request.stream, &self.call);
+        let response = within(limits.first_byte, Failure::FirstByteTimeout, total, sending).await??;
+        let incoming = Incoming::new(response, limits.clone(), sent, self.started);
+        let kind = incoming.content_type();
+        if kind.contains("text/html") {
+            let message = "The model provider answered with a web page; its configured URL may be wrong.";
+            return Err(ProviderError::new(Failure::Malformed, message));
+        }
+        let streams = kind.contains("event-stream") || self.request.stream && !kind.contains("json");
+        if !streams {
+            return Ok(State::Whole(Box::new(incoming)));
+        }
+        let decoder = Decoder::new(self.server.settings.max_event_bytes);
+        Ok(State::Streaming(Box::new(Streaming { incoming, decoder, translator: self.translator() })))
+    }
+
     fn translator(&self) -> Translator {
         let wants_logprobs = self.request.sampling.logprobs.is_some();
         Translator::new(Arc::clone(&self.request.tools), wants_logprobs, self.server.options.think)
-    }
-
-    async fn begin(&self) -> Result<Streaming, ProviderError> {
-        let limits = &self.server.settings.timeouts;
-        let sending = self.server.send(self.body.clone(), true, &self.call);
-        let total = limits.total.saturating_sub(self.started.elapsed());
-        let response = within(limits.first_byte, Failure::FirstByteTimeout, total, sending).await??;
-        let decoder = Decoder::new(self.server.settings.max_event_bytes);
-        Ok(Streaming { response, decoder, translator: self.translator(), begun: false })
-    }
-
-    async fn whole(&self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let limits = &self.server.settings.timeouts;
-        let sending = self.server.send(self.body.clone(), false, &self.call);
-        let total = limits.total.saturating_sub(self.started.elapsed());
-        let response = within(limits.first_byte, Failure::FirstByteTimeout, total, sending).await??;
-        let total = limits.total.saturating_sub(self.started.elapsed());
-        let reading = read_whole(response, self.server.settings.max_answer_bytes);
-        let text = within(total, Failure::TotalTimeout, total, reading).await??;
-        self.translator().push_body(&text, events)
     }
 
     fn time_left(&self) -> Option<Duration> {
@@ -138,7 +134,6 @@ impl ModelStream for Answer {
             };
             // What was understood before the failure is handed over with it.
             if self.heard || !events.is_empty() {
-                self.state = State::Over;
                 return Err(error);
             }
             self.state = State::Unsent;
@@ -146,10 +141,12 @@ impl ModelStream for Answer {
                 self.body = self.server.encode(&self.request)?;
                 continue;
             }
-            let Some(wait) = self.tries.next(&error, self.time_left(), chance()) else { return Err(error) };
+            let Some(wait) = self.tries.next(&error, self.time_left(), chance()) else {
+                self.state = State::Over;
+                return Err(error);
+            };
             tracing::info!(provider = self.server.name, %error, ?wait, "trying again");
             tokio::time::sleep(wait).await;
-            self.sent = Instant::now();
         }
     }
 }
@@ -158,67 +155,61 @@ impl Streaming {
     /// Waits for a piece, and takes with it all that have arrived. False: the answer is over.
     async fn read(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
         let mut taken = 0;
-        let mut piece = self.response.chunk().await;
+        let mut piece = self.incoming.next().await;
         loop {
-            match piece.map_err(|error| failure(&error)) {
+            match piece {
                 Ok(Some(bytes)) => {
                     taken += bytes.len();
-                    self.begun = true;
                     self.decoder.feed(&bytes);
-                    if self.translate(events)? {
+                    self.translate(events)?;
+                    if self.translator.is_done() {
+                        self.translator.finish(events)?;
+                        self.incoming.settle().await;
                         return Ok(false);
                     }
                 }
-                Ok(None) => {
-                    self.decoder.end();
-                    if !self.translate(events)? {
-                        self.translator.finish(events)?;
-                    }
-                    return Ok(false);
+                Ok(None) => return self.end(events).map(|()| false),
+                // The answer may have been whole when the connection broke.
+                Err(error) if error.kind == Failure::Cut => {
+                    return self.end(events).map(|()| false).map_err(|_| error);
                 }
-                Err(error) => {
-                    // The answer may have been whole when the connection broke.
-                    return self.translator.finish(events).map(|()| false).map_err(|_| error);
-                }
+                Err(error) => return Err(error),
             }
             if taken >= MOST_AT_ONCE {
                 return Ok(true);
             }
-            piece = match self.response.chunk().now_or_never() {
+            piece = match self.incoming.ready() {
                 Some(next) => next,
                 None => return Ok(true),
             };
         }
     }
 
-    /// Hands decoded events to the translator. True: the server said that the answer is over.
-    fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
-        loop {
+    /// Hands decoded events to the translator.
+    fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        while !self.translator.is_done() {
             match self.decoder.next_event() {
                 Ok(Some(event)) => self.translator.push(event.name, &event.data, events)?,
-                Ok(None) => return Ok(false),
+                Ok(None) => break,
                 Err(too_large) => {
-                    let message = format!("An event of the model provider is larger than {} bytes.", too_large.limit);
+                    let message =
+                        format!("An event of the model provider is larger than {} bytes.", too_large.limit);
                     return Err(ProviderError::new(Failure::Malformed, message));
                 }
             }
-            if self.translator.is_done() {
-                self.translator.finish(events)?;
-                return Ok(true);
-            }
+        }
+        Ok(())
+    }
+
+    /// Ends the answer where the connection did. The last event may be half a one: then it says nothing,
+    /// and the translator decides whether the answer was whole without it.
+    fn end(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        self.decoder.end();
+        match self.translate(events) {
+            Err(error) if error.kind != Failure::Malformed => Err(error),
+            _ => self.translator.finish(events),
         }
     }
-}
-
-/// Runs work within two limits; which of them passed decides the failure.
-async fn within<T>(
-    limit: Duration,
-    kind: Failure,
-    total: Duration,
-    work: impl Future<Output = T>,
-) -> Result<T, ProviderError> {
-    let (limit, kind) = if total < limit { (total, Failure::TotalTimeout) } else { (limit, kind) };
-    tokio::time::timeout(limit, work).await.map_err(|_| ProviderError::new(kind, "the provider took too long"))
 }
 
 /// A number between 0 and 1 that differs between callers.

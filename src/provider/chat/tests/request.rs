@@ -41,8 +41,11 @@ fn hello() -> ModelRequest {
     asked(json!([user("hi")]))
 }
 
+/// A server that knows the least, whatever the defaults are.
 fn generic() -> ChatOptions {
-    ChatOptions::from(&ProviderSettings::default())
+    let mut options = ChatOptions::from(&ProviderSettings::default());
+    (options.supports.files, options.supports.strict) = (false, false);
+    ChatOptions { reasoning_field: ReasoningField::None, ..options }
 }
 
 fn openai() -> ChatOptions {
@@ -411,7 +414,13 @@ fn provider_state_goes_back_word_for_word() {
         "tool_calls": [wire_call("1", "f", "{}"), second],
     });
     assert_eq!(sent(&request, &generic())["messages"][0], expected);
+    // What has a form of its own does not go twice.
     let reasoning = ChatOptions { reasoning_field: ReasoningField::Reasoning, ..generic() };
+    assert_eq!(sent(&request, &reasoning)["messages"][0], expected);
+    for context in &mut request.conversation {
+        context.state =
+            context.state.take().map(|state| ProviderState { fields: serde_json::Map::new(), ..state });
+    }
     assert_eq!(sent(&request, &reasoning)["messages"][0]["reasoning"], "hidden\n\nhidden");
 }
 
