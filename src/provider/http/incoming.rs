@@ -11,7 +11,7 @@ use crate::config::ProviderTimeouts;
 use crate::provider::{Failure, ProviderError};
 
 /// How long the end of an answer is waited for once the server has said that nothing more will come.
-const GRACE: Duration = Duration::from_millis(5);
+const GRACE: Duration = Duration::from_millis(20);
 
 /// An answer whose headers have come.
 pub(super) struct Incoming {

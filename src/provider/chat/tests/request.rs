@@ -45,7 +45,7 @@ fn hello() -> ModelRequest {
 fn generic() -> ChatOptions {
     let mut options = ChatOptions::from(&ProviderSettings::default());
     (options.supports.files, options.supports.strict) = (false, false);
-    ChatOptions { reasoning_field: ReasoningField::None, ..options }
+    ChatOptions { reasoning_field: ReasoningField::None, forward: Vec::new(), ..options }
 }
 
 fn openai() -> ChatOptions {
