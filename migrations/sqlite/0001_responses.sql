@@ -13,7 +13,7 @@ CREATE TABLE responses (
     created_at    INTEGER NOT NULL,           -- Unix seconds, as the response says
     finished_at   INTEGER,                    -- null while it runs
     expires_at    INTEGER,                    -- null: never
-    lineage_until INTEGER,                    -- no ancestor expires before this; null: not known
+    lineage_until INTEGER,                    -- neither it nor an ancestor expires before this
     instance      TEXT    NOT NULL,           -- the process that makes, or made, it
     lease_until   INTEGER,                    -- set exactly while it runs
     epoch         INTEGER NOT NULL DEFAULT 1, -- counts take-overs

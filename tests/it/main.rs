@@ -1,8 +1,17 @@
 //! The integration tests, one binary: one module a capability.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy.toml allows them in functions marked #[test] only, not in what these share"
+)]
+
 mod floors;
 mod functions;
 mod machine;
 mod responses;
 mod state;
+mod store;
 mod support;

@@ -5,6 +5,7 @@ use rusqlite::ErrorCode;
 use crate::store::StoreError;
 
 /// The store's error for a failed statement.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 pub(super) fn database(error: rusqlite::Error) -> StoreError {
     match error {
         rusqlite::Error::InvalidColumnType(..)

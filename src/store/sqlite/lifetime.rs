@@ -43,8 +43,9 @@ fn millis(duration: Duration) -> i64 {
 /// Extends the life of the ancestors that this record uses, and returns until when they all live.
 ///
 /// Walking the chain for every turn would make each turn dearer than the last. So each row remembers a
-/// time that none of its ancestors expires before; a child takes it over unchanged while it is recent,
-/// and only else is the chain walked. A chain in use is so written once per 1/24 of the time to live.
+/// time that neither it nor any of its ancestors expires before; a child takes it over unchanged while it
+/// is recent, and only else is the chain walked. A chain in use is so written once per 1/24 of the time to
+/// live. Looking at the parent's own expiry would not do: it is always recent where turns are quick.
 pub(super) fn extend_lineage(
     connection: &Connection,
     rules: &Rules,
@@ -72,8 +73,9 @@ pub(super) fn extend_lineage(
     Ok(Some(expiry))
 }
 
-/// An ancestor that has expired stays expired, and ends the walk: the chain is broken there.
-const EXTEND: &str = "WITH RECURSIVE chain (key, previous_id) AS (
+/// An ancestor that has expired stays expired, and ends the walk: the chain is broken there. The cross join
+/// makes SQLite go from the chain to the rows, each by its full key.
+pub(super) const EXTEND: &str = "WITH RECURSIVE chain (key, previous_id) AS (
         SELECT key, previous_id FROM responses
         WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
         UNION ALL

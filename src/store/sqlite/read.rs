@@ -1,10 +1,11 @@
 //! What is read by id: a response, the chain behind it, single items.
 
+use std::sync::Arc;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
-use std::sync::Arc;
 
 use super::error::{corrupt, database};
 use super::lifetime::now;
@@ -33,7 +34,8 @@ pub(super) fn response(
         .map_err(database)
 }
 
-/// `depth` counts from the newest. Sorted by the caller: SQLite's sorter would copy every item's text.
+/// `depth` counts from the newest. Sorted by the caller: SQLite's sorter would copy every item's text. The
+/// cross join makes SQLite go from the chain to the rows, each by its full key.
 const LINEAGE: &str = "WITH RECURSIVE chain (depth, key, previous_id, status) AS (
         SELECT 0, key, previous_id, status FROM responses
         WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
@@ -149,4 +151,28 @@ fn item(json: &str) -> Result<Item, StoreError> {
 fn status(name: &str) -> Result<Status, StoreError> {
     let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
     Status::deserialize(name).map_err(corrupt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::lifetime::EXTEND;
+    use crate::store::sqlite::schema;
+
+    /// Without statistics SQLite may join the chain the other way round and scan all rows of an owner.
+    #[test]
+    fn a_chain_is_followed_by_full_keys() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection).unwrap();
+        for sql in [LINEAGE, EXTEND] {
+            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let parameters = vec![""; statement.parameter_count()];
+            let plan = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();
+            let plan: Vec<String> = plan.map(Result::unwrap).collect();
+            for step in plan.iter().filter(|step| step.contains("responses_by_id")) {
+                assert!(step.contains("(tenant=? AND principal=? AND id=?)"), "{plan:#?}");
+            }
+            assert!(!plan.iter().any(|step| step.starts_with("SCAN") && !step.contains("chain")), "{plan:#?}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Each function is one bounded transaction on the writer's thread; those that return whether there may
 //! be more are called again, and writes get their turn between.
 
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
 use super::error::database;
 use super::lifetime::{Rules, now};
@@ -72,19 +72,39 @@ fn end_where(connection: &mut Connection, rules: &Rules, which: &str) -> Result<
 
 /// Deletes rows that have expired. Whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
-    delete_where(connection, "expires_at <= ?1 ORDER BY expires_at", now())
+    let now = now();
+    let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1)";
+    if !connection.query_row(any, [now], |row| row.get(0)).map_err(database)? {
+        return Ok(false);
+    }
+    let transaction = begin(connection)?;
+    let sql = "SELECT key FROM responses WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+    for key in keys(&transaction, sql, params![now, BATCH])? {
+        remove_row(&transaction, key).map_err(database)?;
+    }
+    transaction.commit().map_err(database)?;
+    Ok(true)
 }
 
-/// Deletes the oldest ended rows if the database is larger than `most` bytes. Whether it still may be.
+/// Deletes the oldest ended rows while the database is larger than `most` bytes. Whether it still may be.
 pub(super) fn trim(connection: &mut Connection, most: u64) -> Result<bool, StoreError> {
     if used_bytes(connection)? <= most {
         return Ok(false);
     }
-    let deleted = delete_where(connection, "lease_until IS NULL AND key > ?1 ORDER BY key", i64::MIN)?;
-    if !deleted {
+    let transaction = begin(connection)?;
+    let sql = "SELECT key FROM responses WHERE lease_until IS NULL ORDER BY key LIMIT ?1";
+    let oldest = keys(&transaction, sql, params![BATCH])?;
+    for key in &oldest {
+        remove_row(&transaction, *key).map_err(database)?;
+        if used_bytes(&transaction)? <= most {
+            break;
+        }
+    }
+    transaction.commit().map_err(database)?;
+    if oldest.is_empty() {
         tracing::warn!(most, "store: over its size limit, and everything in it is still running");
     }
-    Ok(deleted)
+    Ok(!oldest.is_empty())
 }
 
 /// Writes and commits one row: shows whether the database takes writes now.
@@ -104,20 +124,10 @@ fn used_bytes(connection: &Connection) -> Result<u64, StoreError> {
     Ok(u64::try_from(pages.saturating_mul(pragma("page_size")?)).unwrap_or(0))
 }
 
-/// Deletes a batch of responses; whether there was any.
-fn delete_where(connection: &mut Connection, which: &str, parameter: i64) -> Result<bool, StoreError> {
-    let transaction = begin(connection)?;
-    let keys: Vec<i64> = {
-        let sql = format!("SELECT key FROM responses WHERE {which} LIMIT {BATCH}");
-        let mut statement = transaction.prepare_cached(&sql).map_err(database)?;
-        let rows = statement.query_map([parameter], |row| row.get(0)).map_err(database)?;
-        rows.collect::<Result<_, _>>().map_err(database)?
-    };
-    for key in &keys {
-        remove_row(&transaction, *key).map_err(database)?;
-    }
-    transaction.commit().map_err(database)?;
-    Ok(!keys.is_empty())
+fn keys(connection: &Connection, sql: &str, parameters: impl Params) -> Result<Vec<i64>, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(database)?;
+    let rows = statement.query_map(parameters, |row| row.get(0)).map_err(database)?;
+    rows.collect::<Result<_, _>>().map_err(database)
 }
 
 fn begin(connection: &mut Connection) -> Result<Transaction<'_>, StoreError> {

@@ -1,0 +1,156 @@
+//! The store's contract, held against every backend, and what is SQLite's own.
+
+mod contract;
+mod lists;
+mod sqlite;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use antwort::protocol::id::{Id, IdMint};
+use antwort::protocol::response::Status;
+use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore};
+use antwort::store::{History, Owner, Record, Side, Store, StoredItem};
+use tempfile::TempDir;
+
+/// How long rows live in stores that forget soon.
+const SHORT: Duration = Duration::from_millis(400);
+
+/// Runs each function of the suite on a store in memory and on one in a file. Those behind `short_lived`
+/// get a store whose rows live for [`SHORT`].
+macro_rules! suite {
+    ($module:ident: $($name:ident),+ $(; short_lived: $($short:ident),+)?) => {
+        mod memory {
+            $(#[tokio::test]
+            async fn $name() {
+                let store = crate::store::memory(None);
+                super::$name(&store).await;
+            })+
+            $($(#[tokio::test]
+            async fn $short() {
+                let store = crate::store::memory(Some(crate::store::SHORT));
+                super::$short(&store).await;
+            })+)?
+        }
+        mod file {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let folder = crate::store::Folder::new();
+                super::$name(&folder.open(|_| ())).await;
+            })+
+            $($(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $short() {
+                let folder = crate::store::Folder::new();
+                super::$short(&folder.open(|options| options.ttl = Some(crate::store::SHORT))).await;
+            })+)?
+        }
+    };
+}
+use suite;
+
+fn memory(ttl: Option<Duration>) -> SqliteStore {
+    let mut options = SqliteOptions::new(Location::Memory, "test");
+    options.ttl = ttl;
+    SqliteStore::open(options).unwrap()
+}
+
+/// A folder with one database, opened as often as wanted.
+struct Folder {
+    folder: TempDir,
+}
+
+impl Folder {
+    fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("responses.db")
+    }
+
+    fn options(&self) -> SqliteOptions {
+        SqliteOptions::new(Location::File(self.path()), "test")
+    }
+
+    fn open(&self, change: impl FnOnce(&mut SqliteOptions)) -> SqliteStore {
+        let mut options = self.options();
+        change(&mut options);
+        SqliteStore::open(options).unwrap()
+    }
+
+    /// A connection beside the store's, to look at rows and to do damage.
+    fn sql(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.path()).unwrap()
+    }
+
+    fn number(&self, query: &str) -> i64 {
+        self.sql().query_row(query, [], |row| row.get(0)).unwrap()
+    }
+}
+
+fn owner() -> Owner {
+    owned_by("acme", "ann")
+}
+
+fn owned_by(tenant: &str, principal: &str) -> Owner {
+    Owner { tenant: tenant.into(), principal: principal.into() }
+}
+
+/// A completed response without items.
+fn record() -> Record {
+    let id = IdMint::new().response();
+    let body = format!(r#"{{"id":"{id}","object":"response","status":"completed"}}"#).into();
+    Record {
+        id,
+        owner: owner(),
+        status: Status::Completed,
+        model: "m".to_owned(),
+        created_at: 1_700_000_000,
+        previous: None,
+        body,
+        items: Vec::new(),
+    }
+}
+
+/// A response with a question and an answer that continues another.
+fn turn(previous: Option<&Record>, question: &str, answer: &str) -> Record {
+    let items = vec![message(Side::Input, question), message(Side::Output, answer)];
+    Record { previous: previous.map(|record| record.id.clone()), items, ..record() }
+}
+
+fn running() -> Record {
+    let mut record = record();
+    record.status = Status::InProgress;
+    record.body = format!(r#"{{"id":"{}","completed_at":null,"status":"in_progress","error":null}}"#, record.id).into();
+    record
+}
+
+fn message(side: Side, text: &str) -> StoredItem {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let id = Id::from(format!("msg_{}", NEXT.fetch_add(1, Ordering::Relaxed)));
+    StoredItem { wire: message_json(&id, side, text), id, side, history: History::Same }
+}
+
+fn message_json(id: &Id, side: Side, text: &str) -> Arc<str> {
+    let (role, part) = match side {
+        Side::Input => ("user", "input_text"),
+        Side::Output => ("assistant", "output_text"),
+    };
+    let item = serde_json::json!({
+        "type": "message", "id": id, "status": "completed", "role": role, "content": [{"type": part, "text": text}],
+    });
+    item.to_string().into()
+}
+
+/// The texts of a chain's items, as the model sees them; `None`: no such response.
+async fn texts(store: &dyn Store, record: &Record) -> Option<Vec<String>> {
+    let lineage = store.lineage(&record.owner, record.id.as_str()).await.unwrap()?;
+    Some(lineage.items.iter().map(text).collect())
+}
+
+fn text(item: &antwort::protocol::item::Item) -> String {
+    let item = serde_json::to_value(item).unwrap();
+    item["content"][0]["text"].as_str().unwrap().to_owned()
+}
