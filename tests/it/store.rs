@@ -16,7 +16,7 @@ use antwort::store::{History, Owner, Record, Side, Store, StoredItem};
 use tempfile::TempDir;
 
 /// How long rows live in stores that forget soon.
-const SHORT: Duration = Duration::from_millis(400);
+const SHORT: Duration = Duration::from_millis(1500);
 
 /// Runs each function of the suite on a store in memory and on one in a file. Those behind `short_lived`
 /// get a store whose rows live for [`SHORT`].
@@ -123,7 +123,8 @@ fn turn(previous: Option<&Record>, question: &str, answer: &str) -> Record {
 fn running() -> Record {
     let mut record = record();
     record.status = Status::InProgress;
-    record.body = format!(r#"{{"id":"{}","completed_at":null,"status":"in_progress","error":null}}"#, record.id).into();
+    record.body =
+        format!(r#"{{"id":"{}","completed_at":null,"status":"in_progress","error":null}}"#, record.id).into();
     record
 }
 

@@ -34,10 +34,9 @@ pub(super) fn closed() -> StoreError {
 /// Anything else (a full disk, a lock, a damaged file) would fail them all, each after its own wait.
 pub(super) fn is_of_one_row(error: &rusqlite::Error) -> bool {
     match error.sqlite_error_code() {
-        Some(code) => matches!(
-            code,
-            ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
-        ),
+        Some(code) => {
+            matches!(code, ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch)
+        }
         // Raised by rusqlite before SQLite saw the row: a value that cannot be bound.
         None => true,
     }

@@ -137,5 +137,6 @@ fn exists(connection: &Connection, owner: &Owner, id: &str) -> Result<Option<i64
 
 /// Whether a text is an id as we mint them for responses.
 fn is_response_id(text: &str) -> bool {
-    text.strip_prefix("resp_").is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
+    text.strip_prefix("resp_")
+        .is_some_and(|hex| hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit()))
 }

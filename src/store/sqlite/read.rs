@@ -172,7 +172,10 @@ mod tests {
             for step in plan.iter().filter(|step| step.contains("responses_by_id")) {
                 assert!(step.contains("(tenant=? AND principal=? AND id=?)"), "{plan:#?}");
             }
-            assert!(!plan.iter().any(|step| step.starts_with("SCAN") && !step.contains("chain")), "{plan:#?}");
+            assert!(
+                !plan.iter().any(|step| step.starts_with("SCAN") && !step.contains("chain")),
+                "{plan:#?}"
+            );
         }
     }
 }

@@ -35,7 +35,9 @@ fn end_items(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     for (position, wire) in outputs {
         if let Some(wire) = edit(&wire, end_item) {
             connection
-                .prepare_cached("UPDATE items SET wire = ?1, history = '' WHERE response = ?2 AND position = ?3")?
+                .prepare_cached(
+                    "UPDATE items SET wire = ?1, history = '' WHERE response = ?2 AND position = ?3",
+                )?
                 .execute(params![wire, key, position])?;
         }
     }
@@ -98,6 +100,9 @@ mod tests {
     fn only_open_items_change() {
         assert_eq!(edit(r#"{"status":"completed"}"#, end_item), None);
         assert_eq!(edit("[]", end_item), None);
-        assert_eq!(edit(r#"{"status":"calling","id":"a"}"#, end_item).unwrap(), r#"{"status":"incomplete","id":"a"}"#);
+        assert_eq!(
+            edit(r#"{"status":"calling","id":"a"}"#, end_item).unwrap(),
+            r#"{"status":"incomplete","id":"a"}"#
+        );
     }
 }

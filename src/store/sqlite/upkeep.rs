@@ -26,7 +26,9 @@ pub(super) fn release_leases(connection: &mut Connection, rules: &Rules) -> Resu
 
 fn lease(connection: &Connection, rules: &Rules, until: i64) -> Result<(), StoreError> {
     connection
-        .prepare_cached("UPDATE responses SET lease_until = ?1 WHERE instance = ?2 AND lease_until IS NOT NULL")
+        .prepare_cached(
+            "UPDATE responses SET lease_until = ?1 WHERE instance = ?2 AND lease_until IS NOT NULL",
+        )
         .map_err(database)?
         .execute(params![until, rules.instance])
         .map_err(database)?;

@@ -22,7 +22,8 @@ impl Write {
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Begin(record) | Self::Finish(record) => {
-                let items = record.items.iter().map(|item| item.wire.len() + history(item).map_or(0, str::len));
+                let items =
+                    record.items.iter().map(|item| item.wire.len() + history(item).map_or(0, str::len));
                 record.body.len() + items.sum::<usize>()
             }
             Self::Delete(..) => 0,
@@ -96,7 +97,8 @@ pub(super) fn apply(
     }
 }
 
-const INSERT: &str = "INSERT INTO responses (tenant, principal, id, previous_id, status, created_at, finished_at,
+const INSERT: &str =
+    "INSERT INTO responses (tenant, principal, id, previous_id, status, created_at, finished_at,
         expires_at, lineage_until, instance, lease_until, model, body)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
     ON CONFLICT (tenant, principal, id) DO NOTHING";

@@ -59,7 +59,8 @@ impl Writer {
         };
         connection.wal_hook(Some(hook)).map_err(database)?;
         let (queue, commands) = mpsc::channel(QUEUE);
-        let state = State { connection, rules, begun: Begun::default(), log_pages, checkpoint_at: CHECKPOINT_PAGES };
+        let state =
+            State { connection, rules, begun: Begun::default(), log_pages, checkpoint_at: CHECKPOINT_PAGES };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))
@@ -74,15 +75,17 @@ impl Writer {
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Runs something on the writing connection, between groups.
+    /// Runs something on the writing connection, between groups; nothing if the caller gives up before.
     pub(super) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, outcome) = oneshot::channel();
         let work: Work = Box::new(move |connection| {
-            // Nobody may wait any more: then nobody needs the result.
-            let _ = answer.send(work(connection));
+            // Whoever asked may have given up while this waited; then there is nobody to do it for.
+            if !answer.is_closed() {
+                let _ = answer.send(work(connection));
+            }
         });
         self.queue.send(Command::Work(work)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?

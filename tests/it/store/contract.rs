@@ -56,7 +56,7 @@ async fn every_final_status_is_kept(store: &dyn Store) {
 }
 
 async fn any_text_survives(store: &dyn Store) {
-    let long = "x".repeat(5 << 20);
+    let long = "x".repeat(1 << 20);
     for said in ["", "'; DROP TABLE responses; --", "a\0b", "日本語 🦀 \u{10FFFF}", "\"\\\n", &long] {
         let mut record = turn(None, said, said);
         record.model = said.chars().take(100).collect();

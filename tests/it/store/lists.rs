@@ -78,8 +78,12 @@ async fn check_pages(ids: &[String], list: impl AsyncFn(PageRequest) -> antwort:
     ];
     let cursor = |index: Option<usize>| index.map(|index| ids[index].clone());
     for (limit, ascending, after, before, expected, more) in cases {
-        let request =
-            PageRequest { limit: *limit, ascending: *ascending, after: cursor(*after), before: cursor(*before) };
+        let request = PageRequest {
+            limit: *limit,
+            ascending: *ascending,
+            after: cursor(*after),
+            before: cursor(*before),
+        };
         let label = format!("{request:?}");
         let found = list(request).await;
         let seen: Vec<_> = found.data.iter().map(|(id, _)| id.as_str()).collect();

@@ -35,7 +35,8 @@ async fn closing_leaves_one_file_that_its_owner_alone_reads() {
         assert_eq!(mode & 0o777, 0o600);
     }
     store.close().await;
-    let names: Vec<_> = folder.folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let names: Vec<_> =
+        folder.folder.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["responses.db"]);
 }
 
@@ -53,7 +54,10 @@ fn a_file_that_cannot_be_used_is_refused_with_a_reason() {
     assert!(std::fs::read_to_string(&garbage).unwrap().starts_with("not a database"));
 
     let foreign = folder.folder.path().join("foreign.db");
-    rusqlite::Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE x (y); PRAGMA user_version = 1").unwrap();
+    rusqlite::Connection::open(&foreign)
+        .unwrap()
+        .execute_batch("CREATE TABLE x (y); PRAGMA user_version = 1")
+        .unwrap();
     assert_refused(&foreign, "another program's");
 }
 
@@ -108,7 +112,7 @@ async fn runs_of_a_living_process_are_left_alone() {
 #[tokio::test]
 async fn leases_are_renewed_and_those_that_ran_out_end_the_run() {
     let folder = Folder::new();
-    let short = Duration::from_millis(300);
+    let short = Duration::from_millis(1500);
     let open = |name: &str| {
         folder.open(|options| {
             options.instance = name.to_owned();
@@ -208,10 +212,10 @@ async fn a_locked_database_is_waited_for_and_then_named() {
     let store = folder.open(|_| ());
     let sql = folder.sql();
     sql.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let (ready, finished) = tokio::join!(store.ready(), store.finish(record()));
-    let words = [ready, finished].map(|result| result.unwrap_err().to_string());
-    assert!(words[0].contains("no write was possible"), "{words:?}");
-    assert!(words[1].contains("another process holds its lock"), "{words:?}");
+    let (finished, ready) = tokio::join!(store.finish(record()), store.ready());
+    let words = [finished, ready].map(|result| result.unwrap_err().to_string());
+    assert!(words[0].contains("another process holds its lock"), "{words:?}");
+    assert!(words[1].contains("no write was possible"), "{words:?}");
     sql.execute_batch("ROLLBACK").unwrap();
     store.finish(record()).await.unwrap();
     store.ready().await.unwrap();
