@@ -52,9 +52,10 @@ async fn pages_of_responses(store: &dyn Store) {
 
 /// Every page of a list of six, against what it must be.
 async fn check_pages(ids: &[String], list: impl AsyncFn(PageRequest) -> antwort::store::Page) {
-    // limit, ascending, after, before -> elements, more
+    /// Limit, ascending, after, before; elements, more.
+    type Case<'a> = (usize, bool, Option<usize>, Option<usize>, &'a [usize], bool);
     #[rustfmt::skip]
-    let cases: &[(usize, bool, Option<usize>, Option<usize>, &[usize], bool)] = &[
+    let cases: &[Case<'_>] = &[
         (100, true,  None,    None,    &[0, 1, 2, 3, 4, 5], false),
         (6,   true,  None,    None,    &[0, 1, 2, 3, 4, 5], false),
         (5,   true,  None,    None,    &[0, 1, 2, 3, 4],    true),
