@@ -21,7 +21,7 @@ pub use error::{ConfigError, ConfigErrors};
 pub use load::{LoadOptions, Loaded, load};
 pub use provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts,
-    ReasoningField, RetrySettings, Roles, Supports, SystemPlacement,
+    ReasoningField, RetrySettings, Roles, Supports, SystemPlacement, ThinkTags,
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,

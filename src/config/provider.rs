@@ -50,6 +50,8 @@ pub struct ProviderSettings {
     pub max_tokens_field: MaxTokensField,
     /// The field of an assistant message in which it takes its reasoning back.
     pub reasoning_field: ReasoningField,
+    /// Whether it leaves reasoning in the text of its answers.
+    pub think_tags: ThinkTags,
     /// What it understands.
     pub supports: Supports,
     /// Request fields of the API that it gets for its own bookkeeping.
@@ -81,6 +83,7 @@ impl ProviderSettings {
             roles: preset.roles(),
             max_tokens_field: preset.max_tokens_field(),
             reasoning_field: preset.reasoning_field(),
+            think_tags: ThinkTags::None,
             supports: preset.supports(),
             forward: preset.forward().to_vec(),
             max_event_bytes: 16 * MIB,
@@ -267,6 +270,19 @@ pub enum ReasoningField {
     Reasoning,
     /// It takes none.
     None,
+}
+
+/// Whether a provider leaves a model's reasoning in the text of its answers, up to `</think>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ThinkTags {
+    /// Text is text.
+    #[default]
+    None,
+    /// An answer may begin with `<think>`.
+    Tagged,
+    /// The chat template opens the tag: an answer begins inside it.
+    Opened,
 }
 
 /// What a provider understands.

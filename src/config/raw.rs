@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::auth::Scope;
 use super::provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
-    RetrySettings, SystemPlacement,
+    RetrySettings, SystemPlacement, ThinkTags,
 };
 use super::settings::{
     CompatSettings, EngineSettings, LogSettings, ModelsSettings, ServerSettings, SseSettings,
@@ -82,6 +82,7 @@ pub(super) struct RawProvider {
     pub roles: RawRoles,
     pub max_tokens_field: Option<MaxTokensField>,
     pub reasoning_field: Option<ReasoningField>,
+    pub think_tags: Option<ThinkTags>,
     pub supports: RawSupports,
     pub forward: Option<Vec<Hint>>,
     #[serde(deserialize_with = "units::some_size")]

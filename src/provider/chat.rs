@@ -21,4 +21,3 @@ mod tests;
 pub use options::ChatOptions;
 pub use request::{encode, is_owned};
 pub use stream::Translator;
-pub use think::ThinkTags;

@@ -135,6 +135,7 @@ fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings 
         roles: roles(&raw.roles, base.roles),
         max_tokens_field: raw.max_tokens_field.unwrap_or(base.max_tokens_field),
         reasoning_field: raw.reasoning_field.unwrap_or(base.reasoning_field),
+        think_tags: raw.think_tags.unwrap_or(base.think_tags),
         supports: supports(&raw.supports, base.supports),
         forward: raw.forward.unwrap_or(base.forward),
         max_event_bytes: raw.max_event_bytes.unwrap_or(base.max_event_bytes),

@@ -162,8 +162,14 @@ fn streams() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
+/// As many cases as `PROPTEST_CASES` says; 2,000 if it says nothing.
+fn config() -> ProptestConfig {
+    let said = std::env::var_os("PROPTEST_CASES").is_some();
+    if said { ProptestConfig::default() } else { ProptestConfig::with_cases(2000) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(config())]
 
     #[test]
     fn any_chunking_gives_what_the_naive_decoder_gives(stream in streams(), cuts in prop::collection::vec(0_usize..20, 0..60)) {

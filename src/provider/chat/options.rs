@@ -1,7 +1,6 @@
 //! What the translators must know of a provider: the part of its settings that shapes requests and answers.
 
-use super::think::ThinkTags;
-use crate::config::{Hint, MaxTokensField, ProviderSettings, ReasoningField, Roles, Supports};
+use crate::config::{Hint, MaxTokensField, ProviderSettings, ReasoningField, Roles, Supports, ThinkTags};
 
 /// How one provider likes to be asked.
 #[derive(Debug, Clone)]
@@ -28,7 +27,7 @@ impl From<&ProviderSettings> for ChatOptions {
             reasoning_field: settings.reasoning_field,
             supports: settings.supports,
             forward: settings.forward.clone(),
-            think: ThinkTags::Off,
+            think: settings.think_tags,
         }
     }
 }

@@ -11,9 +11,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::Calls;
-use super::think::{Piece, Splitter, ThinkTags};
+use super::think::{Piece, Splitter};
 use super::thoughts::Thoughts;
 use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, Tokens};
+use crate::config::ThinkTags;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
 use crate::provider::errors::{Failure, ProviderError};

@@ -12,7 +12,8 @@ mod request;
 
 use std::sync::Arc;
 
-use super::{ThinkTags, Translator};
+use super::Translator;
+use crate::config::ThinkTags;
 use crate::net::sse::Decoder;
 use crate::provider::{Failure, ProviderError};
 use crate::response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
@@ -46,7 +47,7 @@ fn frames(chunks: &[&str]) -> String {
 }
 
 fn run(stream: &str) -> Vec<String> {
-    run_with(stream, ThinkTags::Off)
+    run_with(stream, ThinkTags::None)
 }
 
 /// Decodes and translates a stream as the HTTP layer does.
@@ -70,7 +71,7 @@ fn run_with(stream: &str, think: ThinkTags) -> Vec<String> {
 
 fn run_body(body: &str) -> Vec<String> {
     let mut events = Vec::new();
-    let result = Translator::new(tools(), true, ThinkTags::Off).push_body(body, &mut events);
+    let result = Translator::new(tools(), true, ThinkTags::None).push_body(body, &mut events);
     shown(&events, result)
 }
 

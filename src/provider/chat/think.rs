@@ -3,20 +3,10 @@
 //! Tags may be split between pieces. Only the head counts: a tag further down is something that the
 //! model writes about.
 
+use crate::config::ThinkTags;
+
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
-
-/// Whether reasoning is looked for in the text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ThinkTags {
-    /// Text is text.
-    #[default]
-    Off,
-    /// An answer may begin with `<think>`.
-    Tagged,
-    /// The chat template has already opened the tag: an answer begins inside it.
-    Opened,
-}
 
 /// A piece of the answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -45,7 +35,7 @@ enum Place {
 impl Splitter {
     pub fn new(tags: ThinkTags) -> Self {
         let place = match tags {
-            ThinkTags::Off => Place::Behind,
+            ThinkTags::None => Place::Behind,
             ThinkTags::Tagged => Place::Head,
             ThinkTags::Opened => Place::Inside,
         };

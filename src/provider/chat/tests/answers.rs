@@ -289,7 +289,7 @@ fn think_tags_are_reasoning_where_the_provider_is_said_to_use_them() {
     let stream =
         frames(&[delta!(r#""content":"<thi""#), delta!(r#""content":"nk>hm</think>\n\nso""#), STOP, DONE]);
     assert_eq!(run_with(&stream, ThinkTags::Tagged), ["reasoning hm", "text so", "Stop"]);
-    assert_eq!(run_with(&stream, ThinkTags::Off), ["text <thi", "text nk>hm</think>\n\nso", "Stop"]);
+    assert_eq!(run_with(&stream, ThinkTags::None), ["text <thi", "text nk>hm</think>\n\nso", "Stop"]);
     let opened = frames(&[delta!(r#""content":"hm</thi""#), delta!(r#""content":"nk>so""#), STOP, DONE]);
     assert_eq!(run_with(&opened, ThinkTags::Opened), ["reasoning hm", "text so", "Stop"]);
 }

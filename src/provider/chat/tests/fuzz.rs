@@ -98,8 +98,14 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
+/// As many cases as `PROPTEST_CASES` says; 1,000 if it says nothing.
+fn config() -> ProptestConfig {
+    let said = std::env::var_os("PROPTEST_CASES").is_some();
+    if said { ProptestConfig::default() } else { ProptestConfig::with_cases(1000) }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(config())]
 
     #[test]
     fn arbitrary_bytes(stream in prop::collection::vec(any::<u8>(), 0..600)) {
@@ -109,7 +115,7 @@ proptest! {
     #[test]
     fn chunks_of_meaningful_names(chunks in prop::collection::vec(json(), 0..6)) {
         let stream: String = chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect();
-        feed(stream.as_bytes(), ThinkTags::Off)?;
+        feed(stream.as_bytes(), ThinkTags::None)?;
     }
 
     #[test]
@@ -134,12 +140,12 @@ proptest! {
             format!("data: {}\n\n", serde_json::json!({"choices": [{"delta": {"tool_calls": [piece]}}]}))
         };
         let stream: String = pieces.iter().map(chunk).chain(done.then(|| "data: [DONE]\n\n".to_owned())).collect();
-        feed(stream.as_bytes(), ThinkTags::Off)?;
+        feed(stream.as_bytes(), ThinkTags::None)?;
     }
 
     #[test]
     fn bodies(body in json()) {
         let mut events = Vec::new();
-        let _either = Translator::new(tools(), true, ThinkTags::Off).push_body(&body, &mut events);
+        let _either = Translator::new(tools(), true, ThinkTags::None).push_body(&body, &mut events);
     }
 }
