@@ -7,6 +7,7 @@ mod access;
 mod body;
 mod error;
 mod health;
+mod leftover;
 mod models;
 
 mod pass_through;

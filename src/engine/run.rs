@@ -373,7 +373,8 @@ impl Run {
             first_event,
         });
         if response.status == Status::Failed {
-            tracing::warn!(response = %response.id, code = ?response.error.as_ref().map(|e| &e.code), "failed");
+            let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
+            tracing::warn!(response = %response.id, code, "a response failed");
         }
         // A client that has gone finds the response in the store.
         let _gone = outlet.flush().await;

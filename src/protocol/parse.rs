@@ -180,11 +180,23 @@ fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) 
     if text.starts_with("unknown field ") {
         return ShapeError::unknown_field(path);
     }
-    let problem = format!("{}.", shorten(text));
-    if text.starts_with("invalid type") {
-        ShapeError::wrong_type(path, problem)
-    } else {
-        ShapeError::invalid(path, problem)
+    match text.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected ")) {
+        Some((got, expected)) => {
+            ShapeError::wrong_type(path, format!("expected {}, got {}.", in_json(expected), shorten(got)))
+        }
+        None => ShapeError::invalid(path, format!("{}.", shorten(text))),
+    }
+}
+
+/// Names of our types mean nothing to a client.
+fn in_json(expected: &str) -> &str {
+    match expected {
+        "f64" | "f32" => "a number",
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i64" | "i32" => "a whole number",
+        "a sequence" => "an array",
+        "a map" => "an object",
+        other if other.starts_with("struct ") => "an object",
+        other => other,
     }
 }
 

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, header};
-use axum::middleware::{from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -11,7 +11,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
-use super::{AppState, access, documents, health, models, pass_through, responses, trail};
+use super::{AppState, access, documents, health, leftover, models, pass_through, responses, trail};
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
@@ -88,6 +88,7 @@ pub fn router(app: AppState) -> Router {
         router = router.layer(cors(&app.cors_origins));
     }
     router
+        .layer(from_fn(leftover::read_on))
         // Outermost: every answer gets its request id and its line in the log.
         .layer(from_fn_with_state(app.clone(), trail::leave))
         .layer(map_response(no_sniff))
@@ -134,6 +135,10 @@ async fn not_found(request: Request) -> Problem {
 }
 
 async fn method_not_allowed(request: Request) -> Problem {
+    // These would be taken for the id of a response, and 405 for a hint at another method.
+    if ["/compact", "/input_tokens"].iter().any(|end| request.uri().path().ends_with(end)) {
+        return not_found(request).await;
+    }
     Problem(ApiError::new(
         405,
         "invalid_request_error",

@@ -178,7 +178,7 @@ impl Streaming {
             if taken >= MOST_AT_ONCE {
                 return Ok(true);
             }
-            piece = match self.incoming.ready() {
+            piece = match self.incoming.ready().await {
                 Some(next) => next,
                 None => return Ok(true),
             };

@@ -54,7 +54,10 @@ impl Incoming {
     }
 
     /// The next piece if it has arrived.
-    pub fn ready(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
+    ///
+    /// The connection's own task brings pieces one by one, and only when it gets a turn.
+    pub async fn ready(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
+        tokio::task::yield_now().await;
         self.response.chunk().now_or_never().map(|piece| piece.map_err(|error| failure(&error)))
     }
 
