@@ -74,7 +74,9 @@ fn stream() -> Vec<u8> {
         bytes.extend_from_slice(chunk.as_bytes());
         bytes.extend_from_slice(b"\n\n");
     }
-    bytes.extend_from_slice(b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
+    bytes.extend_from_slice(
+        b"data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+    );
     bytes.extend_from_slice(b"data: [DONE]\n\n");
     bytes
 }

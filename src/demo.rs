@@ -31,9 +31,9 @@ pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> anyhow:
         demo.default = true;
         settings.providers.insert("demo".to_owned(), demo);
     }
-    let listener = TcpListener::bind(settings.listen)
-        .await
-        .with_context(|| format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen))?;
+    let listener = TcpListener::bind(settings.listen).await.with_context(|| {
+        format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen)
+    })?;
     let base = format!("http://{}/v1", listener.local_addr()?);
     let app = App::build(&settings)?;
     let serving = tasks.spawn(app.serve(listener, shutdown.clone()));

@@ -134,7 +134,11 @@ impl Engine {
     }
 
     /// Starts a response. The only way to one, whatever the transport.
-    pub async fn start(self: &Arc<Self>, request: CreateResponse, caller: Caller) -> Result<RunHandle, ApiError> {
+    pub async fn start(
+        self: &Arc<Self>,
+        request: CreateResponse,
+        caller: Caller,
+    ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
         let Ok(permit) = Arc::clone(&self.admission).try_acquire_owned() else {
             self.parts.metrics.rejected("max_runs");

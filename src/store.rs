@@ -166,7 +166,12 @@ pub trait Store: Send + Sync {
     async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError>;
 
     /// What the client sent for this response, without that of its ancestors; `None`: no such response.
-    async fn input_items(&self, owner: &Owner, id: &str, page: &PageRequest) -> Result<Option<Page>, StoreError>;
+    async fn input_items(
+        &self,
+        owner: &Owner,
+        id: &str,
+        page: &PageRequest,
+    ) -> Result<Option<Page>, StoreError>;
 
     /// The owner's responses, by id and so by time. The id of a deleted response is still a valid cursor:
     /// clients delete while they page.
@@ -200,7 +205,10 @@ impl From<StoreError> for ApiError {
             StoreError::UnknownCursor { param, cursor } => Self::invalid(
                 "invalid_value",
                 param,
-                format!("Invalid value for '{param}': the list has no element '{}'.", parse::shorten(&cursor)),
+                format!(
+                    "Invalid value for '{param}': the list has no element '{}'.",
+                    parse::shorten(&cursor)
+                ),
             ),
             StoreError::Database(_) | StoreError::Corrupt(_) | StoreError::Superseded => {
                 tracing::error!(%error, "store");

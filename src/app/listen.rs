@@ -17,7 +17,12 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves until `closing`, then gives connections `closing_time` to finish what they are sending.
-pub(super) async fn serve(listener: TcpListener, service: Router, closing: CancellationToken, closing_time: Duration) {
+pub(super) async fn serve(
+    listener: TcpListener,
+    service: Router,
+    closing: CancellationToken,
+    closing_time: Duration,
+) {
     let graceful = GracefulShutdown::new();
     let tasks = TaskTracker::new();
     let mut builder = Builder::new(TokioExecutor::new());

@@ -22,7 +22,9 @@ pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {
         StoreUrl::Memory => None,
     });
     match file {
-        Some(file) => kept(&file).map(|key| vec![key]).with_context(|| format!("the seal key in {}", file.display())),
+        Some(file) => {
+            kept(&file).map(|key| vec![key]).with_context(|| format!("the seal key in {}", file.display()))
+        }
         // Nothing outlives the process, so the key need not either.
         None => Ok(vec![SealKeys::generate()]),
     }

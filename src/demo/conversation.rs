@@ -15,7 +15,8 @@ pub(super) async fn show(base: &str) -> anyhow::Result<()> {
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]);
     let question = "What is the weather in Oslo?";
     line(&format!("{} {question}", bold("You:")));
-    let response = stream(base, &json!({"model": MODEL, "input": question, "tools": tools, "stream": true})).await?;
+    let response =
+        stream(base, &json!({"model": MODEL, "input": question, "tools": tools, "stream": true})).await?;
     let call = response["output"]
         .as_array()
         .into_iter()
@@ -84,7 +85,9 @@ fn show_event(event: &Value, writing: &mut bool) {
         *writing = false;
     }
     let detail = match kind {
-        "response.output_item.added" => format!("{} {}", text(&event["item"]["type"]), text(&event["item"]["name"])),
+        "response.output_item.added" => {
+            format!("{} {}", text(&event["item"]["type"]), text(&event["item"]["name"]))
+        }
         "response.function_call_arguments.done" => text(&event["arguments"]).to_owned(),
         _ if event.get("response").is_some() => {
             format!("{} {}", text(&event["response"]["id"]), text(&event["response"]["status"]))

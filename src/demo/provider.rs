@@ -20,9 +20,8 @@ const PACE: Duration = Duration::from_millis(40);
 
 /// Serves chat completions until `shutdown`.
 pub(super) async fn serve(listener: TcpListener, shutdown: CancellationToken) {
-    let service = axum::Router::new()
-        .route("/v1/models", get(models))
-        .route("/v1/chat/completions", post(complete));
+    let service =
+        axum::Router::new().route("/v1/models", get(models)).route("/v1/chat/completions", post(complete));
     let served = axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await;
     if let Err(error) = served {
         tracing::error!(%error, "the demo provider stopped");
@@ -54,7 +53,9 @@ impl Turn {
         match (role, tool["name"].as_str()) {
             ("tool", _) => {
                 let result = last.map(|message| content(&message["content"])).unwrap_or_default();
-                Self::Say(format!("The function answered: {result}. That is all I know, for I am only a script."))
+                Self::Say(format!(
+                    "The function answered: {result}. That is all I know, for I am only a script."
+                ))
             }
             (_, Some(name)) if request["tool_choice"] != "none" => {
                 Self::Call { name: name.to_owned(), arguments: example(&tool["parameters"]).to_string() }
@@ -89,9 +90,10 @@ impl Turn {
             Self::Call { name, arguments } => {
                 chunks.push(json!({"tool_calls": [{"index": 0, "id": "call_demo", "type": "function",
                     "function": {"name": name, "arguments": ""}}]}));
-                chunks.extend(pieces(arguments).map(
-                    |piece| json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}),
-                ));
+                chunks
+                    .extend(pieces(arguments).map(
+                        |piece| json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}),
+                    ));
                 "tool_calls"
             }
             Self::Say(text) => {

@@ -8,7 +8,13 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Echo, Response, Status, to_raw};
 
 /// The response as it is created.
-pub(super) fn created(request: &CreateResponse, model: &str, ids: &IdMint, dialect: Dialect, now: i64) -> Response {
+pub(super) fn created(
+    request: &CreateResponse,
+    model: &str,
+    ids: &IdMint,
+    dialect: Dialect,
+    now: i64,
+) -> Response {
     Response {
         id: ids.response(),
         object: "response",

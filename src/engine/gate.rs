@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use crate::protocol::id::IdMint;
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
-use crate::protocol::id::IdMint;
 use crate::response::turn::{CallKind, Context, ModelEvent};
 
 /// Which calls may pass.
@@ -90,8 +90,7 @@ impl Gate {
             }
             _ => {}
         }
-        (!self.parallel && self.passed > 0)
-            .then(|| ("parallel_tool_calls is false".into(), false))
+        (!self.parallel && self.passed > 0).then(|| ("parallel_tool_calls is false".into(), false))
     }
 }
 
@@ -122,7 +121,12 @@ impl Denied {
                     namespace: self.namespace,
                     input: self.arguments,
                 }),
-                Item::CustomToolCallOutput(CustomToolCallOutput { id: ids.next("ctco"), status, call_id, output }),
+                Item::CustomToolCallOutput(CustomToolCallOutput {
+                    id: ids.next("ctco"),
+                    status,
+                    call_id,
+                    output,
+                }),
             ),
         };
         [call.into(), answer.into()]

@@ -12,7 +12,11 @@ use crate::response::turn::Context;
 use crate::store::Owner;
 
 /// The items of the responses that this one continues.
-pub(super) async fn lineage(parts: &Parts, owner: &Owner, previous: Option<&str>) -> Result<Vec<Item>, ApiError> {
+pub(super) async fn lineage(
+    parts: &Parts,
+    owner: &Owner,
+    previous: Option<&str>,
+) -> Result<Vec<Item>, ApiError> {
     let Some(previous) = previous else { return Ok(Vec::new()) };
     let Some(lineage) = parts.store.lineage(owner, previous).await? else {
         return Err(ApiError::invalid(
@@ -32,7 +36,11 @@ pub(super) async fn lineage(parts: &Parts, owner: &Owner, previous: Option<&str>
 }
 
 /// The input with every reference replaced by the item that it names.
-pub(super) async fn resolve(parts: &Parts, owner: &Owner, input: Vec<InputItem>) -> Result<Vec<Item>, ApiError> {
+pub(super) async fn resolve(
+    parts: &Parts,
+    owner: &Owner,
+    input: Vec<InputItem>,
+) -> Result<Vec<Item>, ApiError> {
     let wanted: Vec<Id> = input
         .iter()
         .filter_map(|item| match item {
@@ -79,7 +87,8 @@ pub(super) fn check_pairs(history: &[Item], input: &[Item]) -> Result<(), ApiErr
         if let Some(id) = call_id(item) {
             open.insert(id, true);
         } else if let Some(id) = output_of(item) {
-            let param = || i.map_or_else(|| "previous_response_id".to_owned(), |i| format!("input[{i}].call_id"));
+            let param =
+                || i.map_or_else(|| "previous_response_id".to_owned(), |i| format!("input[{i}].call_id"));
             match open.get_mut(id) {
                 Some(waiting @ true) => *waiting = false,
                 Some(false) => {

@@ -54,7 +54,11 @@ pub(super) struct Prepared {
     pub ignored: Vec<String>,
 }
 
-pub(super) async fn prepare(parts: &Parts, request: CreateResponse, caller: &Caller) -> Result<Prepared, ApiError> {
+pub(super) async fn prepare(
+    parts: &Parts,
+    request: CreateResponse,
+    caller: &Caller,
+) -> Result<Prepared, ApiError> {
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
@@ -79,10 +83,7 @@ pub(super) async fn prepare(parts: &Parts, request: CreateResponse, caller: &Cal
     let mut prepared = Prepared {
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         ids,
-        encoding: Encoding {
-            dialect: caller.dialect,
-            obfuscate: request.stream_options.include_obfuscation,
-        },
+        encoding: Encoding { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation },
         options: options(parts, &request, seal),
         owner: caller.owner.clone(),
         previous: request.previous_response_id.as_deref().map(Id::from),
@@ -127,7 +128,11 @@ impl Prepared {
 }
 
 /// Refuses or names what nobody knows.
-fn check_extra(parts: &Parts, request: &CreateResponse, provider: &dyn Provider) -> Result<Vec<String>, ApiError> {
+fn check_extra(
+    parts: &Parts,
+    request: &CreateResponse,
+    provider: &dyn Provider,
+) -> Result<Vec<String>, ApiError> {
     let passes = |name: &str| provider.profile().passthrough.iter().any(|allowed| allowed == name);
     match parts.limits.unknown_fields {
         UnknownFields::Refuse => request.check_extra(passes).map(|()| Vec::new()),
@@ -175,11 +180,8 @@ fn logprobs(request: &CreateResponse) -> Option<u8> {
 
 /// The request's fields that the model request takes over.
 fn request_fields(request: &mut CreateResponse) -> CreateResponse {
-    let kept = CreateResponse {
-        truncation: request.truncation,
-        store: request.store,
-        ..CreateResponse::default()
-    };
+    let kept =
+        CreateResponse { truncation: request.truncation, store: request.store, ..CreateResponse::default() };
     std::mem::replace(request, kept)
 }
 

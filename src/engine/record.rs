@@ -71,4 +71,3 @@ fn history(item: &Item, sealed: Option<&String>) -> History {
 fn json(item: &Item) -> Arc<str> {
     to_raw(item).get().into()
 }
-

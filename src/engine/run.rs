@@ -148,7 +148,9 @@ impl Run {
                 if !self.prepared.shrink() {
                     return Err(Stop::Error(error));
                 }
-                tracing::debug!("the provider said that the conversation is too long; trying with half of it");
+                tracing::debug!(
+                    "the provider said that the conversation is too long; trying with half of it"
+                );
                 self.attempt().await
             }
             done => done,
@@ -206,7 +208,9 @@ impl Run {
         let denied = self.gate.end_turn();
         match turn.finish {
             Some(FinishReason::Length) => return Ok(Some(Ending::Incomplete("max_output_tokens".into()))),
-            Some(FinishReason::ContentFilter) => return Ok(Some(Ending::Incomplete("content_filter".into()))),
+            Some(FinishReason::ContentFilter) => {
+                return Ok(Some(Ending::Incomplete("content_filter".into())));
+            }
             Some(FinishReason::Stop) | None => {}
         }
         if !turn.calls.is_empty() {

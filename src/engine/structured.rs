@@ -23,7 +23,9 @@ impl Form {
         match format {
             TextFormat::Text => Ok(Self::Free),
             TextFormat::JsonObject => Ok(Self::Object),
-            TextFormat::JsonSchema(schema) => compile(&schema.schema).map(|compiled| Self::Schema(Box::new(compiled))),
+            TextFormat::JsonSchema(schema) => {
+                compile(&schema.schema).map(|compiled| Self::Schema(Box::new(compiled)))
+            }
         }
     }
 

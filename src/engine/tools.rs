@@ -140,7 +140,9 @@ fn allowed(request: &CreateResponse) -> Allowed {
     let listed: HashSet<String> = request.allowed_tools.iter().cloned().collect();
     let chosen = match &request.tool_choice {
         ToolChoice::None | ToolChoice::Allowed { mode: AllowedMode::None, .. } => return Allowed::Nothing,
-        ToolChoice::Allowed { tools, .. } => Some(tools.iter().filter_map(ref_name).map(str::to_owned).collect()),
+        ToolChoice::Allowed { tools, .. } => {
+            Some(tools.iter().filter_map(ref_name).map(str::to_owned).collect())
+        }
         _ => None,
     };
     match (chosen, listed.is_empty()) {

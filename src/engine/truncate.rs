@@ -108,7 +108,9 @@ fn with_partners(conversation: &[Context], index: usize) -> Vec<usize> {
     let mut group = vec![index];
     if let Some(id) = conversation.get(index).and_then(|context| pair_id(&context.item)) {
         let others = conversation.iter().enumerate();
-        group.extend(others.filter(|(j, other)| *j != index && pair_id(&other.item) == Some(id)).map(|(j, _)| j));
+        group.extend(
+            others.filter(|(j, other)| *j != index && pair_id(&other.item) == Some(id)).map(|(j, _)| j),
+        );
     }
     group
 }
@@ -188,7 +190,8 @@ mod tests {
         let budget = Budget { window: 70, answer: 0, fixed: 0 };
         assert!(exceeds(&items, &budget));
         assert_eq!(drop_oldest(&mut items, &budget, (1, 1)), 3);
-        let kinds: Vec<_> = items.iter().map(|context| serde_json::to_value(&*context.item).unwrap()).collect();
+        let kinds: Vec<_> =
+            items.iter().map(|context| serde_json::to_value(&*context.item).unwrap()).collect();
         assert_eq!(kinds.len(), 3);
         assert_eq!(kinds[0]["role"], "developer");
         assert_eq!(kinds[1]["role"], "assistant");

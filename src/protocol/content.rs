@@ -114,8 +114,17 @@ pub struct Refusal {
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
 pub enum Annotation {
-    FileCitation { file_id: String, filename: String, index: u64 },
-    UrlCitation { url: String, title: String, start_index: u64, end_index: u64 },
+    FileCitation {
+        file_id: String,
+        filename: String,
+        index: u64,
+    },
+    UrlCitation {
+        url: String,
+        title: String,
+        start_index: u64,
+        end_index: u64,
+    },
     ContainerFileCitation {
         container_id: String,
         file_id: String,
@@ -123,7 +132,10 @@ pub enum Annotation {
         start_index: u64,
         end_index: u64,
     },
-    FilePath { file_id: String, index: u64 },
+    FilePath {
+        file_id: String,
+        index: u64,
+    },
 }
 
 /// Log probability of one generated token.

@@ -45,18 +45,19 @@ impl ApiError {
     ) -> Self {
         Self {
             status,
-            body: ErrorBody { message: message.into(), kind: kind.into(), param: None, code: Some(code.into()) },
+            body: ErrorBody {
+                message: message.into(),
+                kind: kind.into(),
+                param: None,
+                code: Some(code.into()),
+            },
             retry_after: None,
             should_retry: None,
         }
     }
 
     /// 400 `invalid_request_error`: the request itself is wrong.
-    pub fn invalid(
-        code: &'static str,
-        param: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Self {
+    pub fn invalid(code: &'static str, param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", code, message).with_param(param)
     }
 

@@ -27,19 +27,61 @@ pub struct StreamEvent {
 #[serde(untagged)]
 #[allow(missing_docs, reason = "each variant is the event of the same name")]
 pub enum Event {
-    Created { response: Arc<Snapshot> },
-    Queued { response: Arc<Snapshot> },
-    InProgress { response: Arc<Snapshot> },
-    Completed { response: Arc<Snapshot> },
-    Incomplete { response: Arc<Snapshot> },
-    Failed { response: Arc<Snapshot> },
-    Error { error: ErrorBody },
-    OutputItemAdded { output_index: u32, item: Box<Item> },
-    OutputItemDone { output_index: u32, item: Box<Item> },
-    ContentPartAdded { item_id: Id, output_index: u32, content_index: u32, part: Part },
-    ContentPartDone { item_id: Id, output_index: u32, content_index: u32, part: Part },
-    OutputTextDelta { item_id: Id, output_index: u32, content_index: u32, delta: String, logprobs: Vec<LogProb> },
-    OutputTextDone { item_id: Id, output_index: u32, content_index: u32, text: String, logprobs: Vec<LogProb> },
+    Created {
+        response: Arc<Snapshot>,
+    },
+    Queued {
+        response: Arc<Snapshot>,
+    },
+    InProgress {
+        response: Arc<Snapshot>,
+    },
+    Completed {
+        response: Arc<Snapshot>,
+    },
+    Incomplete {
+        response: Arc<Snapshot>,
+    },
+    Failed {
+        response: Arc<Snapshot>,
+    },
+    Error {
+        error: ErrorBody,
+    },
+    OutputItemAdded {
+        output_index: u32,
+        item: Box<Item>,
+    },
+    OutputItemDone {
+        output_index: u32,
+        item: Box<Item>,
+    },
+    ContentPartAdded {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        part: Part,
+    },
+    ContentPartDone {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        part: Part,
+    },
+    OutputTextDelta {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        delta: String,
+        logprobs: Vec<LogProb>,
+    },
+    OutputTextDone {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        text: String,
+        logprobs: Vec<LogProb>,
+    },
     AnnotationAdded {
         item_id: Id,
         output_index: u32,
@@ -47,24 +89,97 @@ pub enum Event {
         annotation_index: u32,
         annotation: Annotation,
     },
-    RefusalDelta { item_id: Id, output_index: u32, content_index: u32, delta: String },
-    RefusalDone { item_id: Id, output_index: u32, content_index: u32, refusal: String },
-    ReasoningTextDelta { item_id: Id, output_index: u32, content_index: u32, delta: String },
-    ReasoningTextDone { item_id: Id, output_index: u32, content_index: u32, text: String },
-    SummaryPartAdded { item_id: Id, output_index: u32, summary_index: u32, part: SummaryText },
-    SummaryPartDone { item_id: Id, output_index: u32, summary_index: u32, part: SummaryText },
-    SummaryTextDelta { item_id: Id, output_index: u32, summary_index: u32, delta: String },
-    SummaryTextDone { item_id: Id, output_index: u32, summary_index: u32, text: String },
-    FunctionArgumentsDelta { item_id: Id, output_index: u32, delta: String },
-    FunctionArgumentsDone { item_id: Id, output_index: u32, name: String, arguments: String },
-    CustomInputDelta { item_id: Id, output_index: u32, delta: String },
-    CustomInputDone { item_id: Id, output_index: u32, input: String },
+    RefusalDelta {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        delta: String,
+    },
+    RefusalDone {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        refusal: String,
+    },
+    ReasoningTextDelta {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        delta: String,
+    },
+    ReasoningTextDone {
+        item_id: Id,
+        output_index: u32,
+        content_index: u32,
+        text: String,
+    },
+    SummaryPartAdded {
+        item_id: Id,
+        output_index: u32,
+        summary_index: u32,
+        part: SummaryText,
+    },
+    SummaryPartDone {
+        item_id: Id,
+        output_index: u32,
+        summary_index: u32,
+        part: SummaryText,
+    },
+    SummaryTextDelta {
+        item_id: Id,
+        output_index: u32,
+        summary_index: u32,
+        delta: String,
+    },
+    SummaryTextDone {
+        item_id: Id,
+        output_index: u32,
+        summary_index: u32,
+        text: String,
+    },
+    FunctionArgumentsDelta {
+        item_id: Id,
+        output_index: u32,
+        delta: String,
+    },
+    FunctionArgumentsDone {
+        item_id: Id,
+        output_index: u32,
+        name: String,
+        arguments: String,
+    },
+    CustomInputDelta {
+        item_id: Id,
+        output_index: u32,
+        delta: String,
+    },
+    CustomInputDone {
+        item_id: Id,
+        output_index: u32,
+        input: String,
+    },
     /// A hosted tool moved on: only its place and its item.
     Hosted(HostedProgress),
-    McpArgumentsDelta { item_id: Id, output_index: u32, delta: String },
-    McpArgumentsDone { item_id: Id, output_index: u32, arguments: String },
-    CodeDelta { item_id: Id, output_index: u32, delta: String },
-    CodeDone { item_id: Id, output_index: u32, code: String },
+    McpArgumentsDelta {
+        item_id: Id,
+        output_index: u32,
+        delta: String,
+    },
+    McpArgumentsDone {
+        item_id: Id,
+        output_index: u32,
+        arguments: String,
+    },
+    CodeDelta {
+        item_id: Id,
+        output_index: u32,
+        delta: String,
+    },
+    CodeDone {
+        item_id: Id,
+        output_index: u32,
+        code: String,
+    },
 }
 
 /// A part as it stands in `content_part` events.

@@ -83,9 +83,7 @@ impl Shape for InputItem {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
         let seen = parse::peek(raw)?;
         match (seen.kind.as_deref(), seen.role.as_deref(), seen.id.as_deref()) {
-            (Some("item_reference"), _, Some(id)) | (None, None, Some(id)) => {
-                Ok(Self::Reference(id.into()))
-            }
+            (Some("item_reference"), _, Some(id)) | (None, None, Some(id)) => Ok(Self::Reference(id.into())),
             (Some("item_reference"), _, None) => Err(ShapeError::missing("id")),
             _ => Item::read(raw).map(Self::Item),
         }

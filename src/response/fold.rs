@@ -127,7 +127,9 @@ impl Fold {
 
     fn add_part(&mut self, index: u32, content_index: u32, part: &Part) -> Result<(), Misplaced> {
         match (self.item(index)?, part) {
-            (Item::Message(message), Part::Content(part)) if message.content.len() == content_index as usize => {
+            (Item::Message(message), Part::Content(part))
+                if message.content.len() == content_index as usize =>
+            {
                 message.content.push(part.clone());
                 Ok(())
             }

@@ -28,7 +28,14 @@ pub(super) async fn check(
     let principal = app.auth.authenticate(request.headers())?;
     match access {
         Some(Access::Needs(scope)) => principal.require(scope)?,
-        _ => return Err(Problem(ApiError::new(405, "invalid_request_error", "method_not_allowed", "Method not allowed."))),
+        _ => {
+            return Err(Problem(ApiError::new(
+                405,
+                "invalid_request_error",
+                "method_not_allowed",
+                "Method not allowed.",
+            )));
+        }
     }
     request.extensions_mut().insert(Authenticated(principal));
     Ok(next.run(request).await)

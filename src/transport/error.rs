@@ -30,7 +30,10 @@ impl IntoResponse for Problem {
         let headers = response.headers_mut();
         if let Some(wait) = error.retry_after {
             // Whole seconds, rounded up: a client that comes too early is turned away again.
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64));
+            headers.insert(
+                header::RETRY_AFTER,
+                HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64),
+            );
         }
         if let Some(retry) = error.should_retry {
             headers.insert("x-should-retry", HeaderValue::from_static(if retry { "true" } else { "false" }));

@@ -28,21 +28,31 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 impl Query {
     /// Refuses parameters that the endpoint does not have. SDKs of Azure send `api-version` to all.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
-        let unknown = self.0.iter().map(|(name, _)| name.trim_end_matches("[]")).find(|name| {
-            !known.contains(name) && !matches!(*name, "api-version" | "beta")
-        });
+        let unknown = self
+            .0
+            .iter()
+            .map(|(name, _)| name.trim_end_matches("[]"))
+            .find(|name| !known.contains(name) && !matches!(*name, "api-version" | "beta"));
         match unknown {
             None => Ok(()),
             Some(name) => Err(ApiError::invalid(
                 "unknown_parameter",
                 shorten(name),
-                format!("Unknown query parameter '{}'; this endpoint has {}.", shorten(name), known.join(", ")),
+                format!(
+                    "Unknown query parameter '{}'; this endpoint has {}.",
+                    shorten(name),
+                    known.join(", ")
+                ),
             )),
         }
     }
 
     fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+        self.0
+            .iter()
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.as_str())
+            .filter(|value| !value.is_empty())
     }
 
     /// Whether a boolean parameter is given as true.

@@ -45,11 +45,8 @@ pub(super) async fn create(
     let mut run = app.engine.start(request, caller).await?;
     let ignored = HeaderValue::from_str(&run.ignored.join(", ")).ok().filter(|value| !value.is_empty());
     let first = run.first().await?;
-    let mut response = if stream {
-        sse::response(&first, run, app.keepalive)
-    } else {
-        json(whole(first, run).await?)
-    };
+    let mut response =
+        if stream { sse::response(&first, run, app.keepalive) } else { json(whole(first, run).await?) };
     if let Some(ignored) = ignored {
         response.headers_mut().insert(IGNORED, ignored);
     }

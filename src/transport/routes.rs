@@ -108,7 +108,8 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
 }
 
 fn cors(origins: &[String]) -> CorsLayer {
-    let layer = CorsLayer::new().allow_methods([Method::GET, Method::POST, Method::DELETE]).allow_headers(Any);
+    let layer =
+        CorsLayer::new().allow_methods([Method::GET, Method::POST, Method::DELETE]).allow_headers(Any);
     if origins.iter().any(|origin| origin == "*") {
         return layer.allow_origin(Any);
     }

@@ -32,7 +32,8 @@ pub(super) struct Trail {
 impl Trail {
     fn of(headers: &HeaderMap) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let acceptable = |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+        let acceptable =
+            |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
         Self {
             request_id: text("x-request-id")
                 .filter(acceptable)
@@ -55,7 +56,8 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let span = tracing::info_span!("request", otel.name = "HTTP", otel.kind = "server", %method, status = Empty);
+    let span =
+        tracing::info_span!("request", otel.name = "HTTP", otel.kind = "server", %method, status = Empty);
     traces::join(&span, trail.caller);
     let mut response = next.run(request).instrument(span.clone()).await;
     span.record("status", response.status().as_u16());

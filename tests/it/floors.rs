@@ -37,7 +37,8 @@ fn no_module_uses_a_higher_floor() {
                 panic!("{}: crate::{used} is on no floor", inside.display())
             };
             if used != room && other >= floor && !also.contains(&used.as_str()) {
-                wrong.push(format!("{} (floor {floor}) uses crate::{used} (floor {other})", inside.display()));
+                wrong
+                    .push(format!("{} (floor {floor}) uses crate::{used} (floor {other})", inside.display()));
             }
         }
     });
@@ -47,7 +48,8 @@ fn no_module_uses_a_higher_floor() {
 /// The first segments of all `crate::` paths outside comments.
 fn used_rooms(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
-    let paths = code.flat_map(|line| line.match_indices("crate::").map(|(at, found)| &line[at + found.len()..]));
+    let paths =
+        code.flat_map(|line| line.match_indices("crate::").map(|(at, found)| &line[at + found.len()..]));
     paths
         .map(|rest| rest.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect::<String>())
         .filter(|room| !room.is_empty())

@@ -93,8 +93,10 @@ async fn every_open_call_must_be_answered_and_only_those() {
     let first = gateway.create(ask(json!({}))).await;
     assert_eq!(first["output"].as_array().unwrap().len(), 2);
     let answer = |ids: &[&Value]| {
-        let outputs: Vec<_> =
-            ids.iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": "x"})).collect();
+        let outputs: Vec<_> = ids
+            .iter()
+            .map(|id| json!({"type": "function_call_output", "call_id": id, "output": "x"}))
+            .collect();
         json!({"model": "test-model", "previous_response_id": first["id"], "input": outputs})
     };
     let (a, b) = (&first["output"][0]["call_id"], &first["output"][1]["call_id"]);
@@ -159,10 +161,15 @@ async fn choices_of_tools_that_are_not_there_are_refused() {
     let error = gateway.refuse(ask(json!({"tool_choice": nowhere})), 400, "invalid_value").await;
     assert_eq!(error["param"], "tool_choice");
     let error = gateway
-        .refuse(ask(json!({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [nowhere]}})), 400, "invalid_value")
+        .refuse(
+            ask(json!({"tool_choice": {"type": "allowed_tools", "mode": "auto", "tools": [nowhere]}})),
+            400,
+            "invalid_value",
+        )
         .await;
     assert_eq!(error["param"], "tool_choice.tools[0]");
-    let error = gateway.refuse(ask(json!({"tool_choice": "required", "tools": []})), 400, "invalid_value").await;
+    let error =
+        gateway.refuse(ask(json!({"tool_choice": "required", "tools": []})), 400, "invalid_value").await;
     assert_eq!(error["param"], "tool_choice");
 }
 
@@ -170,7 +177,8 @@ async fn choices_of_tools_that_are_not_there_are_refused() {
 async fn a_call_outside_the_allowed_tools_never_shows_and_goes_back_to_the_model() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;
-    let choice = json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_time"}]});
+    let choice =
+        json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_time"}]});
     for extra in [json!({"tool_choice": choice}), json!({"allowed_tools": ["get_time"]})] {
         upstream.reply(weather()).text("Then not.");
         let streamed = gateway.stream(ask(extra)).await;
@@ -178,7 +186,10 @@ async fn a_call_outside_the_allowed_tools_never_shows_and_goes_back_to_the_model
         assert!(streamed.events.iter().all(|event| event["item"]["type"] != "function_call"));
         assert_eq!(streamed.response["usage"]["total_tokens"], 16, "usage is summed over the turns");
         let messages = upstream.last()["messages"].clone();
-        assert!(messages[2]["content"].as_str().unwrap().contains("not among the allowed tools"), "{messages}");
+        assert!(
+            messages[2]["content"].as_str().unwrap().contains("not among the allowed tools"),
+            "{messages}"
+        );
         assert_eq!(upstream.last()["tools"].as_array().unwrap().len(), 2, "all tools stay visible");
     }
 }
@@ -234,12 +245,16 @@ async fn a_custom_tool_speaks_raw_text() {
         let function = upstream.last()["tools"][0]["function"].clone();
         assert_eq!(function["parameters"]["required"], json!(["input"]));
         assert!(function["description"].as_str().unwrap().contains("start: /.+/"));
-        let output = json!([{"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "done"}]);
+        let output =
+            json!([{"type": "custom_tool_call_output", "call_id": call["call_id"], "output": "done"}]);
         gateway
             .create(json!({"model": "test-model", "previous_response_id": first["id"], "input": output, "tools": tools}))
             .await;
         let arguments = upstream.last()["messages"][1]["tool_calls"][0]["function"]["arguments"].clone();
-        assert_eq!(serde_json::from_str::<Value>(arguments.as_str().unwrap()).unwrap(), json!({"input": patch}));
+        assert_eq!(
+            serde_json::from_str::<Value>(arguments.as_str().unwrap()).unwrap(),
+            json!({"input": patch})
+        );
     }
 }
 
@@ -256,8 +271,11 @@ async fn namespaces_and_tools_declared_in_the_input_are_functions_upstream() {
     let call = &first["output"][0];
     assert_eq!((&call["name"], &call["namespace"]), (&json!("read"), &json!("files")));
     assert_eq!(upstream.last()["tools"][0]["function"]["name"], "files__read");
-    let output = json!([declared, {"type": "function_call_output", "call_id": call["call_id"], "output": "text"}]);
-    gateway.create(json!({"model": "test-model", "previous_response_id": first["id"], "input": output})).await;
+    let output =
+        json!([declared, {"type": "function_call_output", "call_id": call["call_id"], "output": "text"}]);
+    gateway
+        .create(json!({"model": "test-model", "previous_response_id": first["id"], "input": output}))
+        .await;
     assert_eq!(upstream.last()["messages"][1]["tool_calls"][0]["function"]["name"], "files__read");
 }
 
@@ -290,6 +308,12 @@ async fn a_call_that_was_cut_off_need_not_be_answered() {
     let first = gateway.stream(ask(json!({}))).await.response;
     assert_eq!(first["status"], "incomplete");
     assert_eq!(first["output"][0]["status"], "incomplete");
-    gateway.create(json!({"model": "test-model", "previous_response_id": first["id"], "input": "Go on"})).await;
-    assert_eq!(upstream.last()["messages"].as_array().unwrap().len(), 2, "the call is no part of the history");
+    gateway
+        .create(json!({"model": "test-model", "previous_response_id": first["id"], "input": "Go on"}))
+        .await;
+    assert_eq!(
+        upstream.last()["messages"].as_array().unwrap().len(),
+        2,
+        "the call is no part of the history"
+    );
 }

@@ -155,7 +155,12 @@ fn text_with_annotation_and_logprobs_order() {
 
 #[test]
 fn function_call_order() {
-    let events = vec![call(0, "get_weather"), arguments(0, "{\"city\":"), arguments(0, "\"Oslo\"}"), finish(FinishReason::Stop)];
+    let events = vec![
+        call(0, "get_weather"),
+        arguments(0, "{\"city\":"),
+        arguments(0, "\"Oslo\"}"),
+        finish(FinishReason::Stop),
+    ];
     golden("function_call", events, Ending::RequiresAction, Options::default());
 }
 
@@ -246,14 +251,16 @@ fn late_arguments_fail_the_response_and_keep_what_was_received() {
 fn two_calls_with_one_id_get_two() {
     let one = || call_of(0, CallKind::Function, Some("call_x"), "f");
     let two = call_of(1, CallKind::Function, Some("call_x"), "f");
-    let (json, _) = run(vec![one(), two, finish(FinishReason::Stop)], Ending::RequiresAction, Options::default());
+    let (json, _) =
+        run(vec![one(), two, finish(FinishReason::Stop)], Ending::RequiresAction, Options::default());
     assert_legal(&json);
 }
 
 #[test]
 fn state_that_comes_after_its_reasoning_counts_for_the_history() {
     let fields = serde_json::from_str(r#"{"signature":"s"}"#).unwrap();
-    let events = vec![reasoning("a"), text("b"), ModelEvent::ReasoningState(fields), finish(FinishReason::Stop)];
+    let events =
+        vec![reasoning("a"), text("b"), ModelEvent::ReasoningState(fields), finish(FinishReason::Stop)];
     let (_, finished) = run(events, Ending::Completed, sealing(ReasoningDisplay::Text, false));
     assert_eq!(finished.sealed[&0], r#"sealed(a, {"signature":"s"})"#);
 }

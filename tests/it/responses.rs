@@ -34,8 +34,20 @@ async fn the_request_is_echoed_in_every_snapshot() {
     let streamed = gateway.stream(body.clone()).await;
     let created = &streamed.events[0]["response"];
     let ended = &streamed.response;
-    for key in ["instructions", "temperature", "top_p", "max_output_tokens", "metadata", "user", "safety_identifier",
-        "prompt_cache_key", "parallel_tool_calls", "truncation", "top_logprobs", "tool_choice"] {
+    for key in [
+        "instructions",
+        "temperature",
+        "top_p",
+        "max_output_tokens",
+        "metadata",
+        "user",
+        "safety_identifier",
+        "prompt_cache_key",
+        "parallel_tool_calls",
+        "truncation",
+        "top_logprobs",
+        "tool_choice",
+    ] {
         assert_eq!(created[key], body[key], "{key}");
         assert_eq!(ended[key], body[key], "{key}");
     }
@@ -45,7 +57,11 @@ async fn the_request_is_echoed_in_every_snapshot() {
         created["tools"],
         json!([{"type": "function", "name": "f", "description": null, "parameters": null, "strict": null}])
     );
-    assert_eq!(created.as_object().unwrap().len(), ended.as_object().unwrap().len(), "all keys in every snapshot");
+    assert_eq!(
+        created.as_object().unwrap().len(),
+        ended.as_object().unwrap().len(),
+        "all keys in every snapshot"
+    );
 }
 
 #[tokio::test]
@@ -82,7 +98,10 @@ async fn pictures_files_and_recordings_reach_the_provider() {
     assert_eq!(content[0], json!({"type": "text", "text": "Look"}));
     assert_eq!(content[1], json!({"type": "image_url", "image_url": {"url": picture, "detail": "high"}}));
     assert_eq!(content[2], json!({"type": "file", "file": {"filename": "a.pdf", "file_data": file}}));
-    assert_eq!(content[3], json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}));
+    assert_eq!(
+        content[3],
+        json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})
+    );
 }
 
 fn schema() -> Value {
@@ -116,8 +135,14 @@ async fn structured_output_is_asked_for_and_checked() {
 async fn a_truncated_structured_answer_is_incomplete_not_invalid() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;
-    upstream.reply(Reply::Stream(vec![chunk(json!({"content": "{\"n\":"})), finish("length"), usage(1, 2), done()]));
-    let streamed = gateway.stream(json!({"model": "test-model", "input": "Hi", "text": {"format": schema()}})).await;
+    upstream.reply(Reply::Stream(vec![
+        chunk(json!({"content": "{\"n\":"})),
+        finish("length"),
+        usage(1, 2),
+        done(),
+    ]));
+    let streamed =
+        gateway.stream(json!({"model": "test-model", "input": "Hi", "text": {"format": schema()}})).await;
     assert_eq!(streamed.response["status"], "incomplete");
     assert_eq!(streamed.response["incomplete_details"]["reason"], "max_output_tokens");
     assert_eq!(streamed.response["output"][0]["status"], "incomplete");
@@ -129,7 +154,11 @@ async fn a_schema_that_is_none_is_refused_before_the_model_is_asked() {
     let gateway = Gateway::before(&upstream).spawn().await;
     let format = json!({"type": "json_schema", "name": "x", "schema": {"type": "strnig"}});
     let error = gateway
-        .refuse(json!({"model": "test-model", "input": "Hi", "text": {"format": format}}), 400, "invalid_json_schema")
+        .refuse(
+            json!({"model": "test-model", "input": "Hi", "text": {"format": format}}),
+            400,
+            "invalid_json_schema",
+        )
         .await;
     assert_eq!(error["param"], "text.format.schema");
     assert!(upstream.requests().is_empty());
@@ -166,12 +195,15 @@ async fn the_open_responses_dialect_renames_raw_reasoning() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
     upstream.reply(thinking());
-    let streamed =
-        gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
+    let streamed = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
     let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
-    assert!(types.contains(&"response.reasoning.delta") && types.contains(&"response.reasoning.done"), "{types:?}");
+    assert!(
+        types.contains(&"response.reasoning.delta") && types.contains(&"response.reasoning.done"),
+        "{types:?}"
+    );
     upstream.text("{\"n\": 7}");
-    let response = gateway.create(json!({"model": "test-model", "input": "Hi", "text": {"format": schema()}})).await;
+    let response =
+        gateway.create(json!({"model": "test-model", "input": "Hi", "text": {"format": schema()}})).await;
     assert_eq!(response["text"]["format"]["schema"], Value::Null);
 }
 
@@ -185,8 +217,10 @@ async fn sealed_reasoning_goes_back_to_its_provider_and_to_no_one_else() {
     let blob = first["output"][0]["encrypted_content"].as_str().unwrap();
     assert!(!blob.contains("think"));
 
-    let replay = |item: Value| json!({"model": "test-model", "store": false, "input": [
-        {"role": "user", "content": "Hi"}, item, first["output"][1], {"role": "user", "content": "And?"}]});
+    let replay = |item: Value| {
+        json!({"model": "test-model", "store": false, "input": [
+        {"role": "user", "content": "Hi"}, item, first["output"][1], {"role": "user", "content": "And?"}]})
+    };
     // Clients that keep only the blob: the reasoning comes from inside it.
     let sealed = json!({"type": "reasoning", "summary": [], "encrypted_content": blob});
     gateway.create(replay(sealed)).await;
@@ -203,7 +237,9 @@ async fn logprobs_come_when_asked_for() {
     let entry = json!({"token": "Hi", "logprob": -0.25, "bytes": [72, 105], "top_logprobs": []});
     let with_logprobs = || {
         Reply::Stream(vec![
-            Step::Chunk(json!({"choices": [{"index": 0, "delta": {"content": "Hi"}, "logprobs": {"content": [entry]}}]})),
+            Step::Chunk(
+                json!({"choices": [{"index": 0, "delta": {"content": "Hi"}, "logprobs": {"content": [entry]}}]}),
+            ),
             finish("stop"),
             done(),
         ])
@@ -234,7 +270,10 @@ async fn a_refusal_is_a_part_of_its_own() {
     upstream.reply(Reply::Stream(vec![chunk(json!({"refusal": "I can't."})), finish("stop"), done()]));
     let streamed = gateway.stream(json!({"model": "test-model", "input": "x"})).await;
     assert_eq!(streamed.response["status"], "completed");
-    assert_eq!(streamed.response["output"][0]["content"], json!([{"type": "refusal", "refusal": "I can't."}]));
+    assert_eq!(
+        streamed.response["output"][0]["content"],
+        json!([{"type": "refusal", "refusal": "I can't."}])
+    );
 }
 
 #[tokio::test]

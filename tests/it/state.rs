@@ -14,11 +14,17 @@ async fn a_chain_carries_the_conversation_but_not_the_instructions() {
     let gateway = Gateway::before(&upstream).spawn().await;
     upstream.text("One.").text("Two.").text("Three.");
     let first = gateway.create(json!({"model": "test-model", "input": "1", "instructions": "Secret."})).await;
-    let second = gateway.stream(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]})).await;
+    let second = gateway
+        .stream(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]}))
+        .await;
     let third = json!({"model": "test-model", "input": "3", "previous_response_id": second.response["id"]});
     assert_eq!(gateway.create(third).await["previous_response_id"], second.response["id"]);
-    let said: Vec<_> =
-        upstream.last()["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect();
+    let said: Vec<_> = upstream.last()["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["content"].clone())
+        .collect();
     assert_eq!(json!(said), json!(["1", "One.", "2", "Two.", "3"]));
 }
 
@@ -61,7 +67,8 @@ async fn store_false_keeps_nothing() {
     let body = json!({"model": "test-model", "input": "x", "previous_response_id": id});
     gateway.refuse(body, 400, "previous_response_not_found").await;
     let reference = json!([{"type": "item_reference", "id": response["output"][0]["id"]}]);
-    let error = gateway.refuse(json!({"model": "test-model", "input": reference}), 400, "item_not_found").await;
+    let error =
+        gateway.refuse(json!({"model": "test-model", "input": reference}), 400, "item_not_found").await;
     assert_eq!(error["param"], "input[0].id");
     assert_eq!(gateway.get("/v1/responses").await.body["data"], json!([]));
 }
@@ -100,7 +107,14 @@ async fn input_items_have_ids_order_and_cursors() {
     let after = page["last_id"].as_str().unwrap();
     let page = list(&format!("?order=asc&limit=10&after={after}")).await;
     assert_eq!((texts(&page), &page["has_more"]), (vec!["2".into(), "3".into(), "4".into()], &json!(false)));
-    for (query, param) in [("?limit=0", "limit"), ("?limit=101", "limit"), ("?order=up", "order"), ("?after=nowhere", "after"), ("?include[]=x", "include[0]"), ("?colour=red", "colour")] {
+    for (query, param) in [
+        ("?limit=0", "limit"),
+        ("?limit=101", "limit"),
+        ("?order=up", "order"),
+        ("?after=nowhere", "after"),
+        ("?include[]=x", "include[0]"),
+        ("?colour=red", "colour"),
+    ] {
         let answer = gateway.get(&format!("{path}{query}")).await;
         assert_eq!((answer.status, answer.body["error"]["param"].as_str()), (400, Some(param)), "{query}");
     }
@@ -116,7 +130,8 @@ async fn responses_are_listed_newest_first() {
     }
     ids.reverse();
     let page = gateway.get("/v1/responses?limit=2").await.body;
-    let listed: Vec<_> = page["data"].as_array().unwrap().iter().map(|response| response["id"].clone()).collect();
+    let listed: Vec<_> =
+        page["data"].as_array().unwrap().iter().map(|response| response["id"].clone()).collect();
     assert_eq!(listed, ids[..2]);
     assert_eq!(page["has_more"], true);
 }
@@ -142,8 +157,9 @@ async fn a_deleted_ancestor_breaks_the_chain_with_a_clear_error() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;
     let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
-    let second =
-        gateway.create(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]})).await;
+    let second = gateway
+        .create(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]}))
+        .await;
     gateway.delete(&format!("/v1/responses/{}", first["id"].as_str().unwrap())).await;
     let body = json!({"model": "test-model", "input": "3", "previous_response_id": second["id"]});
     let error = gateway.refuse(body, 400, "previous_response_not_found").await;

@@ -76,7 +76,12 @@ impl Machine {
         }
     }
 
-    pub(super) fn write_arguments(&mut self, slot: u32, delta: String, out: &mut Events) -> Result<(), Violation> {
+    pub(super) fn write_arguments(
+        &mut self,
+        slot: u32,
+        delta: String,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         let open = match &self.open {
             Open::Call(open) if open.slot == slot => open.clone(),
             _ if !self.turn.closed_slots.contains(&slot) => return Err(Violation::UnknownCall),

@@ -53,7 +53,9 @@ impl Machine {
         match (&mut self.open, &mut self.turn.reasoning) {
             (Open::Reasoning(open), _) => open.state.fields = fields,
             (_, Some((_, state))) => state.fields = fields,
-            (_, none) => tracing::debug!(reasoning = none.is_some(), "provider state without reasoning dropped"),
+            (_, none) => {
+                tracing::debug!(reasoning = none.is_some(), "provider state without reasoning dropped")
+            }
         }
     }
 
@@ -146,7 +148,8 @@ impl Machine {
         let (contents, summaries) = (item.content.len(), item.summary.len());
         let (item_id, output_index) = (open.id.clone(), open.output_index);
         let raw = matches!(kind(0), OpenPart::Raw(_));
-        let index = u32::try_from(if raw { contents } else { summaries }).map_err(|_| Violation::Misplaced)?;
+        let index =
+            u32::try_from(if raw { contents } else { summaries }).map_err(|_| Violation::Misplaced)?;
         let added = if raw {
             let part = Part::Reasoning(ReasoningText { text: String::new() });
             Event::ContentPartAdded { item_id: item_id.clone(), output_index, content_index: index, part }

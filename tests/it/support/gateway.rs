@@ -161,7 +161,12 @@ impl Gateway {
     /// Makes a response and expects an error of this status and code.
     pub async fn refuse(&self, body: Value, status: u16, code: &str) -> Value {
         let answer = self.post("/v1/responses", &body).await;
-        assert_eq!((answer.status, answer.body["error"]["code"].as_str()), (status, Some(code)), "{:#}", answer.body);
+        assert_eq!(
+            (answer.status, answer.body["error"]["code"].as_str()),
+            (status, Some(code)),
+            "{:#}",
+            answer.body
+        );
         answer.body["error"].clone()
     }
 

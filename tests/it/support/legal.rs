@@ -56,7 +56,10 @@ impl Judge {
         let kind = event["type"].as_str().expect("an event has a type").to_owned();
         assert_eq!(event["sequence_number"], json!(position), "sequence numbers have no gaps: {event}");
         assert!(self.terminal.is_none(), "nothing follows the terminal event: {event}");
-        assert!(!self.failed || kind == "response.failed", "an error is followed by response.failed: {event}");
+        assert!(
+            !self.failed || kind == "response.failed",
+            "an error is followed by response.failed: {event}"
+        );
         match position {
             0 => assert!(kind == "response.created" || kind == "error", "the stream opens with {kind}"),
             1 => assert!(kind == "response.in_progress" || kind == "response.queued", "then comes {kind}"),
@@ -68,7 +71,10 @@ impl Judge {
                 assert_eq!(event["response"]["usage"], Value::Null);
             }
             "error" => {
-                assert!(event["error"]["message"].is_string() && event["error"]["code"].is_string(), "{event}");
+                assert!(
+                    event["error"]["message"].is_string() && event["error"]["code"].is_string(),
+                    "{event}"
+                );
                 self.failed = true;
             }
             "response.completed" | "response.incomplete" | "response.failed" => self.end(event),
@@ -118,14 +124,23 @@ impl Judge {
         assert_eq!(done["id"], item.item["id"]);
         assert_eq!(done["type"], item.item["type"]);
         assert_ne!(done["status"], "in_progress");
-        assert!(item.parts.iter().chain(&item.summaries).all(|part| part.done), "all parts are done: {event}");
+        assert!(
+            item.parts.iter().chain(&item.summaries).all(|part| part.done),
+            "all parts are done: {event}"
+        );
         match done["type"].as_str().unwrap() {
-            "function_call" => assert!(item.argument_done && done["arguments"] == item.argument.as_str(), "{event}"),
-            "custom_tool_call" => assert!(item.argument_done && done["input"] == item.argument.as_str(), "{event}"),
+            "function_call" => {
+                assert!(item.argument_done && done["arguments"] == item.argument.as_str(), "{event}")
+            }
+            "custom_tool_call" => {
+                assert!(item.argument_done && done["input"] == item.argument.as_str(), "{event}")
+            }
             _ => {
                 let texts = |list: &Value| -> Vec<String> {
                     let parts = list.as_array().into_iter().flatten();
-                    parts.map(|part| part["text"].as_str().or(part["refusal"].as_str()).unwrap().to_owned()).collect()
+                    parts
+                        .map(|part| part["text"].as_str().or(part["refusal"].as_str()).unwrap().to_owned())
+                        .collect()
                 };
                 let seen: Vec<_> = item.parts.iter().map(|part| part.text.clone()).collect();
                 assert_eq!(texts(&done["content"]), seen, "the item holds what was streamed");

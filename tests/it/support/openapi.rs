@@ -6,8 +6,9 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 /// The document.
-pub static DOCUMENT: LazyLock<Value> =
-    LazyLock::new(|| serde_norway::from_str(include_str!("../../../openapi.yaml")).expect("openapi.yaml is YAML"));
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
+    serde_norway::from_str(include_str!("../../../openapi.yaml")).expect("openapi.yaml is YAML")
+});
 
 static RESPONSE: LazyLock<Validator> = LazyLock::new(|| schema("Response"));
 static EVENT: LazyLock<Validator> = LazyLock::new(|| schema("StreamEvent"));

@@ -153,8 +153,10 @@ pub fn finish(reason: &str) -> Step {
 
 /// The chunk with the usage.
 pub fn usage(prompt: u64, completion: u64) -> Step {
-    Step::Chunk(json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
-        "usage": {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}}))
+    Step::Chunk(
+        json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [],
+        "usage": {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}}),
+    )
 }
 
 /// The end mark.
@@ -198,7 +200,9 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
                 steps.push(chunk(json!({"tool_calls": [{"index": index, "id": format!("call_{index}"),
                     "type": "function", "function": {"name": name, "arguments": ""}}]})));
                 for piece in arguments.to_string().split_inclusive(':') {
-                    steps.push(chunk(json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})));
+                    steps.push(chunk(
+                        json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]}),
+                    ));
                 }
             }
             steps.extend([finish("tool_calls"), usage(5, 3), done()]);
@@ -257,7 +261,9 @@ fn send(state: Arc<Script>, steps: Vec<Step>) -> Response {
                     continue;
                 }
                 Step::Cut => Err(std::io::Error::other("cut")),
-                Step::Hang => std::future::pending::<Result<Bytes, Infallible>>().await.map_err(|never| match never {}),
+                Step::Hang => {
+                    std::future::pending::<Result<Bytes, Infallible>>().await.map_err(|never| match never {})
+                }
             };
             return Some((frame, (steps, counted)));
         }
@@ -267,7 +273,8 @@ fn send(state: Arc<Script>, steps: Vec<Step>) -> Response {
 
 /// What the strictest of providers refuse.
 fn judge(body: &Value) -> Result<(), String> {
-    let messages = body["messages"].as_array().filter(|messages| !messages.is_empty()).ok_or("no messages")?;
+    let messages =
+        body["messages"].as_array().filter(|messages| !messages.is_empty()).ok_or("no messages")?;
     let mut open: Vec<String> = Vec::new();
     for (i, message) in messages.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
@@ -275,15 +282,19 @@ fn judge(body: &Value) -> Result<(), String> {
             return Err(format!("messages[{i}]: calls {open:?} have no results before the next message"));
         }
         match role {
-            "system" if i > 0 => return Err(format!("messages[{i}]: a system message that is not the first")),
+            "system" if i > 0 => {
+                return Err(format!("messages[{i}]: a system message that is not the first"));
+            }
             "system" | "user" => {
-                if message["content"].is_null() || message["content"] == "" || message["content"] == json!([]) {
+                if message["content"].is_null() || message["content"] == "" || message["content"] == json!([])
+                {
                     return Err(format!("messages[{i}]: empty content"));
                 }
             }
             "assistant" => {
                 let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
-                let silent = message["content"].as_str().is_none_or(str::is_empty) && message["refusal"].is_null();
+                let silent =
+                    message["content"].as_str().is_none_or(str::is_empty) && message["refusal"].is_null();
                 if calls.is_empty() && silent {
                     return Err(format!("messages[{i}]: an assistant that says nothing"));
                 }
@@ -291,7 +302,10 @@ fn judge(body: &Value) -> Result<(), String> {
             }
             "tool" => {
                 let id = message["tool_call_id"].as_str().unwrap_or_default();
-                let at = open.iter().position(|call| call == id).ok_or(format!("messages[{i}]: result of no call"))?;
+                let at = open
+                    .iter()
+                    .position(|call| call == id)
+                    .ok_or(format!("messages[{i}]: result of no call"))?;
                 open.remove(at);
                 if !message["content"].is_string() {
                     return Err(format!("messages[{i}]: a tool result must be text"));
