@@ -1,12 +1,13 @@
 //! `/v1/models`: what the providers serve, under the names that requests use.
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::AppState;
 use super::error::Problem;
+use super::query::PathText;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 use crate::provider::ModelInfo;
@@ -47,7 +48,7 @@ pub(super) async fn list(State(app): State<AppState>) -> Result<Response, Proble
 }
 
 /// `GET /v1/models/{model}`; ids hold slashes and colons, encoded or not.
-pub(super) async fn one(State(app): State<AppState>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn one(State(app): State<AppState>, PathText(id): PathText) -> Result<Response, Problem> {
     let models = app.catalog.list().await?;
     match models.iter().find(|model| model.id == id) {
         Some(model) => Ok(Json(Model::from(model)).into_response()),

@@ -1,6 +1,6 @@
-//! Query parameters of the list and retrieval endpoints.
+//! What URLs say: ids in paths, and query parameters of the list and retrieval endpoints.
 
-use axum::extract::{FromRequestParts, RawQuery};
+use axum::extract::{FromRequestParts, Path, RawQuery};
 use axum::http::request::Parts;
 
 use super::error::Problem;
@@ -11,6 +11,25 @@ use crate::store::PageRequest;
 
 const DEFAULT_LIMIT: usize = 20;
 const LARGEST_LIMIT: usize = 100;
+
+/// The one variable part of a path, decoded.
+pub(super) struct PathText(pub String);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathText {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, state).await {
+            Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(Problem(ApiError::new(
+                400,
+                "invalid_request_error",
+                "invalid_url",
+                "The URL cannot be read: its percent-encoded bytes are not UTF-8.",
+            ))),
+        }
+    }
+}
 
 /// The query, decoded, in order.
 pub(super) struct Query(Vec<(String, String)>);

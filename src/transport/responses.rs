@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Extension, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::Problem;
-use super::query::Query;
+use super::query::{PathText, Query};
 use super::trail::Trail;
 use super::{AppState, sse};
 use crate::engine::Caller;
@@ -90,7 +90,7 @@ fn dialect(
 pub(super) async fn retrieve(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Path(id): Path<String>,
+    PathText(id): PathText,
     query: Query,
 ) -> Result<Response, Problem> {
     query.only(&["include", "stream", "starting_after", "include_obfuscation"])?;
@@ -111,7 +111,7 @@ pub(super) async fn retrieve(
 pub(super) async fn delete(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Path(id): Path<String>,
+    PathText(id): PathText,
 ) -> Result<Response, Problem> {
     #[derive(Serialize)]
     struct Deleted {
@@ -129,7 +129,7 @@ pub(super) async fn delete(
 pub(super) async fn input_items(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Path(id): Path<String>,
+    PathText(id): PathText,
     query: Query,
 ) -> Result<Response, Problem> {
     query.only(&["limit", "order", "after", "before", "include"])?;
