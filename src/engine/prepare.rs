@@ -64,6 +64,7 @@ pub(super) async fn prepare(
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
     let form = Form::new(&request.text.format)?;
     let mut request = request;
+    request.extra.retain(|(name, _)| !ignored.contains(name));
 
     let past = history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
     let mut input = history::resolve(parts, &caller.owner, std::mem::take(&mut request.input)).await?;

@@ -23,6 +23,8 @@ use crate::protocol::request::CreateResponse;
 use crate::store::{Page, StoreError};
 
 const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
+/// Proxies refuse headers that are much longer.
+const LONGEST_IGNORED: usize = 4000;
 
 /// `POST /v1/responses`
 pub(super) async fn create(
@@ -43,7 +45,7 @@ pub(super) async fn create(
         traceparent: trail.outgoing(),
     };
     let mut run = app.engine.start(request, caller).await?;
-    let ignored = HeaderValue::from_str(&run.ignored.join(", ")).ok().filter(|value| !value.is_empty());
+    let ignored = names(&run.ignored);
     let first = run.first().await?;
     let mut response =
         if stream { sse::response(&first, run, app.keepalive) } else { json(whole(first, run).await?) };
@@ -51,6 +53,24 @@ pub(super) async fn create(
         response.headers_mut().insert(IGNORED, ignored);
     }
     Ok(response)
+}
+
+/// The names of ignored fields as a header can hold them: whatever clients call their fields, none is dropped in
+/// silence.
+fn names(ignored: &[String]) -> Option<HeaderValue> {
+    let mut list = String::new();
+    for (i, name) in ignored.iter().enumerate() {
+        let name = shorten(name).escape_default().to_string();
+        if list.len() + name.len() > LONGEST_IGNORED {
+            list.push_str(&format!(", and {} more", ignored.len() - i));
+            break;
+        }
+        if i > 0 {
+            list.push_str(", ");
+        }
+        list.push_str(&name);
+    }
+    HeaderValue::from_str(&list).ok().filter(|value| !value.is_empty())
 }
 
 /// The JSON body: the fold of the stream, which its terminal event carries.
