@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::header;
+use axum::http::{HeaderValue, header};
 use bytes::Bytes;
 
 use super::AppState;
@@ -38,13 +38,26 @@ impl FromRequest<AppState> for JsonBody {
     }
 }
 
+/// Writes `Content-Encoding` as the layer that decompresses knows it: one line, lower case, no `identity`.
+pub(super) async fn spell_encoding(mut request: Request) -> Request {
+    let lines = request.headers().get_all(header::CONTENT_ENCODING).iter();
+    let said = lines.flat_map(|line| line.to_str().unwrap_or("?").split(',')).map(str::trim);
+    let said = said.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
+    let names: Vec<String> = said.map(str::to_ascii_lowercase).collect();
+    let names = names.iter().map(|name| if name == "x-gzip" { "gzip" } else { name }).collect::<Vec<_>>();
+    let value = HeaderValue::from_str(&names.join(", "));
+    let headers = request.headers_mut();
+    headers.remove(header::CONTENT_ENCODING);
+    if let Some(value) = value.ok().filter(|_| !names.is_empty()) {
+        headers.insert(header::CONTENT_ENCODING, value);
+    }
+    request
+}
+
 /// The layer takes the header away when it decompresses; what is left is something that it cannot.
 fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
     let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) else { return Ok(()) };
     let encoding = encoding.to_str().unwrap_or("?");
-    if encoding.eq_ignore_ascii_case("identity") {
-        return Ok(());
-    }
     Err(unsupported_media(format!(
         "Content-Encoding '{}' is not supported; use gzip, deflate, br or zstd, one of them.",
         shorten(encoding)

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderValue, Method, header};
-use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_request, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -11,7 +11,7 @@ use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
-use super::{AppState, access, documents, health, leftover, models, pass_through, responses, trail};
+use super::{AppState, access, body, documents, health, leftover, models, pass_through, responses, trail};
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
@@ -78,6 +78,8 @@ pub fn router(app: AppState) -> Router {
     let mut router = router
         // Innermost: only what passed the checks is decompressed.
         .route_layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
+        // Before it: it knows the names of encodings in one spelling only.
+        .route_layer(map_request(body::spell_encoding))
         .route_layer(from_fn_with_state(app.clone(), access::check))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
