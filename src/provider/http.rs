@@ -222,7 +222,18 @@ impl Server {
         let secret = self.settings.api_key.as_ref().map(|key| key.expose_secret());
         let mut error = Fault::read(&text).into_error(Some(status), secret);
         error.retry_after = wait;
+        self.censor(&mut error);
         error
+    }
+
+    /// Takes the secrets of this server out of words that a client will see: its errors may repeat what it was sent.
+    fn censor(&self, error: &mut ProviderError) {
+        let key = self.settings.api_key.as_ref();
+        for secret in key.into_iter().chain(self.settings.headers.values()).map(ExposeSecret::expose_secret) {
+            if !secret.is_empty() && error.message.contains(secret) {
+                error.message = error.message.replace(secret, "[key]");
+            }
+        }
     }
 
     /// Whether a refusal was about `stream_options`, which is then left out from now on.

@@ -125,13 +125,14 @@ impl Answer {
 impl ModelStream for Answer {
     async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
         loop {
-            let error = match self.advance(events).await {
+            let mut error = match self.advance(events).await {
                 Ok(more) => {
                     self.heard |= !events.is_empty();
                     return Ok(more);
                 }
                 Err(error) => error,
             };
+            self.server.censor(&mut error);
             // What was understood before the failure is handed over with it.
             if self.heard || !events.is_empty() {
                 return Err(error);
