@@ -8,6 +8,7 @@
     reason = "clippy.toml allows them in functions marked #[test] only, not in what these share"
 )]
 
+mod errors;
 mod floors;
 mod functions;
 mod machine;

@@ -40,6 +40,8 @@ pub struct Request {
     pub headers: HeaderMap,
     /// Its body.
     pub body: Value,
+    /// Its body, byte for byte.
+    pub raw: String,
 }
 
 /// What the provider says to one request.
@@ -178,13 +180,14 @@ async fn embed(Json(body): Json<Value>) -> Response {
 }
 
 async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
+    let raw = String::from_utf8_lossy(&body).into_owned();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if let Err(fault) = judge(&body) {
         state.faults.lock().unwrap().push(format!("{fault}: {body}"));
         return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
     }
     let streamed = body["stream"] == true;
-    state.requests.lock().unwrap().push(Request { headers, body });
+    state.requests.lock().unwrap().push(Request { headers, body, raw });
     let reply = state.replies.lock().unwrap().pop_front();
     match reply.unwrap_or_else(|| Reply::Text("Hello there!".into())) {
         Reply::Text(text) if streamed => {

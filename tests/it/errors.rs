@@ -1,0 +1,6 @@
+//! What is refused, and how: requests, bodies, URLs, and what a provider refuses.
+
+mod bodies;
+mod provider;
+mod requests;
+mod urls;
