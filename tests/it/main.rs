@@ -11,6 +11,7 @@
 mod errors;
 mod floors;
 mod functions;
+mod hostile;
 mod machine;
 mod responses;
 mod state;

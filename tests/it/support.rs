@@ -5,3 +5,17 @@ pub mod legal;
 pub mod openapi;
 pub mod response;
 pub mod upstream;
+
+use std::time::{Duration, Instant};
+
+/// Whether something becomes true within some seconds; asks again and again.
+pub async fn eventually(mut check: impl AsyncFnMut() -> bool) -> bool {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < deadline {
+        if check().await {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
+}

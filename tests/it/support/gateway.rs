@@ -126,7 +126,12 @@ impl Gateway {
     }
 
     /// Sends a request with any body.
-    pub async fn post_bytes(&self, path: &str, body: impl Into<reqwest::Body>, headers: &[(&str, &str)]) -> Answer {
+    pub async fn post_bytes(
+        &self,
+        path: &str,
+        body: impl Into<reqwest::Body>,
+        headers: &[(&str, &str)],
+    ) -> Answer {
         let request = self.http.post(format!("{}{path}", self.base)).body(body);
         self.send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
     }

@@ -55,6 +55,8 @@ pub enum Reply {
     Whole(Value),
     /// These steps of a stream.
     Stream(Vec<Step>),
+    /// These steps under another content type.
+    Typed(&'static str, Vec<Step>),
     /// This status, with headers and a body.
     Status(u16, Vec<(&'static str, &'static str)>, String),
     /// Nothing at all, for ever.
@@ -194,7 +196,7 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
             let mut steps = vec![chunk(json!({"role": "assistant", "content": ""}))];
             steps.extend(text.split_inclusive(' ').map(|word| chunk(json!({"content": word}))));
             steps.extend([finish("stop"), usage(5, 3), done()]);
-            send(state, steps)
+            send(state, EVENTS, steps)
         }
         Reply::Text(text) => whole(json!({"role": "assistant", "content": text}), "stop"),
         Reply::Calls(calls) if streamed => {
@@ -209,7 +211,7 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
                 }
             }
             steps.extend([finish("tool_calls"), usage(5, 3), done()]);
-            send(state, steps)
+            send(state, EVENTS, steps)
         }
         Reply::Calls(calls) => {
             let calls: Vec<_> = calls
@@ -223,7 +225,8 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
             whole(json!({"role": "assistant", "content": null, "tool_calls": calls}), "tool_calls")
         }
         Reply::Whole(body) => Json(body).into_response(),
-        Reply::Stream(steps) => send(state, steps),
+        Reply::Stream(steps) => send(state, EVENTS, steps),
+        Reply::Typed(content_type, steps) => send(state, content_type, steps),
         Reply::Status(status, headers, body) => {
             let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
             for (name, value) in headers {
@@ -251,7 +254,9 @@ impl Drop for Counted {
     }
 }
 
-fn send(state: Arc<Script>, steps: Vec<Step>) -> Response {
+const EVENTS: &str = "text/event-stream";
+
+fn send(state: Arc<Script>, content_type: &'static str, steps: Vec<Step>) -> Response {
     *state.open.lock().unwrap() += 1;
     let counted = Counted(state);
     let frames = stream::unfold((steps.into_iter(), counted), |(mut steps, counted)| async move {
@@ -271,7 +276,7 @@ fn send(state: Arc<Script>, steps: Vec<Step>) -> Response {
             return Some((frame, (steps, counted)));
         }
     });
-    ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(frames)).into_response()
+    ([(header::CONTENT_TYPE, content_type)], Body::from_stream(frames)).into_response()
 }
 
 /// What the strictest of providers refuse.
