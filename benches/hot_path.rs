@@ -5,12 +5,13 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
+use antwort::config::ThinkTags;
 use antwort::net::sse::Decoder;
 use antwort::protocol::event::Encoding;
 use antwort::protocol::id::IdMint;
 use antwort::protocol::request::CreateResponse;
 use antwort::protocol::response::{Echo, Response, Snapshot, Status};
-use antwort::provider::chat::{ThinkTags, Translator};
+use antwort::provider::chat::Translator;
 use antwort::response::machine::{Ending, Machine, Options};
 use antwort::response::turn::{FinishReason, ModelEvent};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};

@@ -1,5 +1,7 @@
 //! The demo's client: asks, runs the function that the model calls, and shows every event.
 
+#![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
+
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use crate::protocol::request::{CreateResponse, Truncation};
 use crate::protocol::response::Response;
 use crate::protocol::tool_choice::ToolChoice;
 use crate::provider::Provider;
-use crate::response::machine::{Options, ReasoningDisplay};
+use crate::response::machine::{Options, ReasoningDisplay, Seal};
 use crate::response::seal::BoundSeal;
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling};
 use crate::store::Owner;
@@ -169,7 +169,7 @@ fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Opt
     Options {
         reasoning,
         logprobs: logprobs(request).is_some(),
-        seal: kept.then(|| seal as Arc<dyn crate::response::machine::Seal>),
+        seal: kept.then_some(seal as Arc<dyn Seal>),
         show_sealed,
     }
 }

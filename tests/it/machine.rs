@@ -29,10 +29,10 @@ fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>
             break;
         }
     }
-    if !matches!(ending, Ending::Failed(_) | Ending::Cancelled) {
-        if let Err(violation) = machine.end_turn(&mut out) {
-            ending = failed(violation);
-        }
+    if !matches!(ending, Ending::Failed(_) | Ending::Cancelled)
+        && let Err(violation) = machine.end_turn(&mut out)
+    {
+        ending = failed(violation);
     }
     let finished = machine.end(ending, 1_700_000_009, &mut out);
     let mut json = Vec::new();

@@ -5,7 +5,8 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "clippy.toml allows them in functions marked #[test] only, not in what these share"
+    clippy::needless_pass_by_value,
+    reason = "clippy.toml allows panics in functions marked #[test] only; helpers take json!(..) as it is"
 )]
 
 mod errors;

@@ -53,8 +53,8 @@ impl Machine {
         match (&mut self.open, &mut self.turn.reasoning) {
             (Open::Reasoning(open), _) => open.state.fields = fields,
             (_, Some((_, state))) => state.fields = fields,
-            (_, none) => {
-                tracing::debug!(reasoning = none.is_some(), "provider state without reasoning dropped")
+            (_, None) => {
+                tracing::debug!("provider state without reasoning dropped");
             }
         }
     }

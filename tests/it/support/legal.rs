@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 pub struct Verdict {
     /// The response of the terminal event.
     pub response: Value,
-    /// Every `type`, in order.
-    pub types: Vec<String>,
 }
 
 /// Checks a whole stream and returns its response; panics with the reason when it is not legal.
@@ -26,7 +24,6 @@ pub fn assert_legal(events: &[Value]) -> Verdict {
 
 #[derive(Default)]
 struct Judge {
-    types: Vec<String>,
     items: Vec<ItemState>,
     ids: HashSet<String>,
     terminal: Option<Value>,
@@ -82,7 +79,6 @@ impl Judge {
             "response.output_item.done" => self.item_done(event),
             _ => self.within_item(&kind, event),
         }
-        self.types.push(kind);
     }
 
     fn item_added(&mut self, event: &Value) {
@@ -130,10 +126,10 @@ impl Judge {
         );
         match done["type"].as_str().unwrap() {
             "function_call" => {
-                assert!(item.argument_done && done["arguments"] == item.argument.as_str(), "{event}")
+                assert!(item.argument_done && done["arguments"] == item.argument.as_str(), "{event}");
             }
             "custom_tool_call" => {
-                assert!(item.argument_done && done["input"] == item.argument.as_str(), "{event}")
+                assert!(item.argument_done && done["input"] == item.argument.as_str(), "{event}");
             }
             _ => {
                 let texts = |list: &Value| -> Vec<String> {
@@ -215,7 +211,7 @@ impl Judge {
     }
 
     fn verdict(self) -> Verdict {
-        Verdict { response: self.terminal.expect("the stream has a terminal event"), types: self.types }
+        Verdict { response: self.terminal.expect("the stream has a terminal event") }
     }
 }
 
