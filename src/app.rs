@@ -1,14 +1,16 @@
 //! Puts the gateway together from its settings, and runs it from the first connection to the last.
 
+mod impatient;
 mod listen;
 mod seal_key;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -23,7 +25,7 @@ use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
 use crate::transport::{AppState, Shared, routes};
 
-/// How long connections may take to close once nothing is left to send.
+/// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
 /// A gateway that is ready to serve.
@@ -31,6 +33,7 @@ pub struct App {
     engine: Arc<Engine>,
     state: AppState,
     drain_timeout: Duration,
+    write_timeout: Duration,
     maintenance: Duration,
 }
 
@@ -71,6 +74,7 @@ impl App {
             engine,
             state,
             drain_timeout: settings.server.drain_timeout,
+            write_timeout: settings.server.write_timeout,
             maintenance: settings.store.maintenance_interval,
         })
     }
@@ -81,16 +85,20 @@ impl App {
         let closing = CancellationToken::new();
         tasks.spawn(maintain(Arc::clone(self.engine.store()), self.maintenance, closing.clone()));
         let service = routes::router(self.state.clone());
-        let serving = tasks.spawn(listen::serve(listener, service, closing.clone(), CLOSING_TIME));
+        let (close, closing_time) = oneshot::channel();
+        let serving = tasks.spawn(listen::serve(listener, service, self.write_timeout, closing_time));
         shutdown.cancelled().await;
         tracing::info!("draining");
+        let deadline = Instant::now() + self.drain_timeout;
         // Answers go on while running responses end: probes must see that this instance is going.
         self.state.stop_accepting();
         self.engine.drain(self.drain_timeout).await;
-        closing.cancel();
-        if serving.await.is_err() {
+        // What is passed through is no run, and may go on until the same deadline.
+        let time = deadline.saturating_duration_since(Instant::now()).max(CLOSING_TIME);
+        if close.send(time).is_err() || serving.await.is_err() {
             tracing::error!("the listener's task failed");
         }
+        closing.cancel();
         tasks.close();
         tasks.wait().await;
         self.engine.store().close().await;

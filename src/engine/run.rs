@@ -267,7 +267,10 @@ impl Run {
     fn check_size(&self) -> Result<(), Stop> {
         let limits = &self.engine.parts.limits.engine;
         let output = &self.machine.response().output;
-        if self.machine.bytes() > limits.max_response_bytes || output.len() > limits.max_output_items {
+        if self.machine.bytes() > limits.max_response_bytes
+            || self.machine.largest_item() > limits.max_item_bytes
+            || output.len() > limits.max_output_items
+        {
             return Err(Stop::Limit("max_response_size"));
         }
         Ok(())

@@ -149,6 +149,8 @@ pub struct Machine {
     usage: Option<Usage>,
     sealed: BTreeMap<u32, String>,
     bytes: usize,
+    item_bytes: usize,
+    largest_item: usize,
 }
 
 impl Finished {
@@ -186,6 +188,8 @@ impl Machine {
             usage: None,
             sealed: BTreeMap::new(),
             bytes: 0,
+            item_bytes: 0,
+            largest_item: 0,
         }
     }
 
@@ -197,6 +201,17 @@ impl Machine {
     /// Bytes of text and arguments received so far.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of the item that has most of them.
+    pub fn largest_item(&self) -> usize {
+        self.largest_item
+    }
+
+    fn count(&mut self, delta: &str) {
+        self.bytes += delta.len();
+        self.item_bytes += delta.len();
+        self.largest_item = self.largest_item.max(self.item_bytes);
     }
 
     /// Opens the stream.
@@ -334,6 +349,7 @@ impl Machine {
     /// Adds an item to the output and returns its place.
     fn add_item(&mut self, item: Item, out: &mut Events) -> Result<u32, Violation> {
         let output_index = u32::try_from(self.response().output.len()).map_err(|_| Violation::Misplaced)?;
+        self.item_bytes = 0;
         self.emit(Event::OutputItemAdded { output_index, item: Box::new(item) }, out)?;
         Ok(output_index)
     }

@@ -2,12 +2,12 @@
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, header};
+use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_request, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
@@ -49,6 +49,10 @@ pub const SERVICE: &[(Method, &str, Access)] = &[
 
 /// Where the API is found: clients' base URLs end in `/v1`, in nothing, or as Azure's do.
 pub const PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
+
+/// Headers that scripts of web pages may read.
+const EXPOSED: [&str; 5] =
+    ["x-request-id", "retry-after", "x-should-retry", "antwort-ignored-fields", "openai-processing-ms"];
 
 /// What a route needs; `None` for one that is in no table.
 pub fn access_of(method: &Method, route: &str) -> Option<Access> {
@@ -110,8 +114,11 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
 }
 
 fn cors(origins: &[String]) -> CorsLayer {
-    let layer =
-        CorsLayer::new().allow_methods([Method::GET, Method::POST, Method::DELETE]).allow_headers(Any);
+    let layer = CorsLayer::new()
+        .allow_methods([Method::GET, Method::POST, Method::DELETE])
+        // Not `*`, which does not cover `Authorization`.
+        .allow_headers(AllowHeaders::mirror_request())
+        .expose_headers(EXPOSED.map(HeaderName::from_static));
     if origins.iter().any(|origin| origin == "*") {
         return layer.allow_origin(Any);
     }

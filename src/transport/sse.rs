@@ -81,7 +81,7 @@ impl EventBody {
 
 impl http_body::Body for EventBody {
     type Data = Bytes;
-    type Error = std::convert::Infallible;
+    type Error = std::io::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -90,10 +90,13 @@ impl http_body::Body for EventBody {
         while !self.ended && self.buffer.len() < FRAME_BYTES {
             match self.run.poll_next(context) {
                 Poll::Ready(Some(events)) => self.encode(&events),
-                // A run always ends with a terminal event; if it did not, the connection must not look whole.
+                // The reader was given up by the run. The connection breaks, so that what it has does not
+                // look whole.
                 Poll::Ready(None) => {
-                    tracing::error!(response = %self.run.id, "a run ended without a terminal event");
+                    tracing::info!(response = %self.run.id, "a reader that took nothing was cut");
                     self.ended = true;
+                    self.buffer.clear();
+                    return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));
                 }
                 Poll::Pending => break,
             }

@@ -14,6 +14,7 @@ mod floors;
 mod functions;
 mod hostile;
 mod machine;
+mod operation;
 mod responses;
 mod state;
 mod store;

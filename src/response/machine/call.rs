@@ -88,7 +88,7 @@ impl Machine {
             _ if delta.trim().is_empty() => return Ok(()),
             _ => return Err(Violation::LateArguments),
         };
-        self.bytes += delta.len();
+        self.count(&delta);
         let (item_id, output_index) = (open.id, open.output_index);
         let event = match open.kind {
             CallKind::Function => Event::FunctionArgumentsDelta { item_id, output_index, delta },

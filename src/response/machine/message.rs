@@ -38,13 +38,13 @@ impl Machine {
         if !self.options.logprobs {
             logprobs.clear();
         }
-        self.bytes += delta.len();
+        self.count(&delta);
         self.emit(Event::OutputTextDelta { item_id, output_index, content_index, delta, logprobs }, out)
     }
 
     pub(super) fn write_refusal(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         let (item_id, output_index, content_index) = self.open_part(PartKind::Refusal, out)?;
-        self.bytes += delta.len();
+        self.count(&delta);
         self.emit(Event::RefusalDelta { item_id, output_index, content_index, delta }, out)
     }
 

@@ -28,8 +28,8 @@ enum OpenPart {
 impl Machine {
     /// Raw reasoning, shown as the options say.
     pub(super) fn write_reasoning(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
-        self.bytes += delta.len();
         self.open_reasoning(out)?;
+        self.count(&delta);
         if let Open::Reasoning(open) = &mut self.open {
             open.state.text.push_str(&delta);
         }
@@ -42,8 +42,8 @@ impl Machine {
 
     /// What the provider itself calls a summary.
     pub(super) fn write_summary(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
-        self.bytes += delta.len();
         self.open_reasoning(out)?;
+        self.count(&delta);
         self.write_summary_text(delta, out)
     }
 

@@ -97,6 +97,37 @@ async fn an_event_that_is_too_large_ends_the_answer_and_not_the_process() {
 }
 
 #[tokio::test]
+async fn an_output_that_outgrows_its_limits_is_incomplete() {
+    let upstream = Upstream::spawn().await;
+    let long = || vec![text("Hello, "); 100];
+    let many = || {
+        (0..100).map(|n| chunk(json!({"tool_calls": [{"index": n, "id": format!("c{n}"), "function": {"name": "f", "arguments": "{}"}}]}))).collect()
+    };
+    for (name, steps, change) in [
+        (
+            "one item",
+            long(),
+            (|engine| engine.max_item_bytes = 200) as fn(&mut antwort::config::EngineSettings),
+        ),
+        ("all items", long(), |engine| (engine.max_item_bytes, engine.max_response_bytes) = (200, 200)),
+        ("their number", many(), |engine| engine.max_output_items = 5),
+    ] {
+        let gateway = Gateway::before(&upstream).set(|settings| change(&mut settings.engine)).spawn().await;
+        let mut body = ask();
+        body["tools"] = json!([{"type": "function", "name": "f"}]);
+        let mut steps: Vec<Step> = steps;
+        steps.extend([finish("stop"), done()]);
+        upstream.reply(Reply::Stream(steps));
+        let response = gateway.stream(body).await.response;
+        assert_eq!(
+            (&response["status"], &response["incomplete_details"]["reason"]),
+            (&json!("incomplete"), &json!("max_response_size")),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn odd_frames_are_read_like_any_other() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;

@@ -61,6 +61,8 @@ pub enum Reply {
     Status(u16, Vec<(&'static str, &'static str)>, String),
     /// Nothing at all, for ever.
     Silence,
+    /// This, after a time in which nothing is said, not even a status.
+    After(Duration, Box<Reply>),
 }
 
 /// A step of a stream.
@@ -191,7 +193,13 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
     let streamed = body["stream"] == true;
     state.requests.lock().unwrap().push(Request { headers, body, raw });
     let reply = state.replies.lock().unwrap().pop_front();
-    match reply.unwrap_or_else(|| Reply::Text("Hello there!".into())) {
+    let mut reply = reply.unwrap_or_else(|| Reply::Text("Hello there!".into()));
+    while let Reply::After(time, then) = reply {
+        tokio::time::sleep(time).await;
+        reply = *then;
+    }
+    match reply {
+        Reply::After(..) => unreachable!("it is over"),
         Reply::Text(text) if streamed => {
             let mut steps = vec![chunk(json!({"role": "assistant", "content": ""}))];
             steps.extend(text.split_inclusive(' ').map(|word| chunk(json!({"content": word}))));

@@ -1,0 +1,36 @@
+//! The gateway in operation: clients that go or stall, probes, metrics, browsers, and its end.
+
+mod browsers;
+mod clients;
+mod drain;
+mod probes;
+mod waiting;
+
+use serde_json::{Value, json};
+
+use crate::support::upstream::{Step, chunk};
+
+fn ask() -> Value {
+    json!({"model": "test-model", "input": "Hi"})
+}
+
+fn text(text: &str) -> Step {
+    chunk(json!({"content": text}))
+}
+
+/// The text of a stream's body, so far as it comes within the mark; panics if it ends before.
+async fn read_until(response: &mut reqwest::Response, mark: &str) -> String {
+    let mut text = String::new();
+    while !text.contains(mark) {
+        let piece = response.chunk().await.expect("the stream goes on").expect("the stream goes on");
+        text.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    text
+}
+
+/// The id of the response whose stream begins so.
+fn id_in(stream: &str) -> String {
+    let data = stream.lines().find_map(|line| line.strip_prefix("data: ")).expect("an event");
+    let event: Value = serde_json::from_str(data).unwrap();
+    event["response"]["id"].as_str().expect("created").to_owned()
+}

@@ -1,0 +1,116 @@
+//! The end of a gateway: what runs may end, nothing new begins, and no stream is cut without its terminal event.
+
+use std::time::Duration;
+
+use antwort::config::Settings;
+use serde_json::{Value, json};
+
+use super::{ask, read_until, text};
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, JsonBody, frames};
+use crate::support::legal;
+use crate::support::upstream::{Reply, Step, Upstream, done, finish};
+
+/// The rest of a stream, behind what was read of it.
+async fn rest_of(mut response: reqwest::Response, mut seen: String) -> Vec<Value> {
+    while let Some(piece) = response.chunk().await.expect("not cut") {
+        seen.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    frames(&seen)
+}
+
+fn hasty(settings: &mut Settings) {
+    settings.server.drain_timeout = Duration::from_millis(300);
+}
+
+#[tokio::test]
+async fn a_running_stream_ends_in_peace_while_new_requests_are_turned_away() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let steps = vec![text("Hel"), Step::Wait(Duration::from_secs(2)), text("lo"), finish("stop"), done()];
+    upstream.reply(Reply::Stream(steps));
+    let mut running = gateway.open_stream(ask()).await;
+    let seen = read_until(&mut running, "delta").await;
+    gateway.begin_stop();
+
+    assert!(eventually(async || gateway.get("/readyz").await.status == 503).await, "no longer ready");
+    let ready = gateway.get("/readyz").await;
+    assert_eq!((ready.status, &ready.body["status"]), (503, &json!("draining")));
+    assert_eq!(gateway.get("/healthz").await.status, 200, "still alive");
+    for stream in [false, true] {
+        let answer =
+            gateway.post("/v1/responses", &json!({"model": "m", "input": "x", "stream": stream})).await;
+        assert_eq!(answer.status, 503, "{:#}", answer.body);
+        assert!(answer.headers.contains_key("retry-after"));
+    }
+    let events = rest_of(running, seen).await;
+    let verdict = legal::assert_legal(&events);
+    assert_eq!(verdict.response["status"], "completed");
+    tokio::time::timeout(Duration::from_secs(10), gateway.stop()).await.expect("it ends when its runs have");
+}
+
+#[tokio::test]
+async fn a_stream_that_outlasts_the_deadline_fails_with_a_reason_and_its_end_mark() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = directory.path().join("test.db");
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).set(hasty).database(database.clone()).spawn().await;
+    upstream.reply(Reply::Stream(vec![text("Hel"), text("lo"), Step::Hang]));
+    let mut running = gateway.open_stream(ask()).await;
+    let seen = read_until(&mut running, "\"delta\":\"lo\"").await;
+    let (events, ()) = tokio::join!(rest_of(running, seen), gateway.stop());
+    let response = legal::assert_legal(&events).response;
+    assert_eq!(
+        (&response["status"], &response["error"]["code"]),
+        (&json!("failed"), &json!("server_shutting_down"))
+    );
+    assert_eq!(response["output"][0]["content"][0]["text"], "Hello", "what was received is kept");
+
+    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let stored = gateway.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await;
+    assert_eq!(stored.body, response, "the row says what the client saw");
+}
+
+#[tokio::test]
+async fn requests_that_have_nothing_yet_get_a_status_to_retry_on() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).set(hasty).spawn().await;
+    upstream.reply(Reply::Silence).reply(Reply::Silence);
+    let send = |stream: bool| {
+        let mut body = ask();
+        body["stream"] = stream.into();
+        gateway.http.post(format!("{}/v1/responses", gateway.base)).json_body(&body).send()
+    };
+    let stop = async {
+        assert!(eventually(async || upstream.requests().len() == 2).await);
+        gateway.begin_stop();
+    };
+    let (whole, streamed, ()) = tokio::join!(send(false), send(true), stop);
+    for answer in [whole.unwrap(), streamed.unwrap()] {
+        assert_eq!(answer.status(), 503);
+        assert!(answer.headers().contains_key("retry-after"));
+        let body: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        assert_eq!(body["error"]["code"], "server_shutting_down");
+    }
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_that_is_passed_through_has_until_the_deadline_as_well() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let steps = vec![text("Hel"), Step::Wait(Duration::from_secs(7)), text("lo"), finish("stop"), done()];
+    upstream.reply(Reply::Stream(steps));
+    let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]});
+    let request = gateway.http.post(format!("{}/v1/chat/completions", gateway.base)).json_body(&body);
+    let mut running = request.send().await.unwrap();
+    read_until(&mut running, "Hel").await;
+    let stop = gateway.stop();
+    tokio::pin!(stop);
+    let end = tokio::select! {
+        end = read_until(&mut running, "[DONE]") => end,
+        () = &mut stop => panic!("the gateway ended before its streams"),
+    };
+    assert!(end.contains("lo"));
+    stop.await;
+}
