@@ -109,7 +109,7 @@ pub struct Lineage {
 }
 
 /// Why a store did not do what it was asked.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database failed, is full, or is gone.
     #[error("the database failed: {0}")]

@@ -106,20 +106,17 @@ impl Chain {
     }
 }
 
+const ITEMS: &str = "SELECT coalesce(i.history, i.wire) FROM items i CROSS JOIN responses r ON r.key = i.response
+    WHERE i.item_id = ?1 AND r.tenant = ?2 AND r.principal = ?3 AND (r.expires_at IS NULL OR r.expires_at > ?4)
+    ORDER BY i.response DESC, i.position DESC LIMIT 1";
+
 /// Items by id, as the model sees them; of several with one id the newest.
 pub(super) fn items(
     connection: &Connection,
     owner: &Owner,
     ids: &[Id],
 ) -> Result<Vec<Option<Item>>, StoreError> {
-    let mut statement = connection
-        .prepare_cached(
-            "SELECT coalesce(i.history, i.wire) FROM items i JOIN responses r ON r.key = i.response
-             WHERE i.item_id = ?1 AND r.tenant = ?2 AND r.principal = ?3
-                AND (r.expires_at IS NULL OR r.expires_at > ?4)
-             ORDER BY i.response DESC, i.position DESC LIMIT 1",
-        )
-        .map_err(database)?;
+    let mut statement = connection.prepare_cached(ITEMS).map_err(database)?;
     let now = now();
     ids.iter()
         .map(|id| {
@@ -161,10 +158,10 @@ mod tests {
 
     /// Without statistics SQLite may join the chain the other way round and scan all rows of an owner.
     #[test]
-    fn a_chain_is_followed_by_full_keys() {
+    fn rows_are_found_by_full_keys() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::migrate(&mut connection).unwrap();
-        for sql in [LINEAGE, EXTEND] {
+        for sql in [LINEAGE, EXTEND, ITEMS] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let parameters = vec![""; statement.parameter_count()];
             let plan = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();

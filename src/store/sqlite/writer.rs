@@ -159,11 +159,13 @@ impl State {
                 }
             }
             Err(error) => {
-                let text = database(error).to_string();
-                tracing::error!(writes = group.len(), error = text, "store: a commit failed");
+                let error = database(error);
+                tracing::error!(writes = group.len(), %error, "store: a commit failed");
                 for (_, answer) in group.drain(..) {
-                    let _ = answer.send(Err(StoreError::Database(text.clone())));
+                    let _ = answer.send(Err(error.clone()));
                 }
+                // On a full disk the log cannot grow, and may still be emptied into free pages.
+                self.checkpoint_at = 0;
             }
             Ok(outcomes) => {
                 for ((_, answer), outcome) in group.drain(..).zip(outcomes) {
