@@ -84,7 +84,7 @@ fn stream() -> Vec<u8> {
 
 fn translate(bytes: &[u8]) -> Vec<ModelEvent> {
     let mut decoder = Decoder::new(1 << 20);
-    let mut translator = Translator::new(Arc::from([]), false, ThinkTags::Off);
+    let mut translator = Translator::new(Arc::from([]), false, ThinkTags::default());
     let mut events = Vec::new();
     decoder.feed(bytes);
     while let Some(event) = decoder.next_event().expect("small") {
