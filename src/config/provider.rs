@@ -120,7 +120,7 @@ impl Default for ProviderTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),
-            first_byte: Duration::from_mins(2),
+            first_byte: Duration::from_mins(10),
             idle: Duration::from_mins(1),
             total: Duration::from_mins(30),
         }
