@@ -1,13 +1,14 @@
 //! The keys that seal provider state: configured, or one that is made once and kept beside the database.
 
-use std::fs::OpenOptions;
-use std::io::Write;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::ExposeSecret;
+use uuid::Uuid;
 
 use crate::config::{Settings, StoreUrl};
 use crate::response::seal::SealKeys;
@@ -38,17 +39,49 @@ fn beside(database: &Path) -> PathBuf {
 
 /// The key in the file; a new one where there is none.
 fn kept(file: &Path) -> anyhow::Result<Vec<u8>> {
-    match std::fs::read_to_string(file) {
-        Ok(text) => Ok(STANDARD.decode(text.trim())?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let key = SealKeys::generate();
-            let mut options = OpenOptions::new();
-            options.write(true).create_new(true);
-            #[cfg(unix)]
-            std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            writeln!(options.open(file)?, "{}", STANDARD.encode(&key))?;
-            Ok(key)
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make(file)?;
+            // If another process was faster, its key is the one.
+            fs::read_to_string(file)?
         }
-        Err(error) => Err(error.into()),
+        read => read?,
+    };
+    Ok(STANDARD.decode(text.trim())?)
+}
+
+/// Writes a new key. It is written aside first, so that nobody ever reads half of it, and only put in its
+/// place if there is still none.
+fn make(file: &Path) -> io::Result<()> {
+    let mut aside = file.as_os_str().to_owned();
+    aside.push(format!(".{}", Uuid::now_v7().simple()));
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    writeln!(options.open(&aside)?, "{}", STANDARD.encode(SealKeys::generate()))?;
+    match fs::hard_link(&aside, file) {
+        Ok(()) => fs::remove_file(&aside),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::remove_file(&aside),
+        // Not every file system has links.
+        Err(_) => fs::rename(&aside, file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kept;
+
+    #[test]
+    fn processes_that_start_together_have_one_key() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("key");
+        let start = || kept(&file).expect("a key");
+        let keys: Vec<Vec<u8>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..16).map(|_| scope.spawn(start)).collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert!(keys.iter().all(|key| key.len() == 32 && *key == keys[0]));
+        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left aside");
     }
 }
