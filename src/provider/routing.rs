@@ -149,14 +149,15 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
         #[serde(borrow, default)]
         model: Option<Cow<'a, str>>,
     }
-    let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| {
-        ApiError::new(
-            400,
-            "invalid_request_error",
-            "invalid_json",
-            format!("The request body cannot be read: {error}."),
-        )
-    })?;
+    let unreadable = |problem: String| {
+        let message = format!("The request body cannot be read: {problem}.");
+        ApiError::new(400, "invalid_request_error", "invalid_json", message)
+    };
+    // serde reads the fields of a struct from a list as well.
+    if body.trim_ascii_start().starts_with(b"[") {
+        return Err(unreadable("an object is expected".to_owned()));
+    }
+    let fields: Fields<'_> = serde_json::from_slice(body).map_err(|error| unreadable(error.to_string()))?;
     match fields.model {
         Some(model) if !model.is_empty() => Ok(model.into_owned()),
         _ => Err(ApiError::invalid(
