@@ -9,11 +9,14 @@
     reason = "clippy.toml allows panics in functions marked #[test] only; helpers take json!(..) as it is"
 )]
 
+mod access;
+mod documents;
 mod errors;
 mod floors;
 mod functions;
 mod hostile;
 mod machine;
+mod models;
 mod operation;
 mod responses;
 mod state;

@@ -44,8 +44,6 @@ pub struct Answer {
 /// A whole stream, found legal.
 #[derive(Debug)]
 pub struct Streamed {
-    /// Its headers.
-    pub headers: HeaderMap,
     /// All events.
     pub events: Vec<Value>,
     /// The response of the last.
@@ -87,6 +85,11 @@ impl Gateway {
         Self::before_url(&upstream.url)
     }
 
+    /// A gateway with these settings.
+    pub fn with(settings: Settings) -> Builder {
+        Builder { settings }
+    }
+
     /// A gateway in front of whatever is at this URL.
     pub fn before_url(url: &str) -> Builder {
         let mut settings = Settings::default();
@@ -102,11 +105,6 @@ impl Gateway {
     pub fn with_header(mut self, name: &'static str, value: &str) -> Self {
         self.headers.insert(name, value.parse().unwrap());
         self
-    }
-
-    /// Another header, for one more client of the same gateway.
-    pub fn set_header(&mut self, name: &'static str, value: &str) {
-        self.headers.insert(name, value.parse().unwrap());
     }
 
     /// Stops it in order.
@@ -187,7 +185,7 @@ impl Gateway {
         body["stream"] = true.into();
         let request = self.http.post(format!("{}/v1/responses", self.base)).json_body(&body);
         let response = request.headers(self.headers.clone()).send().await.unwrap();
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let status = response.status().as_u16();
         let text = response.text().await.unwrap();
         assert_eq!(status, 200, "{text}");
         let events = frames(&text);
@@ -195,7 +193,7 @@ impl Gateway {
             openapi::assert_event(event);
         }
         let verdict = legal::assert_legal(&events);
-        Streamed { headers, events, response: verdict.response }
+        Streamed { events, response: verdict.response }
     }
 
     /// Makes the same response without and with a stream and returns both.

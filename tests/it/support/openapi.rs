@@ -40,6 +40,11 @@ pub fn assert_items(value: &Value) {
     check(&ITEMS, "ItemList", value);
 }
 
+/// Panics unless the value is as the document says of this schema.
+pub fn assert_is(name: &str, value: &Value) {
+    check(&schema(name), name, value);
+}
+
 fn check(validator: &Validator, name: &str, value: &Value) {
     let errors: Vec<_> =
         validator.iter_errors(value).map(|error| format!("{} at {}", error, error.instance_path())).collect();

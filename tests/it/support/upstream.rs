@@ -31,6 +31,8 @@ struct Script {
     faults: Mutex<Vec<String>>,
     /// Streams that are being sent.
     open: Mutex<usize>,
+    /// Ids of the models that it lists, and how often it was asked for them.
+    models: Mutex<(Vec<String>, usize)>,
 }
 
 /// A request as it arrived.
@@ -91,6 +93,7 @@ impl Upstream {
         let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let state = Arc::new(Script::default());
+        state.models.lock().unwrap().0 = vec!["test-model".into(), "org/model:latest".into()];
         let router = Router::new()
             .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
@@ -127,6 +130,17 @@ impl Upstream {
     /// Streams that have not ended.
     pub fn open_streams(&self) -> usize {
         *self.state.open.lock().unwrap()
+    }
+
+    /// Lists these models from now on.
+    pub fn list(&self, models: &[&str]) -> &Self {
+        self.state.models.lock().unwrap().0 = models.iter().map(|id| (*id).to_owned()).collect();
+        self
+    }
+
+    /// How often it was asked for its models.
+    pub fn listed(&self) -> usize {
+        self.state.models.lock().unwrap().1
     }
 
     /// Stops at once, as a crash would.
@@ -170,17 +184,20 @@ pub fn done() -> Step {
     Step::Raw(b"data: [DONE]\n\n".to_vec())
 }
 
-async fn models() -> Response {
-    Json(json!({"object": "list", "data": [
-        {"id": "test-model", "object": "model", "created": 7, "owned_by": "tests"},
-        {"id": "org/model:latest", "object": "model", "created": 8, "owned_by": "tests"},
-    ]}))
-    .into_response()
+async fn models(State(state): State<Arc<Script>>) -> Response {
+    let mut models = state.models.lock().unwrap();
+    models.1 += 1;
+    let entry = |id: &String| json!({"id": id, "object": "model", "created": 7, "owned_by": "tests"});
+    Json(json!({"object": "list", "data": models.0.iter().map(entry).collect::<Vec<_>>()})).into_response()
 }
 
-async fn embed(Json(body): Json<Value>) -> Response {
-    Json(json!({"object": "list", "model": body["model"], "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}))
-        .into_response()
+async fn embed(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
+    let raw = String::from_utf8_lossy(&body).into_owned();
+    let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    let model = body["model"].clone();
+    state.requests.lock().unwrap().push(Request { headers, body, raw });
+    let data = json!([{"object": "embedding", "index": 0, "embedding": [0.5]}]);
+    Json(json!({"object": "list", "model": model, "data": data})).into_response()
 }
 
 async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {

@@ -1,0 +1,115 @@
+//! The documents and the code say the same.
+
+use std::collections::BTreeSet;
+
+use antwort::protocol::request::{FIELDS, NO_OPS};
+use antwort::transport::routes::{API, Access, PREFIXES, SERVICE};
+use serde_json::Value;
+
+use crate::support::gateway::Gateway;
+use crate::support::openapi::DOCUMENT;
+use crate::support::upstream::Upstream;
+
+const COMPATIBILITY: &str = include_str!("../../docs/compatibility.md");
+
+/// A path whose variable parts have no names.
+fn nameless(path: &str) -> String {
+    let segments = path.split('/').map(|segment| if segment.starts_with('{') { "{}" } else { segment });
+    segments.collect::<Vec<_>>().join("/")
+}
+
+/// Method, path, and whether it is open, of everything in the tables of routes.
+fn served() -> BTreeSet<(String, String, bool)> {
+    let api = API.iter().map(|(method, path, access)| (method, format!("/v1{path}"), access));
+    let service = SERVICE.iter().map(|(method, path, access)| (method, (*path).to_owned(), access));
+    api.chain(service)
+        .map(|(method, path, access)| (method.to_string(), nameless(&path), *access == Access::Open))
+        .collect()
+}
+
+/// The operations of `openapi.yaml`.
+fn operations() -> impl Iterator<Item = (String, &'static String, &'static Value)> {
+    let methods = ["get", "post", "put", "patch", "delete"];
+    let paths = DOCUMENT["paths"].as_object().expect("paths").iter();
+    paths.flat_map(move |(path, item)| {
+        let operations = item.as_object().expect("operations").iter();
+        operations
+            .filter(move |(method, _)| methods.contains(&method.as_str()))
+            .map(move |(method, operation)| (method.to_uppercase(), path, operation))
+    })
+}
+
+#[test]
+fn every_route_is_documented_and_every_documented_path_is_served() {
+    let open = |operation: &Value| operation["security"].as_array().is_some_and(Vec::is_empty);
+    let documented: BTreeSet<_> =
+        operations().map(|(method, path, operation)| (method, nameless(path), open(operation))).collect();
+    assert_eq!(served(), documented, "method, path, and whether no key is needed");
+}
+
+#[test]
+fn every_operation_that_needs_a_key_documents_its_refusals() {
+    let open: BTreeSet<_> =
+        served().into_iter().filter(|(.., open)| *open).map(|(_, path, _)| path).collect();
+    for (method, path, operation) in operations() {
+        let described = |status: &str| operation["responses"].get(status).is_some();
+        let guarded = !open.contains(&nameless(path));
+        assert_eq!((described("401"), described("403")), (guarded, guarded), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_tables_say_is_what_the_server_does() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    for (method, path, _) in API {
+        for prefix in PREFIXES {
+            assert_served(&gateway, method.as_str(), &format!("{prefix}{path}")).await;
+        }
+    }
+    for (method, path, _) in SERVICE {
+        assert_served(&gateway, method.as_str(), path).await;
+    }
+}
+
+async fn assert_served(gateway: &Gateway, method: &str, path: &str) {
+    let path = nameless(path).replace("{}", "some-id");
+    let request = gateway.http.request(method.parse().unwrap(), format!("{}{path}", gateway.base));
+    let answer = gateway.send(request).await;
+    let code = answer.body["error"]["code"].as_str().unwrap_or_default();
+    assert!(
+        !matches!(code, "unknown_url" | "method_not_allowed" | "internal_error"),
+        "{method} {path}: {code}"
+    );
+}
+
+#[test]
+fn the_page_on_compatibility_mentions_every_field_and_every_no_op() {
+    let first_column: BTreeSet<&str> =
+        COMPATIBILITY.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect();
+    let missing: Vec<_> = FIELDS.iter().filter(|field| !first_column.contains(**field)).collect();
+    assert!(missing.is_empty(), "docs/compatibility.md does not say what happens to {missing:?}");
+    let missing: Vec<_> =
+        NO_OPS.iter().filter(|(path, _)| !COMPATIBILITY.contains(&format!("`{path}`"))).collect();
+    assert!(missing.is_empty(), "docs/compatibility.md does not say that nothing happens for {missing:?}");
+}
+
+#[test]
+fn the_page_on_compatibility_mentions_every_route_and_no_other() {
+    let named = |method: &str, path: &str| format!("`{method} {}`", path.replace("{*", "{"));
+    for (method, path, _) in API.iter().chain(SERVICE) {
+        let route = named(method.as_str(), path);
+        assert!(COMPATIBILITY.contains(&route), "docs/compatibility.md does not mention {route}");
+    }
+    let routes: BTreeSet<String> =
+        API.iter().chain(SERVICE).map(|(method, path, _)| named(method.as_str(), path)).collect();
+    for line in COMPATIBILITY
+        .lines()
+        .filter(|line| line.contains("| implemented") || line.contains("| passed through"))
+    {
+        let Some(first) = line.strip_prefix("| ").and_then(|line| line.split(" |").next()) else { continue };
+        if first.starts_with("`GET ") || first.starts_with("`POST ") || first.starts_with("`DELETE ") {
+            assert!(routes.contains(first), "docs/compatibility.md promises {first}");
+        }
+    }
+}
