@@ -56,6 +56,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    // Every stream holds two connections, and shells allow 1024 files.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let tasks = TaskTracker::new();
