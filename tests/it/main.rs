@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod crash;
 mod documents;
 mod errors;
 mod floors;

@@ -90,7 +90,7 @@ async fn the_list_is_kept_for_its_time_and_beyond_it_if_need_be() {
         eventually(async || ids(&gateway.get("/v1/models").await.body) == ["new-model"]).await,
         "asked again"
     );
-    upstream.kill();
+    upstream.kill().await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(
         ids(&gateway.get("/v1/models").await.body),
@@ -103,7 +103,7 @@ async fn the_list_is_kept_for_its_time_and_beyond_it_if_need_be() {
 async fn one_provider_that_is_down_does_not_hide_the_others() {
     let (one, other) = (Upstream::spawn().await, Upstream::spawn().await);
     let gateway = before_two(&one, &other).spawn().await;
-    other.kill();
+    other.kill().await;
     let list = gateway.get("/v1/models").await;
     assert_eq!((list.status, ids(&list.body)), (200, vec!["gpt-4o", "org/model:latest", "test-model"]));
 

@@ -13,8 +13,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures_util::stream;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 /// The provider; ends with the test.
 pub struct Upstream {
@@ -27,6 +31,8 @@ pub struct Upstream {
 #[derive(Default)]
 struct Script {
     replies: Mutex<VecDeque<Reply>>,
+    /// What is said once they are used up.
+    always: Mutex<Option<Reply>>,
     requests: Mutex<Vec<Request>>,
     faults: Mutex<Vec<String>>,
     /// Streams that are being sent.
@@ -100,9 +106,7 @@ impl Upstream {
             .route("/v1/embeddings", post(embed))
             .with_state(Arc::clone(&state));
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
-        let server = tokio::spawn(async move {
-            axum::serve(listener, router).await.unwrap();
-        });
+        let server = tokio::spawn(serve(listener, router));
         Self { url, state, server }
     }
 
@@ -143,9 +147,32 @@ impl Upstream {
         self.state.models.lock().unwrap().1
     }
 
-    /// Stops at once, as a crash would.
-    pub fn kill(&self) {
+    /// Says this to every request that has no reply of its own.
+    pub fn always(&self, reply: Reply) -> &Self {
+        *self.state.always.lock().unwrap() = Some(reply);
+        self
+    }
+
+    /// Stops at once, as a crash would: every connection breaks.
+    pub async fn kill(&self) {
         self.server.abort();
+        while !self.server.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Serves connections; when this ends, they end with it.
+async fn serve(listener: TcpListener, router: Router) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        stream.set_nodelay(true).unwrap();
+        let service = TowerToHyperService::new(router.clone());
+        connections.spawn(async move {
+            // A client that goes away is part of many tests.
+            _ = Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+        });
+        while connections.try_join_next().is_some() {}
     }
 }
 
@@ -209,7 +236,7 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
     }
     let streamed = body["stream"] == true;
     state.requests.lock().unwrap().push(Request { headers, body, raw });
-    let reply = state.replies.lock().unwrap().pop_front();
+    let reply = state.replies.lock().unwrap().pop_front().or_else(|| state.always.lock().unwrap().clone());
     let mut reply = reply.unwrap_or_else(|| Reply::Text("Hello there!".into()));
     while let Reply::After(time, then) = reply {
         tokio::time::sleep(time).await;

@@ -1,0 +1,92 @@
+//! The gateway as a process of its own, which can be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use super::eventually;
+use super::upstream::Upstream;
+
+/// A running `antwort serve`; killed with the test.
+pub struct Process {
+    /// Without a path.
+    pub base: String,
+    listen: String,
+    upstream: String,
+    folder: PathBuf,
+    child: Child,
+}
+
+impl Process {
+    /// Starts one that keeps its database in this folder, and waits until it is ready.
+    pub async fn start(folder: &Path, upstream: &Upstream) -> Self {
+        Self::start_with_files(folder, upstream, None).await
+    }
+
+    /// As [`Self::start`], where a shell allows no more than so many open files.
+    pub async fn start_with_files(folder: &Path, upstream: &Upstream, files: Option<u32>) -> Self {
+        // The clients and the provider of a test are all in its process.
+        rlimit::increase_nofile_limit(u64::MAX).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let listen = format!("127.0.0.1:{port}");
+        let child = run(folder, &listen, &upstream.url, files);
+        let base = format!("http://{listen}");
+        let this = Self { base, listen, upstream: upstream.url.clone(), folder: folder.to_owned(), child };
+        this.until_ready().await;
+        this
+    }
+
+    /// Ends it as `kill -9` would, and waits until it is gone.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again where it was.
+    pub async fn restart(&mut self) {
+        self.child = run(&self.folder, &self.listen, &self.upstream, None);
+        self.until_ready().await;
+    }
+
+    /// Tells it to stop, as an operator's `kill` would.
+    pub fn terminate(&self) {
+        let status = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
+    /// Its exit code, once it has ended.
+    pub fn exit_code(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
+    }
+
+    async fn until_ready(&self) {
+        let http = reqwest::Client::new();
+        let url = format!("{}/readyz", self.base);
+        let ready = async || http.get(&url).send().await.is_ok_and(|answer| answer.status() == 200);
+        assert!(eventually(ready).await, "antwort serve did not become ready");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn run(folder: &Path, listen: &str, upstream: &str, files: Option<u32>) -> Child {
+    let limit = files.map(|files| format!("ulimit -Sn {files}; ")).unwrap_or_default();
+    Command::new("/bin/sh")
+        .arg("-c")
+        .arg(format!("{limit}exec \"$0\" serve"))
+        .arg(env!("CARGO_BIN_EXE_antwort"))
+        .current_dir(folder)
+        .env_clear()
+        .env("ANTWORT_LISTEN", listen)
+        .env("ANTWORT_UPSTREAM_URL", upstream)
+        .env("ANTWORT_STORE_URL", format!("sqlite:{}", folder.join("test.db").display()))
+        .env("ANTWORT_LOG", "error")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap()
+}
