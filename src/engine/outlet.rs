@@ -32,13 +32,15 @@ pub(super) struct Outlet {
     waiting: Events,
     committed: bool,
     patience: Duration,
+    /// The reader missed something. It gets nothing more: a stream with a hole must not look whole.
+    lost: bool,
 }
 
 impl Outlet {
     /// An outlet and the reader's end. `patience`: how long a reader may take nothing.
     pub(super) fn new(patience: Duration) -> (Self, mpsc::Receiver<Delivery>) {
         let (to, from) = mpsc::channel(BATCHES);
-        (Self { to, waiting: Events::new(), committed: false, patience }, from)
+        (Self { to, waiting: Events::new(), committed: false, patience, lost: false }, from)
     }
 
     /// Where the machine writes.
@@ -59,17 +61,22 @@ impl Outlet {
     /// Lets everything leave that waits.
     pub(super) async fn flush(&mut self) -> Result<(), Gone> {
         self.committed = true;
+        if self.lost {
+            return Err(Gone);
+        }
         if self.waiting.is_empty() {
             return Ok(());
         }
         let batch = Delivery::Events(std::mem::take(&mut self.waiting));
-        match self.to.try_send(batch) {
+        let sent = match self.to.try_send(batch) {
             Ok(()) => Ok(()),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Gone),
             Err(mpsc::error::TrySendError::Full(batch)) => {
                 self.to.send_timeout(batch, self.patience).await.map_err(|_| Gone)
             }
-        }
+        };
+        self.lost = sent.is_err();
+        sent
     }
 
     /// Answers with an error instead of a response.
