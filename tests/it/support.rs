@@ -9,9 +9,9 @@ pub mod upstream;
 
 use std::time::{Duration, Instant};
 
-/// Whether something becomes true within some seconds; asks again and again.
+/// Whether something becomes true within half a minute; asks again and again.
 pub async fn eventually(mut check: impl AsyncFnMut() -> bool) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while Instant::now() < deadline {
         if check().await {
             return true;

@@ -42,14 +42,14 @@ async fn a_stalled_stream_fails_with_its_text_kept_and_stored() {
 #[tokio::test]
 async fn a_slow_stream_that_never_stalls_is_let_go_on() {
     let upstream = Upstream::spawn().await;
-    let gateway = gateway(&upstream, |provider| provider.timeouts.idle = Duration::from_millis(600)).await;
+    let gateway = gateway(&upstream, |provider| provider.timeouts.idle = Duration::from_secs(2)).await;
     let mut steps = Vec::new();
-    for word in ["a", "b", "c", "d", "e"] {
+    for word in ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"] {
         steps.extend([text(word), Step::Wait(SHORT)]);
     }
     steps.push(Step::Raw(b"data: [DONE]\n\n".to_vec()));
     upstream.reply(Reply::Stream(steps));
-    assert_eq!(outcome(&gateway, ask()).await, ("completed".into(), String::new(), "abcde".into()));
+    assert_eq!(outcome(&gateway, ask()).await, ("completed".into(), String::new(), "abcdefghij".into()));
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn a_provider_that_says_nothing_is_given_up_once_and_not_asked_again() {
 #[tokio::test]
 async fn a_provider_that_never_ends_is_cut_by_the_total_limit() {
     let upstream = Upstream::spawn().await;
-    let gateway = gateway(&upstream, |provider| provider.timeouts.total = Duration::from_millis(600)).await;
+    let gateway = gateway(&upstream, |provider| provider.timeouts.total = Duration::from_secs(2)).await;
     let mut steps = vec![text("Hel"), text("lo")];
     // Signs of life without end: no gap is ever too long.
     steps.extend(
@@ -85,7 +85,7 @@ async fn a_provider_that_never_ends_is_cut_by_the_total_limit() {
 async fn the_gateways_own_limit_makes_an_incomplete_response() {
     let upstream = Upstream::spawn().await;
     let short =
-        |settings: &mut antwort::config::Settings| settings.engine.run_timeout = Duration::from_millis(600);
+        |settings: &mut antwort::config::Settings| settings.engine.run_timeout = Duration::from_secs(2);
     let gateway = Gateway::before(&upstream).set(short).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), text("lo"), Step::Hang]));
     let response = gateway.stream(ask()).await.response;

@@ -36,11 +36,10 @@ async fn a_client_that_goes_while_it_waits_for_a_whole_answer_ends_it_as_well() 
         let steps = begun.into_iter().chain([Step::Hang]).collect();
         upstream.reply(Reply::Typed("application/json", steps));
         let request = gateway.http.post(format!("{}/v1/responses", gateway.base)).json_body(&ask());
-        let (gone, _) = tokio::join!(
-            async { eventually(async || upstream.open_streams() == 1).await },
-            tokio::time::timeout(Duration::from_millis(500), request.send())
-        );
-        assert!(gone, "the provider was asked");
+        tokio::select! {
+            answer = request.send() => panic!("the provider is still waited for: {answer:?}"),
+            asked = eventually(async || upstream.open_streams() == 1) => assert!(asked),
+        }
         assert!(eventually(async || upstream.open_streams() == 0).await);
     }
     let listed = async || gateway.get("/v1/responses").await.body["data"].clone();
@@ -147,4 +146,48 @@ async fn refused_requests_do_not_keep_their_place() {
     assert_eq!(gateway.post("/v1/responses", &ask()).await.status, 400);
     let free = async || gateway.post("/v1/responses", &ask()).await.status == 200;
     assert!(eventually(free).await);
+}
+
+/// A client that speaks HTTP/2 and takes little at a time.
+fn http2() -> reqwest::Client {
+    reqwest::Client::builder()
+        .http2_prior_knowledge()
+        .http2_initial_stream_window_size(65_535)
+        .build()
+        .unwrap()
+}
+
+#[tokio::test]
+async fn over_http_2_clients_are_served_and_let_go_alike() {
+    let upstream = Upstream::spawn().await;
+    let mut gateway = Gateway::before(&upstream).spawn().await;
+    gateway.http = http2();
+    for response in gateway.both(ask()).await {
+        assert_eq!(response["status"], "completed");
+    }
+    upstream.reply(Reply::Stream(vec![text("Hel"), Step::Hang]));
+    let mut response = gateway.open_stream(ask()).await;
+    assert_eq!(response.version(), reqwest::Version::HTTP_2);
+    read_until(&mut response, "delta").await;
+    // The connection stays, only its stream ends.
+    drop(response);
+    assert!(eventually(async || upstream.open_streams() == 0).await, "the provider generates for nobody");
+    assert_eq!(gateway.create(ask()).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_reader_that_stalls_is_cut_over_http_2_as_well() {
+    let upstream = Upstream::spawn().await;
+    let short =
+        |settings: &mut antwort::config::Settings| settings.server.write_timeout = Duration::from_millis(500);
+    let mut gateway = Gateway::before(&upstream).set(short).spawn().await;
+    gateway.http = http2();
+    upstream.reply(flood());
+    let stalled = gateway.open_stream(ask()).await;
+    assert!(eventually(async || upstream.open_streams() == 1).await);
+    assert!(eventually(async || upstream.open_streams() == 0).await, "the provider generates for nobody");
+    let rest =
+        tokio::time::timeout(Duration::from_secs(10), stalled.text()).await.expect("the stream is closed");
+    assert!(rest.is_err(), "what was cut must not look whole");
+    assert_eq!(gateway.create(ask()).await["status"], "completed", "the connection serves others");
 }

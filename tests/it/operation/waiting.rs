@@ -43,7 +43,7 @@ async fn a_failure_before_status_200_is_a_status_and_after_it_an_event() {
     let upstream = Upstream::spawn().await;
     let late = || {
         let refusal = Reply::Status(422, vec![], "no such thing".into());
-        Reply::After(Duration::from_millis(600), Box::new(refusal))
+        Reply::After(Duration::from_millis(1500), Box::new(refusal))
     };
     let patient = Gateway::before(&upstream).spawn().await;
     upstream.reply(late());
