@@ -2,6 +2,8 @@
 //!
 //! `cargo bench` prints times for a stream of 100 pieces of text; divide by 100 for one event.
 
+#![allow(clippy::expect_used, missing_docs, reason = "a benchmark that cannot run should say so")]
+
 use std::hint::black_box;
 use std::sync::Arc;
 

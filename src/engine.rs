@@ -152,7 +152,8 @@ impl Engine {
             ignored: prepared.ignored.clone(),
             events,
         };
-        let run = run::Run::new(Arc::clone(self), prepared, caller, outlet, started);
+        // On the heap before it is spawned: a run is large, and would be copied on its way there.
+        let run = Box::new(run::Run::new(Arc::clone(self), prepared, caller, outlet, started));
         // The run outlives the request's handler and still belongs to its trace.
         let span = tracing::Span::current();
         let task = async move {

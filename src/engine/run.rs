@@ -116,7 +116,7 @@ impl Run {
     }
 
     /// Runs to the end; never panics, and always ends in exactly one way.
-    pub(super) async fn drive(mut self) {
+    pub(super) async fn drive(mut self: Box<Self>) {
         self.engine.parts.metrics.run_started();
         let outcome = match AssertUnwindSafe(self.turns()).catch_unwind().await {
             Ok(Ok(ending)) => Outcome::Ended(ending),
@@ -348,8 +348,8 @@ impl Run {
     }
 
     /// Ends the response: commits its row, then lets the terminal event leave.
-    async fn end(self, outcome: Outcome) {
-        let Self { engine, prepared, machine, mut outlet, started, first_event, .. } = self;
+    async fn end(self: Box<Self>, outcome: Outcome) {
+        let Self { engine, prepared, machine, mut outlet, started, first_event, .. } = *self;
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
         let ending = match outcome {

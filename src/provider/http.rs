@@ -28,6 +28,10 @@ use answer::Answer;
 use incoming::{Incoming, within};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
+/// Idle connections to a server that are kept for the next calls.
+const MOST_IDLE: usize = 128;
+/// For this long.
+const IDLE_FOR: Duration = Duration::from_secs(30);
 /// How much of an error's body is read.
 const MOST_OF_AN_ERROR: usize = 64 * 1024;
 /// How much of a list of models is read.
@@ -67,6 +71,9 @@ impl ChatProvider {
             .user_agent(USER_AGENT)
             .connect_timeout(settings.timeouts.connect)
             .tcp_nodelay(true)
+            // Connections of a burst are not kept: each holds its buffers.
+            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_idle_timeout(IDLE_FOR)
             // An answer from elsewhere than the configured server is none of ours.
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy();
