@@ -43,7 +43,7 @@ impl App {
         let metrics = Metrics::install();
         let store = open_store(settings)?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
-        let router = Arc::new(Router::new(&settings.providers)?);
+        let router = Arc::new(Router::new(&settings.providers, &metrics)?);
         let catalog = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
         let engine = Engine::new(Parts {
             router,

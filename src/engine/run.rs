@@ -363,7 +363,10 @@ impl Run {
         let mut finished = machine.end(ending, unix_now(), outlet.events());
         if prepared.store {
             let record = record::ended(&prepared, &finished.snapshot, &finished.sealed);
-            if let Err(error) = engine.parts.store.finish(record).await {
+            let committing = Instant::now();
+            let committed = engine.parts.store.finish(record).await;
+            metrics.store_commit(committing.elapsed());
+            if let Err(error) = committed {
                 let error = ApiError::from(error);
                 finished = finished.into_failed(error.body, outlet.events());
             }

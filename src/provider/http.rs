@@ -24,6 +24,7 @@ use super::{
 };
 use crate::config::ProviderSettings;
 use crate::response::turn::ModelRequest;
+use crate::telemetry::metrics::Metrics;
 use answer::Answer;
 use incoming::{Incoming, within};
 
@@ -49,6 +50,7 @@ struct Server {
     options: ChatOptions,
     profile: Profile,
     http: reqwest::Client,
+    metrics: Arc<Metrics>,
     headers: HeaderMap,
     completions: String,
     /// Cleared when the server refuses `stream_options`; it is not asked again.
@@ -65,7 +67,7 @@ pub struct BadProvider {
 
 impl ChatProvider {
     /// A provider that has not been asked anything; no connection is made.
-    pub fn new(name: &str, settings: &ProviderSettings) -> Result<Self, BadProvider> {
+    pub fn new(name: &str, settings: &ProviderSettings, metrics: &Arc<Metrics>) -> Result<Self, BadProvider> {
         let bad = |problem: String| BadProvider { name: name.to_owned(), problem };
         let mut builder = reqwest::Client::builder()
             .user_agent(USER_AGENT)
@@ -93,6 +95,7 @@ impl ChatProvider {
             completions: format!("{}/chat/completions", settings.url),
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
+            metrics: Arc::clone(metrics),
             http,
         })))
     }

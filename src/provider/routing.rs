@@ -13,6 +13,7 @@ use super::{CallContext, Passed, Provider};
 use crate::config::ProviderSettings;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
+use crate::telemetry::metrics::Metrics;
 
 /// The named providers of a gateway.
 pub struct Router {
@@ -38,9 +39,12 @@ pub struct Route {
 
 impl Router {
     /// A router over configured servers, in the order of their names.
-    pub fn new(providers: &BTreeMap<String, ProviderSettings>) -> Result<Self, BadProvider> {
+    pub fn new(
+        providers: &BTreeMap<String, ProviderSettings>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, BadProvider> {
         let made = providers.iter().map(|(name, settings)| {
-            let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings)?);
+            let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings, metrics)?);
             Ok((provider, settings.clone()))
         });
         Ok(Self::over(made.collect::<Result<Vec<_>, BadProvider>>()?))
@@ -209,7 +213,7 @@ mod tests {
                 }),
             ),
         ]);
-        Router::new(&providers).unwrap()
+        Router::new(&providers, &Metrics::install()).unwrap()
     }
 
     #[test]
@@ -229,7 +233,7 @@ mod tests {
     #[test]
     fn a_model_that_nobody_serves_is_not_found() {
         let settings = provider(|p| p.models = vec!["gpt-*".into()]);
-        let router = Router::new(&BTreeMap::from([("a".to_owned(), settings)])).unwrap();
+        let router = Router::new(&BTreeMap::from([("a".to_owned(), settings)]), &Metrics::install()).unwrap();
         let error = router.resolve("llama").err().unwrap();
         assert_eq!((error.status, error.code()), (404, "model_not_found"));
     }

@@ -37,6 +37,7 @@ pub(super) async fn list(State(app): State<AppState>) -> Result<Response, Proble
         has_more: bool,
     }
     let models = app.catalog.list().await?;
+    app.metrics.known_models(models.iter().map(|model| model.id.as_str()));
     Ok(Json(List {
         object: "list",
         data: models.iter().map(Model::from).collect(),

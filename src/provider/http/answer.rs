@@ -147,6 +147,7 @@ impl ModelStream for Answer {
                 return Err(error);
             };
             tracing::info!(provider = self.server.name, %error, ?wait, "trying again");
+            self.server.metrics.upstream_retry(&self.server.name);
             tokio::time::sleep(wait).await;
         }
     }

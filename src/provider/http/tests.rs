@@ -11,6 +11,7 @@ use crate::protocol::item::{Item, Message};
 use crate::protocol::request::{ReasoningRequest, TextFormat};
 use crate::protocol::tool_choice::ToolChoice;
 use crate::response::turn::{Context, FinishReason, Hints, ModelEvent, Sampling};
+use crate::telemetry::metrics::Metrics;
 use server::{Server as Script, Step, json, status, stream};
 
 const HELLO: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"}}]}\n\n";
@@ -52,7 +53,7 @@ fn settings(url: &str) -> ProviderSettings {
 fn provider(url: &str, change: impl FnOnce(&mut ProviderSettings)) -> ChatProvider {
     let mut settings = settings(url);
     change(&mut settings);
-    ChatProvider::new("p", &settings).unwrap()
+    ChatProvider::new("p", &settings, &Metrics::install()).unwrap()
 }
 
 /// The whole answer: its events in batches, and how it ended.
