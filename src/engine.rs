@@ -17,7 +17,7 @@ mod truncate;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, TryAcquireError, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -140,9 +140,16 @@ impl Engine {
         caller: Caller,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
-        let Ok(permit) = Arc::clone(&self.admission).try_acquire_owned() else {
-            self.parts.metrics.rejected("max_runs");
-            return Err(overloaded());
+        let permit = match Arc::clone(&self.admission).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(TryAcquireError::NoPermits) => {
+                self.parts.metrics.rejected("max_runs");
+                return Err(overloaded());
+            }
+            Err(TryAcquireError::Closed) => {
+                self.parts.metrics.rejected("draining");
+                return Err(draining());
+            }
         };
         let prepared = prepare::prepare(&self.parts, request, &caller).await?;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
@@ -197,6 +204,17 @@ fn overloaded() -> ApiError {
         "service_unavailable_error",
         "server_is_overloaded",
         "The gateway is making as many responses as it may at a time. Try again shortly.",
+    )
+    .with_retry_after(Duration::from_secs(1))
+}
+
+/// The closed admission says that the process was told to stop.
+fn draining() -> ApiError {
+    ApiError::new(
+        503,
+        "service_unavailable_error",
+        "server_shutting_down",
+        "The gateway is stopping and begins nothing new. Try again: another one may take the request.",
     )
     .with_retry_after(Duration::from_secs(1))
 }
