@@ -175,6 +175,8 @@ impl Run {
         loop {
             let more = self.wait(stream.next(&mut heard)).await?;
             let happened = !heard.is_empty();
+            // Most events of a model make one of ours: no growing, and no copying for it.
+            self.outlet.events().reserve(heard.len() + 2);
             for event in heard.drain(..) {
                 self.hear(event)?;
             }

@@ -20,6 +20,8 @@ use crate::response::machine::Events;
 
 /// A comment: clients ignore it, proxies see that the connection lives.
 const KEEPALIVE: &[u8] = b": keepalive\n\n";
+/// Bytes of a delta with its frame, about; room is made for as many at once as there are.
+const USUAL_EVENT: usize = 256;
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A frame is closed at about this size, so that one slow reader does not hold much.
 const FRAME_BYTES: usize = 64 * 1024;
@@ -56,6 +58,7 @@ impl EventBody {
     }
 
     fn encode(&mut self, events: &Events) {
+        self.buffer.reserve(events.len() * USUAL_EVENT);
         for event in events {
             self.encoding.sse(event, &mut self.buffer);
             if event.event.terminal().is_some() {

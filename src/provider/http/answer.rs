@@ -45,6 +45,8 @@ struct Streaming {
     incoming: Incoming,
     decoder: Decoder,
     translator: Translator,
+    /// Something was handed over.
+    spoken: bool,
 }
 
 impl Answer {
@@ -108,7 +110,8 @@ impl Answer {
             return Ok(State::Whole(Box::new(incoming)));
         }
         let decoder = Decoder::new(self.server.settings.max_event_bytes);
-        Ok(State::Streaming(Box::new(Streaming { incoming, decoder, translator: self.translator() })))
+        let translator = self.translator();
+        Ok(State::Streaming(Box::new(Streaming { incoming, decoder, translator, spoken: false })))
     }
 
     fn translator(&self) -> Translator {
@@ -177,7 +180,9 @@ impl Streaming {
                 }
                 Err(error) => return Err(error),
             }
-            if taken >= MOST_AT_ONCE {
+            // The first words are handed over at once: someone waits for them. Later ones wait for each other.
+            if taken >= MOST_AT_ONCE || (!self.spoken && !events.is_empty()) {
+                self.spoken = true;
                 return Ok(true);
             }
             piece = match self.incoming.ready().await {
