@@ -181,11 +181,6 @@ impl Engine {
         &self.parts.store
     }
 
-    /// What is counted.
-    pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.parts.metrics
-    }
-
     /// Waits for running responses to end; those that have not by the deadline are ended as failed.
     pub async fn drain(&self, deadline: Duration) {
         self.admission.close();

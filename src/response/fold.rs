@@ -30,11 +30,6 @@ impl Fold {
         &self.response
     }
 
-    /// Takes the response out.
-    pub fn into_response(self) -> Response {
-        self.response
-    }
-
     /// The tier that served the response: known only once the provider has said so.
     pub fn set_service_tier(&mut self, tier: String) {
         self.response.service_tier = tier;
