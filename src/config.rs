@@ -3,6 +3,7 @@
 //! Defaults < file < environment < flags. `raw` is what was said, [`Settings`] what it means: checked,
 //! with presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
 
+mod agents;
 mod auth;
 mod de;
 mod error;
@@ -14,6 +15,7 @@ mod resolve;
 pub mod settings;
 mod show;
 mod store;
+mod tools;
 mod tree;
 mod units;
 
@@ -22,6 +24,12 @@ pub use load::{LoadOptions, Loaded, load};
 pub use provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts,
     ReasoningField, RetrySettings, Roles, Supports, SystemPlacement, ThinkTags,
+};
+pub use settings::{
+    AgentSettings, BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings,
+    FileReadSettings, LimitOverrides, MockTool, OnError, Price, ResultSettings, ReturnSchema, RouteSettings,
+    RunLimits, SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, UserMessages,
+    Visibility, WeatherSettings, WebSearchSettings,
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,

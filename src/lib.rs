@@ -13,6 +13,7 @@ pub mod response;
 pub mod auth;
 pub mod provider;
 pub mod store;
+pub mod tools;
 // 4: the loop
 pub mod engine;
 // 5: HTTP

@@ -11,6 +11,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::preset::Preset;
+use super::agents::Price;
 use super::units::{self, MIB};
 
 mod preset;
@@ -42,6 +43,9 @@ pub struct ProviderSettings {
     pub retries: RetrySettings,
     /// Tokens that fit into its models.
     pub context_window: ContextWindow,
+    /// Prices by the provider's name of the model; `*` stands for those that are not named.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub prices: BTreeMap<String, Price>,
     /// Request fields outside the API that are sent on as they are.
     pub passthrough: Vec<String>,
     /// What it makes of roles.
@@ -79,6 +83,7 @@ impl ProviderSettings {
             timeouts: ProviderTimeouts::default(),
             retries: RetrySettings::default(),
             context_window: ContextWindow::Unknown,
+            prices: BTreeMap::new(),
             passthrough: preset.passthrough().iter().map(|name| (*name).to_owned()).collect(),
             roles: preset.roles(),
             max_tokens_field: preset.max_tokens_field(),

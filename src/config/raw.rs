@@ -14,8 +14,8 @@ use super::provider::{
     RetrySettings, SystemPlacement, ThinkTags,
 };
 use super::settings::{
-    CompatSettings, EngineSettings, LogSettings, ModelsSettings, ServerSettings, SseSettings,
-    TelemetrySettings, ToolsSettings,
+    AgentSettings, CompatSettings, EgressSettings, EngineSettings, LogSettings, ModelsSettings, Price,
+    ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
 };
 use super::store::StoreSettings;
 use super::units;
@@ -31,6 +31,8 @@ pub(super) struct Raw {
     pub auth: RawAuth,
     pub engine: EngineSettings,
     pub tools: ToolsSettings,
+    pub egress: EgressSettings,
+    pub agents: BTreeMap<String, AgentSettings>,
     pub compat: CompatSettings,
     pub store: StoreSettings,
     pub providers: BTreeMap<String, RawProvider>,
@@ -78,6 +80,7 @@ pub(super) struct RawProvider {
     pub timeouts: ProviderTimeouts,
     pub retries: RetrySettings,
     pub context_window: ContextWindow,
+    pub prices: BTreeMap<String, Price>,
     pub passthrough: Option<Vec<String>>,
     pub roles: RawRoles,
     pub max_tokens_field: Option<MaxTokensField>,

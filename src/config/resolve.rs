@@ -39,6 +39,8 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
         sse: raw.sse,
         engine: raw.engine,
         tools: raw.tools,
+        egress: raw.egress,
+        agents: raw.agents,
         compat: raw.compat,
         store: raw.store,
         telemetry: raw.telemetry,

@@ -13,9 +13,15 @@ use std::time::Duration;
 use secrecy::SecretBox;
 use serde::{Deserialize, Serialize};
 
+pub use super::agents::{AgentSettings, LimitOverrides, Price, RunLimits};
 pub use super::auth::{AuthSettings, KeySettings, Scope};
 use super::provider::ProviderSettings;
 pub use super::store::{StoreSettings, StoreUrl, Synchronous};
+pub use super::tools::{
+    BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, FileReadSettings, MockTool,
+    OnError, ResultSettings, ReturnSchema, RouteSettings, SearchProvider, SimpleTool, Strategy, ToolLists,
+    ToolOverride, ToolRetry, ToolsSettings, UserMessages, Visibility, WeatherSettings, WebSearchSettings,
+};
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;
 
@@ -36,6 +42,10 @@ pub struct Settings {
     pub engine: EngineSettings,
     /// Server-side tools.
     pub tools: ToolsSettings,
+    /// What tools may reach on the network.
+    pub egress: EgressSettings,
+    /// Agent profiles by name.
+    pub agents: BTreeMap<String, AgentSettings>,
     /// Leniency towards clients.
     pub compat: CompatSettings,
     /// Where responses are kept.
@@ -60,6 +70,8 @@ impl Default for Settings {
             auth: AuthSettings::default(),
             engine: EngineSettings::default(),
             tools: ToolsSettings::default(),
+            egress: EgressSettings::default(),
+            agents: BTreeMap::new(),
             compat: CompatSettings::default(),
             store: StoreSettings::default(),
             providers: BTreeMap::new(),
@@ -176,6 +188,10 @@ pub struct EngineSettings {
     /// How long a response may take from its request to its end.
     #[serde(with = "units::duration")]
     pub run_timeout: Duration,
+    /// Limits of one run, unless an agent or a request says otherwise.
+    pub limits: RunLimits,
+    /// The most that a request may ask for; absent: what holds without asking.
+    pub ceilings: LimitOverrides,
 }
 
 impl Default for EngineSettings {
@@ -188,6 +204,8 @@ impl Default for EngineSettings {
             max_item_bytes: 16 * MIB,
             max_response_bytes: 64 * MIB,
             run_timeout: Duration::from_mins(30),
+            limits: RunLimits::default(),
+            ceilings: LimitOverrides::default(),
         }
     }
 }
@@ -214,20 +232,6 @@ pub enum ReasoningDisplay {
     Summary,
     /// Not at all.
     Off,
-}
-
-/// Server-side tools.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ToolsSettings {
-    /// `false`: single-shot. No tool is run and no response waits: one inference, then `completed`.
-    pub execution_enabled: bool,
-}
-
-impl Default for ToolsSettings {
-    fn default() -> Self {
-        Self { execution_enabled: true }
-    }
 }
 
 /// Leniency towards clients.

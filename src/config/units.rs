@@ -71,6 +71,72 @@ pub(super) mod size {
     }
 }
 
+/// A duration where nothing being said means something else than the default.
+pub(super) mod some_duration {
+    use super::{Deserializer, Duration, DurationVisitor, Serializer, duration};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => duration::serialize(value, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        from.deserialize_any(DurationVisitor).map(Some)
+    }
+}
+
+/// Durations by name.
+pub(super) mod duration_map {
+    use serde::{Deserialize, Serialize};
+
+    use super::{BTreeMap, Deserializer, Duration, Serializer, duration};
+
+    #[derive(Serialize, Deserialize)]
+    struct One(#[serde(with = "duration")] Duration);
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &BTreeMap<String, Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.collect_map(value.iter().map(|(name, value)| (name, One(*value))))
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<BTreeMap<String, Duration>, D::Error> {
+        let map = BTreeMap::<String, One>::deserialize(from)?;
+        Ok(map.into_iter().map(|(name, One(value))| (name, value)).collect())
+    }
+}
+
+/// A size where nothing being said means something else than the default.
+pub(super) mod opt_size {
+    use super::{Deserializer, Serializer, size};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<usize>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => size::serialize(value, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<usize>, D::Error> {
+        super::some_size(from)
+    }
+}
+
 /// A size where nothing being said means something else than the default.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     from.deserialize_any(SizeVisitor).map(Some)

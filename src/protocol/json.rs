@@ -37,6 +37,13 @@ impl Json {
     }
 }
 
+impl From<&serde_json::Value> for Json {
+    fn from(value: &serde_json::Value) -> Self {
+        // Writing a value to memory cannot fail; `null` would be the worst that could come of it.
+        Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+}
+
 impl Shape for Json {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
         if nests_too_deeply(raw.get()) {

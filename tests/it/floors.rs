@@ -12,6 +12,7 @@ const FLOORS: &[(&str, u8, &[&str])] = &[
     ("response", 2, &[]),
     ("provider", 3, &[]),
     ("store", 3, &[]),
+    ("tools", 3, &[]),
     ("auth", 3, &["store"]),
     ("engine", 4, &[]),
     ("transport", 5, &[]),

@@ -131,6 +131,7 @@ fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings 
         timeouts: raw.timeouts,
         retries: raw.retries,
         context_window: raw.context_window,
+        prices: raw.prices,
         passthrough: raw.passthrough.unwrap_or(base.passthrough),
         roles: roles(&raw.roles, base.roles),
         max_tokens_field: raw.max_tokens_field.unwrap_or(base.max_tokens_field),

@@ -1,0 +1,114 @@
+//! Agent profiles and the limits of a run.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A model with instructions and tools under one name, chosen by `prompt.id` or `agent`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentSettings {
+    /// What it is for, in `GET /v1/agents`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Used where the request names none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Used where the request has none; `{{name}}` stands for a variable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Values of variables that the request does not give.
+    pub variables: BTreeMap<String, String>,
+    /// Names of server-side tools that it has beside those of the request.
+    pub tools: Vec<String>,
+    /// Globs of the tools that it may use; absent: all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allowed_tools: Option<Vec<String>>,
+    /// Globs of the tools that it may not use.
+    pub blocked_tools: Vec<String>,
+    /// `false`: single-shot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_enabled: Option<bool>,
+    /// Limits that differ from the general ones.
+    pub limits: LimitOverrides,
+}
+
+/// Limits of one run, over all its turns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunLimits {
+    /// Inferences.
+    pub max_turns: u32,
+    /// Calls of server-side tools; the request's `max_tool_calls` lowers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u64>,
+    /// Tokens in and out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_total_tokens: Option<u64>,
+    /// Wall clock; `run_timeout` holds in any case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<f64>,
+    /// US dollars, by the provider's prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    /// Calls of one tool with the same arguments.
+    pub max_identical_calls: u32,
+    /// Turns one after the other in which every call failed.
+    pub max_consecutive_failures: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            max_turns: 10,
+            max_tool_calls: None,
+            max_total_tokens: None,
+            max_seconds: None,
+            max_cost_usd: None,
+            max_identical_calls: 6,
+            max_consecutive_failures: 3,
+        }
+    }
+}
+
+/// Limits that differ: in an agent's profile, or as the ceiling for what requests may ask.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[allow(missing_docs, reason = "each field is the one of `RunLimits` of the same name")]
+pub struct LimitOverrides {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tool_calls: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_total_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_identical_calls: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_consecutive_failures: Option<u32>,
+}
+
+/// Prices of a model in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Of tokens in.
+    pub input: f64,
+    /// Of tokens in that the provider had in its cache; as `input` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached_input: Option<f64>,
+    /// Of tokens out.
+    pub output: f64,
+}
+
+impl RunLimits {
+    /// Where a deadline is set, how long a run may take.
+    pub fn wall_clock(&self) -> Option<Duration> {
+        self.max_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+}

@@ -1,0 +1,91 @@
+//! For whom and within what a call is made: immutable, one per run, shared by its calls.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use super::journal::Journal;
+use crate::protocol::id::Id;
+use crate::protocol::request::Metadata;
+
+/// What a tool may know of the run that calls it. Holds no credentials of the client.
+#[derive(Clone, Default)]
+pub struct ToolContext {
+    /// Whose call it is: the harder wall.
+    pub tenant: Arc<str>,
+    /// Within the tenant.
+    pub principal: Arc<str>,
+    /// The response in the making; `None` for a direct call.
+    pub response_id: Option<Id>,
+    /// The response that this one continues.
+    pub conversation: Option<Id>,
+    /// The agent profile by which the tool was offered.
+    pub agent: Option<Arc<str>>,
+    /// Where the conversation takes place; `metadata.channel` of the request.
+    pub channel: Option<String>,
+    /// Which conversation there; `metadata.chat_id` of the request.
+    pub chat_id: Option<String>,
+    /// The client's notes.
+    pub metadata: Metadata,
+    /// When the run as a whole must be over.
+    pub deadline: Option<Instant>,
+    /// To be sent with requests that the tool makes.
+    pub traceparent: Option<String>,
+    /// Names the request in logs.
+    pub request_id: String,
+    /// Cancelled when the run is; tools that hold something outside must let it go.
+    pub cancel: CancellationToken,
+    /// How many calls the run may still make.
+    pub budget: Arc<Budget>,
+    /// Whether cached results may be used.
+    pub cache: CacheUse,
+    /// Where calls are journalled; `None` for runs that are not stored.
+    pub journal: Option<Arc<dyn Journal>>,
+}
+
+/// Whether cached results may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CacheUse {
+    /// As configured.
+    #[default]
+    Allowed,
+    /// Neither read nor written.
+    Bypass,
+}
+
+/// The calls that a run may still make, over all its turns.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(u64::MAX)
+    }
+}
+
+impl Budget {
+    /// This many calls.
+    pub fn of(calls: u64) -> Self {
+        Self { left: AtomicU64::new(calls), refused: AtomicU64::new(0) }
+    }
+
+    /// Takes one call; false if none is left.
+    pub fn take(&self) -> bool {
+        let taken =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
+        if !taken {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Whether a call was refused for want of budget.
+    pub fn was_exceeded(&self) -> bool {
+        self.refused.load(Ordering::Relaxed) > 0
+    }
+}
