@@ -51,6 +51,9 @@ fn blank(ids: &IdMint) -> Response {
         top_p: 1.0,
         truncation: "disabled",
         user: None,
+        prompt: None,
+        agent: None,
+        antwort: None,
     };
     Response {
         id: ids.response(),
