@@ -14,6 +14,7 @@ mod raw;
 mod resolve;
 pub mod settings;
 mod show;
+mod spellings;
 mod store;
 mod tools;
 mod tree;

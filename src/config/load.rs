@@ -8,13 +8,13 @@ use std::{env, fs, io};
 use super::error::{ConfigErrors, Findings};
 use super::raw::Raw;
 use super::tree::{Node, Origin, Scalar};
-use super::{Settings, de, interpolate, resolve};
+use super::{Settings, de, interpolate, resolve, spellings};
 
 /// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "antwort.yaml";
 
 /// Environment variables with names of their own, and the keys that they set.
-const VARIABLES: [(&str, &[&str]); 7] = [
+const VARIABLES: [(&str, &[&str]); 9] = [
     ("ANTWORT_LISTEN", &["listen"]),
     ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
     ("ANTWORT_UPSTREAM_API_KEY", &["providers", "default", "api_key"]),
@@ -22,6 +22,8 @@ const VARIABLES: [(&str, &[&str]); 7] = [
     ("ANTWORT_STORE_URL", &["store", "url"]),
     ("ANTWORT_SEAL_KEYS", &["seal", "keys"]),
     ("ANTWORT_LOG", &["log", "filter"]),
+    ("ANTWORT_EGRESS_ALLOW", &["egress", "allow"]),
+    ("ANTWORT_MAX_TURNS", &["engine", "limits", "max_turns"]),
 ];
 
 /// Names the file.
@@ -68,7 +70,7 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// Keys that were said, and where.
     pub origins: Vec<(String, Origin)>,
-    /// Variables that look like one of ours and are none.
+    /// Variables that look like one of ours and are none, and older spellings that will go.
     pub warnings: Vec<String>,
 }
 
@@ -104,19 +106,21 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     let mut findings = Findings::default();
     let file = find_file(options, &lookup);
     let mut tree = Node::empty();
+    let mut warnings = near_misses(options);
     if let Some(path) = &file {
         let mut layer = read_file(path)?;
         fill_in(&mut layer, Some(&lookup), &mut findings);
+        spellings::respell(&mut layer, &mut findings, &mut warnings);
         tree.merge(layer);
     }
     let mut layer = from_environment(options, &tree);
     layer.merge(from_flags(options));
     fill_in(&mut layer, None, &mut findings);
+    spellings::respell(&mut layer, &mut findings, &mut warnings);
     tree.merge(layer);
 
     let raw = read_all(&mut tree, &mut findings);
     let settings = resolve::settings(raw, &tree, &mut findings);
-    let warnings = near_misses(options);
     findings.into_result(Loaded { settings, file, origins: tree.origins(), warnings })
 }
 
