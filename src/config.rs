@@ -7,6 +7,7 @@ mod agents;
 mod auth;
 mod de;
 mod error;
+pub mod import;
 mod interpolate;
 mod load;
 pub mod provider;

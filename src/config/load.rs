@@ -37,6 +37,8 @@ const KEY_PREFIX: &str = "ANTWORT__";
 pub struct LoadOptions {
     /// `--config`
     pub file: Option<PathBuf>,
+    /// The text of that file, where it was made and not read.
+    pub text: Option<String>,
     /// `--listen`
     pub listen: Option<String>,
     /// `--log`
@@ -108,7 +110,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     let mut tree = Node::empty();
     let mut warnings = near_misses(options);
     if let Some(path) = &file {
-        let mut layer = read_file(path)?;
+        let mut layer = read_file(path, options.text.as_deref())?;
         fill_in(&mut layer, Some(&lookup), &mut findings);
         spellings::respell(&mut layer, &mut findings, &mut warnings);
         tree.merge(layer);
@@ -130,15 +132,16 @@ fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<P
         .or_else(|| options.directory.as_ref().map(|dir| dir.join(DEFAULT_FILE)).filter(|path| path.exists()))
 }
 
-fn read_file(path: &Path) -> Result<Node, ConfigErrors> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let hint = if error.kind() == io::ErrorKind::NotFound {
-            "; --config or ANTWORT_CONFIG names it"
-        } else {
-            ""
-        };
-        ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
-    })?;
+fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {
+    let text =
+        made.map_or_else(|| fs::read_to_string(path), |text| Ok(text.to_owned())).map_err(|error| {
+            let hint = if error.kind() == io::ErrorKind::NotFound {
+                "; --config or ANTWORT_CONFIG names it"
+            } else {
+                ""
+            };
+            ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
+        })?;
     parse(&text, &Origin::File(Arc::from(path)))
         .map_err(|error| ConfigErrors::one(format!("{}: {error}", path.display())))
 }
