@@ -1,21 +1,41 @@
 //! Tools that the gateway runs itself: the contract, the registry, and the stack around every call.
 //!
-//! [`ToolExecutor`] is what runs tools, [`Tool`] the short form for a single one. Executors know nothing of
-//! timeouts, caches or policy: those are layers. Floor 3: knows nothing of the engine or the store; what it
-//! needs of them ([`Journal`]) it defines as a trait.
+//! [`ToolExecutor`] is what runs tools, [`Tool`] the short form for a single one. [`Toolbox`] holds them all and
+//! gives out [`Catalog`]s, whose tools are called through the layers of `stack`. Executors know nothing of
+//! timeouts, caches or policy. Floor 3: knows nothing of the engine or the store; what it needs of them
+//! ([`Journal`]) it defines as a trait.
 
+mod assemble;
+mod audit;
 mod call;
+mod canonical;
+mod catalog;
+mod chance;
 mod context;
 mod definition;
 mod error;
 mod executor;
 mod journal;
+mod kept;
+mod layers;
+mod mock;
 mod output;
+mod plan;
+mod policy;
+mod read_output;
+mod results;
+mod router;
+mod stack;
+mod toolbox;
 
 pub use call::{Arguments, CallKey, ToolCall};
+pub use catalog::{Catalog, RegisteredTool};
 pub use context::{Budget, CacheUse, ToolContext};
 pub use definition::{Annotations, ToolDefinition, ToolKind};
 pub use error::{Code, Fault, ToolError};
 pub use executor::{Health, Local, Progress, Tool, ToolExecutor};
 pub use journal::Journal;
+pub use mock::{Mock, MockError};
 pub use output::{Citation, Outcome, OutputMeta, ToolOutput};
+pub use policy::{BadPattern, Subject};
+pub use toolbox::{Toolbox, ToolboxError};

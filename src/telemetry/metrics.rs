@@ -15,6 +15,8 @@ use registry::{Counter, Family, Gauge, Histogram};
 
 /// Models with series of their own; the others share one.
 const MODELS: usize = 200;
+/// Tools with series of their own. Servers of tools can invent names without end.
+const TOOLS: usize = 500;
 /// Error codes with series of their own. Ours are fewer; providers' are anything.
 const ERROR_CODES: usize = 64;
 
@@ -35,6 +37,7 @@ const SECONDS_OF_COMMIT: &[f64] =
 pub struct Metrics {
     models: Bounded,
     error_codes: Bounded,
+    tools: Bounded,
     token_usage: Family<Histogram>,
     operation_duration: Family<Histogram>,
     time_to_first_token: Family<Histogram>,
@@ -46,6 +49,9 @@ pub struct Metrics {
     store_commit: Family<Histogram>,
     upstream_retries: Family<Counter>,
     rejected: Family<Counter>,
+    tool_calls: Family<Counter>,
+    tool_duration: Family<Histogram>,
+    tool_cache: Family<Counter>,
     build_info: Family<Gauge>,
 }
 
@@ -77,6 +83,7 @@ impl Metrics {
         let metrics = Self {
             models: Bounded::new(MODELS),
             error_codes: Bounded::new(ERROR_CODES),
+            tools: Bounded::new(TOOLS),
             token_usage: Family::histogram(
                 "gen_ai_client_token_usage",
                 "Tokens of a response.",
@@ -135,6 +142,22 @@ impl Metrics {
                 &["provider"],
             ),
             rejected: Family::counter("antwort_rejected_total", "Requests turned away unread.", &["reason"]),
+            tool_calls: Family::counter(
+                "antwort_tool_calls_total",
+                "Calls of tools that the gateway runs.",
+                &["tool", "outcome"],
+            ),
+            tool_duration: Family::histogram(
+                "antwort_tool_duration_seconds",
+                "From the call of a tool to its result.",
+                &["tool"],
+                SECONDS_OF_REQUEST,
+            ),
+            tool_cache: Family::counter(
+                "antwort_tool_cache_total",
+                "Calls of tools whose results may be used again.",
+                &["result"],
+            ),
             build_info: Family::gauge("antwort_build_info", "Always 1.", &["version"]),
         };
         metrics.runs_active.with(&[]);
@@ -214,6 +237,18 @@ impl Metrics {
         self.upstream_retries.with(&[provider]).add(1);
     }
 
+    /// A call of a tool is over. `outcome` is one of few words.
+    pub fn tool_call(&self, tool: &str, outcome: &'static str, took: Duration) {
+        let tool = self.tools.value(tool, true);
+        self.tool_calls.with(&[tool, outcome]).add(1);
+        self.tool_duration.with(&[tool]).observe(took.as_secs_f64());
+    }
+
+    /// The cache of results was asked, or passed by. `result` is one of few words.
+    pub fn tool_cache(&self, result: &'static str) {
+        self.tool_cache.with(&[result]).add(1);
+    }
+
     /// Gives models series of their own before they have answered: those that a provider lists.
     pub fn known_models<'a>(&self, models: impl IntoIterator<Item = &'a str>) {
         for model in models {
@@ -234,6 +269,9 @@ impl Metrics {
         self.time_to_first_token.render(&mut out);
         self.time_per_output_token.render(&mut out);
         self.upstream_retries.render(&mut out);
+        self.tool_calls.render(&mut out);
+        self.tool_duration.render(&mut out);
+        self.tool_cache.render(&mut out);
         self.store_commit.render(&mut out);
         self.build_info.render(&mut out);
         out

@@ -1,7 +1,8 @@
 //! For whom and within what a call is made: immutable, one per run, shared by its calls.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,8 @@ pub enum CacheUse {
 pub struct Budget {
     left: AtomicU64,
     refused: AtomicU64,
+    /// Only of tools that have a limit of their own.
+    calls_by_tool: Mutex<HashMap<String, u64>>,
 }
 
 impl Default for Budget {
@@ -71,7 +74,7 @@ impl Default for Budget {
 impl Budget {
     /// This many calls.
     pub fn of(calls: u64) -> Self {
-        Self { left: AtomicU64::new(calls), refused: AtomicU64::new(0) }
+        Self { left: AtomicU64::new(calls), refused: AtomicU64::new(0), calls_by_tool: Mutex::default() }
     }
 
     /// Takes one call; false if none is left.
@@ -82,6 +85,18 @@ impl Budget {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
         taken
+    }
+
+    /// Takes one call of a tool that may have this many in a run; false if it has had them.
+    pub fn take_of(&self, tool: &str, most: u64) -> bool {
+        let mut calls = self.calls_by_tool.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = calls.get_mut(tool) {
+            let free = *made < most;
+            *made += u64::from(free);
+            return free;
+        }
+        calls.insert(tool.to_owned(), most.min(1));
+        most > 0
     }
 
     /// Whether a call was refused for want of budget.

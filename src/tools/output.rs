@@ -55,6 +55,8 @@ pub struct OutputMeta {
     pub attempts: u32,
     /// The model sees only its head and tail.
     pub truncated: bool,
+    /// The call failed, and the model is told to do without its result.
+    pub skipped: bool,
     /// The executor that should have run it and could not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_from: Option<Arc<str>>,

@@ -1,0 +1,233 @@
+//! Makes a catalogue of what the executors list: names, collisions, routes. Calls nobody.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+
+use super::catalog::{Catalog, RegisteredTool};
+use super::chance::hex;
+use super::definition::{Annotations, ToolDefinition};
+use super::executor::ToolExecutor;
+use super::plan::{Plan, States, compile};
+use super::router::{Route, Way};
+use super::stack::{self, Stack};
+use super::toolbox::ToolboxError;
+use crate::config::{Collision, RouteSettings, ToolsSettings};
+
+/// Providers take no longer names.
+const LONGEST_NAME: usize = 64;
+
+/// An executor and what it listed last.
+#[derive(Clone)]
+pub(super) struct Listing {
+    pub executor: Arc<dyn ToolExecutor>,
+    pub id: Arc<str>,
+    pub tools: Vec<ToolDefinition>,
+}
+
+/// A tool as one executor has it.
+#[derive(Clone, Copy)]
+struct Offer<'a> {
+    listing: &'a Listing,
+    tool: &'a ToolDefinition,
+}
+
+/// Makes the catalogue.
+///
+/// # Errors
+/// If two executors have a tool of one name and that is an error. A tool that is no good is left out alone.
+pub(super) fn assemble(
+    settings: &ToolsSettings,
+    listings: &[Listing],
+    states: &States,
+    stack: &Stack,
+    version: u64,
+) -> Result<Catalog, ToolboxError> {
+    let offers = by_name(listings);
+    // Names that are nobody's by prefix.
+    let mut taken: BTreeSet<String> = offers.keys().cloned().collect();
+    let mut tools = BTreeMap::new();
+    for (name, offers) in offers {
+        for (name, offers) in resolve(settings, name, offers, &mut taken)? {
+            match plan(settings, states, &name, &offers) {
+                Ok(plan) => {
+                    let tool = RegisteredTool::new(plan, stack.clone());
+                    tools.insert(name, Arc::new(tool));
+                }
+                Err(problem) => tracing::warn!(tool = name, problem, "a tool is left out"),
+            }
+        }
+    }
+    states.retain(|name| tools.contains_key(name));
+    Ok(Catalog::new(version, tools))
+}
+
+/// All tools that are any good, by name, in the order of their executors.
+fn by_name(listings: &[Listing]) -> BTreeMap<String, Vec<Offer<'_>>> {
+    let mut names: BTreeMap<String, Vec<Offer<'_>>> = BTreeMap::new();
+    for listing in listings {
+        let mut seen = BTreeSet::new();
+        for tool in &listing.tools {
+            let problem = match usable(tool) {
+                Err(problem) => problem,
+                Ok(()) if !seen.insert(&tool.name) => "listed twice".to_owned(),
+                Ok(()) => {
+                    names.entry(tool.name.clone()).or_default().push(Offer { listing, tool });
+                    continue;
+                }
+            };
+            let name = crate::protocol::parse::shorten(&tool.name);
+            tracing::warn!(tool = %name, executor = &*listing.id, problem, "a tool is left out");
+        }
+    }
+    names
+}
+
+fn usable(tool: &ToolDefinition) -> Result<(), String> {
+    if tool.name.is_empty() || tool.name.len() > LONGEST_NAME || !tool.name.chars().all(is_plain) {
+        return Err(format!("a name is 1 to {LONGEST_NAME} letters, digits, '_' or '-'"));
+    }
+    compile(&tool.parameters).map_err(|problem| format!("parameters: {problem}"))?;
+    match &tool.returns {
+        Some(schema) => compile(schema).map(drop).map_err(|problem| format!("returns: {problem}")),
+        None => Ok(()),
+    }
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
+}
+
+/// Which tools the offers of one name become.
+fn resolve<'a>(
+    settings: &ToolsSettings,
+    name: String,
+    mut offers: Vec<Offer<'a>>,
+    taken: &mut BTreeSet<String>,
+) -> Result<Vec<(String, Vec<Offer<'a>>)>, ToolboxError> {
+    if let Some(route) = settings.routes.get(&name) {
+        let offers = routed(route, &offers);
+        if offers.is_empty() {
+            tracing::warn!(
+                tool = name,
+                "no executor that its route names has it with the tags that it requires"
+            );
+            return Ok(Vec::new());
+        }
+        return Ok(vec![(name, offers)]);
+    }
+    let [first, second, ..] = offers.as_slice() else { return Ok(vec![(name, offers)]) };
+    match settings.collision {
+        Collision::Error => Err(ToolboxError::Collision {
+            tool: name,
+            first: first.listing.id.to_string(),
+            second: second.listing.id.to_string(),
+        }),
+        Collision::First => {
+            tracing::warn!(
+                tool = name,
+                executor = &*first.listing.id,
+                "of several tools of a name the first stays"
+            );
+            offers.truncate(1);
+            Ok(vec![(name, offers)])
+        }
+        Collision::Last => {
+            offers.drain(..offers.len() - 1);
+            let executor = offers.first().map(|offer| &*offer.listing.id);
+            tracing::warn!(tool = name, executor, "of several tools of a name the last stays");
+            Ok(vec![(name, offers)])
+        }
+        Collision::Prefix => {
+            Ok(offers.iter().map(|offer| (prefixed(&offer.listing.id, &name, taken), vec![*offer])).collect())
+        }
+    }
+}
+
+/// The offers of a route's executors that have its tags, in its order.
+fn routed<'a>(route: &RouteSettings, offers: &[Offer<'a>]) -> Vec<Offer<'a>> {
+    let has_tags = |offer: &&Offer<'_>| route.require.iter().all(|tag| offer.tool.has_tag(tag));
+    let mut fit: Vec<_> = offers.iter().filter(has_tags).copied().collect();
+    if !route.executors.is_empty() {
+        let place = |offer: &Offer<'_>| route.executors.iter().position(|id| **id == *offer.listing.id);
+        fit.retain(|offer| place(offer).is_some());
+        fit.sort_by_key(place);
+    }
+    fit
+}
+
+/// `<executor>_<tool>` in the letters that names have; with a hash where two could become the same.
+fn prefixed(executor: &str, tool: &str, taken: &mut BTreeSet<String>) -> String {
+    let full = format!("{executor}_{tool}");
+    // The colon of `mcp:<label>` is the usual case, and read without loss.
+    let lossy = full.len() > LONGEST_NAME || !full.chars().all(|letter| is_plain(letter) || letter == ':');
+    let mut name: String = full.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
+    if lossy || taken.contains(&name) {
+        let hash = digest::digest(&digest::SHA256, full.as_bytes());
+        let hash = hex(hash.as_ref().get(..4).unwrap_or_default());
+        name.truncate(LONGEST_NAME - hash.len() - 1);
+        name = format!("{name}_{hash}");
+    }
+    taken.insert(name.clone());
+    name
+}
+
+fn plan(settings: &ToolsSettings, states: &States, name: &str, offers: &[Offer<'_>]) -> Result<Plan, String> {
+    let [first, others @ ..] = offers else { return Err("nobody has it".into()) };
+    let route = settings.routes.get(name);
+    let ways = offers.iter().map(|offer| way(settings, states, name, offer, route)).collect();
+    let mut definition = ToolDefinition {
+        name: name.to_owned(),
+        executor: Arc::clone(&first.listing.id),
+        kind: first.listing.executor.kind(),
+        ..first.tool.clone()
+    };
+    for other in others {
+        join(&mut definition, other);
+    }
+    let own = settings.overrides.get(name);
+    add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
+    let strategy = route.map(|route| route.strategy).unwrap_or_default();
+    Plan::new(definition, Route::new(strategy, ways), settings)
+}
+
+fn way(
+    settings: &ToolsSettings,
+    states: &States,
+    name: &str,
+    offer: &Offer<'_>,
+    route: Option<&RouteSettings>,
+) -> Way {
+    let Listing { executor, id, .. } = offer.listing;
+    let state = states.leg(name, id, settings);
+    let own_name = (offer.tool.name != name).then(|| offer.tool.name.as_str().into());
+    let weight = route.and_then(|route| route.weights.get(&**id)).copied().unwrap_or(1);
+    let leg = stack::leg(Arc::clone(executor), Arc::clone(id), own_name, &state);
+    Way { executor: Arc::clone(id), weight, state, leg }
+}
+
+/// A tool of several executors is as dangerous as the most dangerous of them.
+fn join(definition: &mut ToolDefinition, other: &Offer<'_>) {
+    let (ours, theirs) = (definition.annotations, other.tool.annotations);
+    definition.annotations = Annotations {
+        read_only: ours.read_only && theirs.read_only,
+        idempotent: ours.idempotent && theirs.idempotent,
+        destructive: ours.destructive || theirs.destructive,
+        open_world: ours.open_world || theirs.open_world,
+    };
+    definition.requires_auth |= other.tool.requires_auth;
+    add_tags(&mut definition.tags, &other.tool.tags);
+    if definition.parameters != other.tool.parameters {
+        let (tool, executor) = (&definition.name, &*other.listing.id);
+        tracing::warn!(tool, executor, "its parameters differ from those of the first executor, which count");
+    }
+}
+
+fn add_tags(tags: &mut Vec<String>, more: &[String]) {
+    for tag in more {
+        if !tags.contains(tag) {
+            tags.push(tag.clone());
+        }
+    }
+}

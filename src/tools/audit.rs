@@ -1,0 +1,108 @@
+//! The record of who called what: decisions and calls, as events of the target `antwort::audit`.
+//!
+//! Neither arguments nor results are in it: arguments are named by a hash, so that calls can be matched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use tracing::Level;
+
+use super::call::CallKey;
+use super::chance::hex;
+use super::context::ToolContext;
+use super::error::{Code, ToolError};
+use super::layers::ToolRequest;
+use super::output::ToolOutput;
+
+/// Digits enough to tell calls apart.
+const HASH_BYTES: usize = 16;
+
+/// Who called what. Taken when the call begins, since others own it from then on.
+pub(super) struct Caller {
+    context: Arc<ToolContext>,
+    key: Option<CallKey>,
+    /// Empty where nobody listens.
+    arguments: String,
+}
+
+/// How a call ended.
+pub(super) struct End<'a> {
+    pub tool: &'a str,
+    pub executor: &'a str,
+    pub decision: &'static str,
+    pub code: Option<Code>,
+    pub duration: Duration,
+    pub attempts: u32,
+}
+
+impl Caller {
+    pub(super) fn of(request: &ToolRequest) -> Self {
+        let listens = tracing::enabled!(target: "antwort::audit", Level::INFO);
+        Self {
+            context: Arc::clone(&request.context),
+            key: request.call.key.clone(),
+            arguments: if listens { hash(&request.call.raw) } else { String::new() },
+        }
+    }
+
+    /// Records that the call is over.
+    pub(super) fn call(&self, end: &End<'_>) {
+        tracing::info!(
+            target: "antwort::audit",
+            record = "call",
+            tenant = &*self.context.tenant,
+            principal = &*self.context.principal,
+            agent = self.context.agent.as_deref(),
+            response = self.context.response_id.as_ref().map(tracing::field::display),
+            request = self.context.request_id,
+            call = self.key.as_ref().map(tracing::field::display),
+            tool = end.tool,
+            executor = end.executor,
+            arguments_sha256 = self.arguments,
+            decision = end.decision,
+            code = end.code.map(Code::as_str),
+            duration_ms = u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX),
+            attempts = end.attempts,
+        );
+    }
+}
+
+/// Records what the policy decided, before anything is done.
+pub(super) fn decision(request: &ToolRequest, denied: Option<&ToolError>) {
+    if !tracing::enabled!(target: "antwort::audit", Level::INFO) {
+        return;
+    }
+    let context = &request.context;
+    tracing::info!(
+        target: "antwort::audit",
+        record = "decision",
+        tenant = &*context.tenant,
+        principal = &*context.principal,
+        agent = context.agent.as_deref(),
+        response = context.response_id.as_ref().map(tracing::field::display),
+        request = context.request_id,
+        call = request.call.key.as_ref().map(tracing::field::display),
+        tool = request.plan.name(),
+        executor = &*request.plan.definition.executor,
+        arguments_sha256 = hash(&request.call.raw),
+        decision = if denied.is_some() { "denied" } else { "allowed" },
+        code = denied.map(|error| error.code.as_str()),
+    );
+}
+
+/// What was decided about a call, as far as its result shows.
+pub(super) fn decision_of(result: &Result<ToolOutput, ToolError>, failure: Option<Code>) -> &'static str {
+    match (result, failure.or_else(|| result.as_ref().err().map(|error| error.code))) {
+        (Ok(output), None) if output.meta.cached => "cached",
+        (_, Some(Code::AccessDenied | Code::DomainNotAllowed)) => "denied",
+        (_, Some(Code::ToolCallLimit)) => "limited",
+        (_, Some(Code::InvalidArguments)) => "invalid",
+        _ => "allowed",
+    }
+}
+
+fn hash(arguments: &str) -> String {
+    let hash = digest::digest(&digest::SHA256, arguments.as_bytes());
+    hex(hash.as_ref().get(..HASH_BYTES).unwrap_or_default())
+}

@@ -1,0 +1,120 @@
+//! The tools that there are at one moment, and how one of them is called.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tower::Service;
+
+use super::call::{Arguments, ToolCall};
+use super::context::ToolContext;
+use super::definition::ToolDefinition;
+use super::error::ToolError;
+use super::executor::Progress;
+use super::layers::{Answer, ToolRequest, Trace};
+use super::output::ToolOutput;
+use super::plan::Plan;
+use super::stack::Stack;
+
+/// The tools that there are. Never changes: a refresh makes a new one.
+pub struct Catalog {
+    version: u64,
+    tools: BTreeMap<String, Arc<RegisteredTool>>,
+}
+
+impl Catalog {
+    pub(super) fn new(version: u64, tools: BTreeMap<String, Arc<RegisteredTool>>) -> Self {
+        Self { version, tools }
+    }
+
+    /// Grows with every refresh.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The tool of this name.
+    pub fn get(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        self.tools.get(name)
+    }
+
+    /// All tools, by name: the same order in every turn, as providers' prompt caches need it.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
+        self.tools.values()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tools.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+}
+
+/// A tool of the catalogue. Can be called also when a newer catalogue has it no more.
+pub struct RegisteredTool {
+    plan: Arc<Plan>,
+    stack: Stack,
+}
+
+impl RegisteredTool {
+    pub(super) fn new(plan: Plan, stack: Stack) -> Self {
+        Self { plan: Arc::new(plan), stack }
+    }
+
+    /// What it is, under the name that the catalogue gives it.
+    pub fn definition(&self) -> &Arc<ToolDefinition> {
+        &self.plan.definition
+    }
+
+    /// Runs a call through all layers.
+    ///
+    /// Policy, arguments and budget are checked before this returns; the rest happens when the future is polled.
+    /// So calls that are made one after the other are counted in that order, in whatever order they then run.
+    ///
+    /// # Errors
+    /// As the future's result. [`super::Fault::Fatal`]: the run cannot go on; all others are for the model.
+    pub fn call(
+        &self,
+        mut call: ToolCall,
+        context: Arc<ToolContext>,
+        progress: Progress,
+    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send + use<> {
+        if call.name != self.plan.name() {
+            self.plan.name().clone_into(&mut call.name);
+        }
+        self.run(ToolRequest {
+            call: Arc::new(call),
+            context,
+            progress,
+            plan: Arc::clone(&self.plan),
+            trace: Arc::default(),
+            stands_in: false,
+            deadline: None,
+        })
+    }
+
+    /// Runs a call that another tool failed in.
+    pub(super) fn stand_in(&self, failed: ToolRequest) -> Answer {
+        let call = ToolCall {
+            name: self.plan.name().to_owned(),
+            raw: failed.call.raw.clone(),
+            arguments: Arguments::new(),
+            key: failed.call.key.clone(),
+        };
+        self.run(ToolRequest {
+            call: Arc::new(call),
+            context: failed.context,
+            progress: failed.progress,
+            plan: Arc::clone(&self.plan),
+            trace: Arc::<Trace>::default(),
+            stands_in: true,
+            deadline: None,
+        })
+    }
+
+    fn run(&self, request: ToolRequest) -> Answer {
+        self.stack.clone().call(request)
+    }
+}

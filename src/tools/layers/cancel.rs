@@ -1,0 +1,34 @@
+//! Ends calls of runs that are cancelled.
+
+use tower::Service;
+
+use super::{Answer, Next, ToolRequest, always_ready};
+use crate::tools::error::{Code, ToolError};
+
+/// Drops the call as soon as its run is cancelled; a call of a cancelled run is not begun.
+#[derive(Clone)]
+pub(in crate::tools) struct Cancel<S> {
+    inner: S,
+}
+
+impl<S> Cancel<S> {
+    pub(in crate::tools) fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S: Next> Service<ToolRequest> for Cancel<S> {
+    always_ready!();
+
+    fn call(&mut self, request: ToolRequest) -> Answer {
+        let cancel = request.context.cancel.clone();
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => Err(ToolError::fatal(Code::Cancelled, "the run was cancelled")),
+                result = answer => result,
+            }
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! The end of the stack: hands the call to its executor.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use tower::Service;
+
+use super::{Answer, ToolRequest, always_ready};
+use crate::tools::call::ToolCall;
+use crate::tools::executor::ToolExecutor;
+use crate::tools::output::Outcome;
+
+/// Asks one executor.
+#[derive(Clone)]
+pub(in crate::tools) struct Execute {
+    executor: Arc<dyn ToolExecutor>,
+    id: Arc<str>,
+    /// The executor's name of the tool, where the catalogue has another.
+    name: Option<Arc<str>>,
+}
+
+impl Execute {
+    pub(in crate::tools) fn new(
+        executor: Arc<dyn ToolExecutor>,
+        id: Arc<str>,
+        name: Option<Arc<str>>,
+    ) -> Self {
+        Self { executor, id, name }
+    }
+}
+
+impl Service<ToolRequest> for Execute {
+    always_ready!();
+
+    fn call(&mut self, request: ToolRequest) -> Answer {
+        let Self { executor, id, name } = self.clone();
+        Box::pin(async move {
+            request.trace.attempt();
+            let call: Cow<'_, ToolCall> = match name {
+                Some(name) => {
+                    Cow::Owned(ToolCall { name: name.as_ref().to_owned(), ..(*request.call).clone() })
+                }
+                None => Cow::Borrowed(&request.call),
+            };
+            let Outcome::Done(mut output) =
+                executor.execute(&call, &request.context, &request.progress).await?;
+            output.meta.executor = Some(id);
+            Ok(output)
+        })
+    }
+}

@@ -1,0 +1,63 @@
+//! Holds structured results to the schema that the tool promised.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use tower::Service;
+
+use super::validate::problems;
+use super::{Answer, Next, ToolRequest, always_ready};
+use crate::config::ReturnSchema;
+use crate::tools::error::{Code, Fault, ToolError};
+use crate::tools::output::ToolOutput;
+
+/// Logs or refuses results that are not by their schema. What a tool says of its failure has no schema.
+#[derive(Clone)]
+pub(in crate::tools) struct Returns<S> {
+    inner: S,
+}
+
+impl<S> Returns<S> {
+    pub(in crate::tools) fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S: Next> Service<ToolRequest> for Returns<S> {
+    always_ready!();
+
+    fn call(&mut self, request: ToolRequest) -> Answer {
+        if request.plan.returns.is_none() {
+            return self.inner.call(request);
+        }
+        let plan = Arc::clone(&request.plan);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let output = answer.await?;
+            let Some((schema, severity)) = &plan.returns else { return Ok(output) };
+            match problem(schema, &output) {
+                Some(problem) if *severity == ReturnSchema::Error => Err(ToolError::new(
+                    Code::InvalidResult,
+                    Fault::Tool,
+                    format!("the result is not by the tool's schema: {problem}"),
+                )),
+                Some(_) => {
+                    // The problem quotes the result, which is not for logs.
+                    tracing::warn!(tool = plan.name(), "a result is not by the tool's return schema");
+                    Ok(output)
+                }
+                None => Ok(output),
+            }
+        })
+    }
+}
+
+fn problem(schema: &Validator, output: &ToolOutput) -> Option<Cow<'static, str>> {
+    match &output.structured {
+        _ if output.is_error => None,
+        None => Some("there is no structured result".into()),
+        Some(value) if schema.is_valid(value) => None,
+        Some(value) => Some(problems(schema, value).into()),
+    }
+}

@@ -1,0 +1,98 @@
+//! Shows the model head and tail of results that are too large for it, and keeps the whole.
+
+use std::sync::Arc;
+
+use tower::Service;
+
+use super::{Answer, Next, ToolRequest, always_ready};
+use crate::tools::context::ToolContext;
+use crate::tools::output::ToolOutput;
+use crate::tools::results::ResultStore;
+
+/// Cuts what the model reads. What it does not see it can ask for with `read_tool_output`.
+#[derive(Clone)]
+pub(in crate::tools) struct Truncate<S> {
+    inner: S,
+    results: Arc<ResultStore>,
+}
+
+impl<S> Truncate<S> {
+    pub(in crate::tools) fn new(inner: S, results: Arc<ResultStore>) -> Self {
+        Self { inner, results }
+    }
+}
+
+impl<S: Next> Service<ToolRequest> for Truncate<S> {
+    always_ready!();
+
+    fn call(&mut self, request: ToolRequest) -> Answer {
+        let (plan, context) = (Arc::clone(&request.plan), Arc::clone(&request.context));
+        let results = Arc::clone(&self.results);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let output = answer.await?;
+            if output.for_model.len() <= plan.max_result_bytes {
+                return Ok(output);
+            }
+            Ok(cut(output, plan.max_result_bytes, &results, &context))
+        })
+    }
+}
+
+fn cut(mut output: ToolOutput, most: usize, results: &ResultStore, context: &ToolContext) -> ToolOutput {
+    let whole = std::mem::take(&mut output.for_model);
+    let note = Note { total: whole.len(), kept: whole.len().min(results.max_bytes()), id: None };
+    // The note must be as long as it can become before it is known how much room it leaves.
+    let longest =
+        Note { id: Some("out_00000000000000000000000000000000".into()), ..note }.text(0, whole.len());
+    let (head, tail) = ends(&whole, most.saturating_sub(longest.len()));
+    let (head, tail, end) = (head.to_owned(), tail.to_owned(), whole.len() - tail.len());
+    if whole.len() > results.max_bytes() {
+        // Beyond that size nothing of a call stays in memory.
+        output.structured = None;
+    }
+    let note = Note { id: results.keep(context, whole), ..note };
+    output.for_model = format!("{head}{}{tail}", note.text(head.len(), end));
+    output.meta.truncated = true;
+    output
+}
+
+/// What stands in the place of what is left out.
+struct Note {
+    total: usize,
+    kept: usize,
+    id: Option<String>,
+}
+
+impl Note {
+    /// `from` and `to` bound what is left out.
+    fn text(&self, from: usize, to: usize) -> String {
+        let Self { total, kept, id } = self;
+        let left_out = to - from;
+        let Some(id) = id else { return format!("\n[{left_out} of {total} bytes are left out here]\n") };
+        let what = match kept {
+            kept if kept < total => format!("Of the result only the first {kept} bytes are kept"),
+            _ => "The whole result is kept".to_owned(),
+        };
+        format!(
+            "\n[{left_out} of {total} bytes are left out here. {what}; to read on, call read_tool_output with \
+             {{\"id\":\"{id}\",\"offset\":{from}}}]\n"
+        )
+    }
+}
+
+/// Beginning and end of a text within so many bytes, whole lines if they are not too long.
+pub(super) fn ends(text: &str, room: usize) -> (&str, &str) {
+    // The beginning mostly says more than the end.
+    let (head, _) = text.split_at(text.floor_char_boundary(room * 2 / 3));
+    let (_, tail) = text.split_at(text.ceil_char_boundary(text.len() - (room - head.len()).min(text.len())));
+    let head = match head.rfind('\n') {
+        Some(line) if line >= head.len() / 2 => head.get(..=line).unwrap_or(head),
+        _ => head,
+    };
+    let tail = match tail.find('\n') {
+        Some(line) if line <= tail.len() / 2 => tail.get(line + 1..).unwrap_or(tail),
+        _ => tail,
+    };
+    (head, tail)
+}

@@ -1,0 +1,88 @@
+//! Makes the model's text an object that is by the tool's schema, or says what is wrong with it.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use jsonschema::Validator;
+use serde_json::Value;
+use tower::Service;
+
+use super::{Answer, Next, ToolRequest, always_ready, ready};
+use crate::protocol::parse::shorten;
+use crate::tools::call::Arguments;
+use crate::tools::error::ToolError;
+
+/// Problems that one message names: enough to mend a call, and no more than a model reads.
+const MOST_PROBLEMS: usize = 5;
+
+/// Parses and checks arguments.
+#[derive(Clone)]
+pub(in crate::tools) struct Validate<S> {
+    inner: S,
+}
+
+impl<S> Validate<S> {
+    pub(in crate::tools) fn new(inner: S) -> Self {
+        Self { inner }
+    }
+}
+
+impl<S: Next> Service<ToolRequest> for Validate<S> {
+    always_ready!();
+
+    fn call(&mut self, mut request: ToolRequest) -> Answer {
+        match arguments(&request.call.raw, &request.plan.arguments) {
+            Ok(arguments) => {
+                Arc::make_mut(&mut request.call).arguments = arguments;
+                self.inner.call(request)
+            }
+            Err(error) => ready(Err(error)),
+        }
+    }
+}
+
+fn arguments(raw: &str, schema: &Validator) -> Result<Arguments, ToolError> {
+    // Models write nothing where there is nothing to say.
+    let value = match raw.trim_ascii() {
+        "" => Value::Object(Arguments::new()),
+        text => serde_json::from_str(text)
+            .map_err(|error| ToolError::argument(format!("the arguments are not JSON: {error}")))?,
+    };
+    if !value.is_object() {
+        return Err(ToolError::argument(format!(
+            "the arguments must be a JSON object, not {}",
+            kind(&value)
+        )));
+    }
+    if !schema.is_valid(&value) {
+        return Err(ToolError::argument(problems(schema, &value)));
+    }
+    match value {
+        Value::Object(arguments) => Ok(arguments),
+        _ => Ok(Arguments::new()),
+    }
+}
+
+/// What is wrong, and where.
+pub(super) fn problems(schema: &Validator, value: &Value) -> String {
+    let mut text = String::new();
+    for error in schema.iter_errors(value).take(MOST_PROBLEMS) {
+        let separator = if text.is_empty() { "" } else { "; " };
+        let path = error.instance_path().to_string();
+        let place = if path.is_empty() { "the object" } else { path.as_str() };
+        // A problem quotes the value, which may be long.
+        _ = write!(text, "{separator}{}: {}", shorten(place), shorten(&error.to_string()));
+    }
+    text
+}
+
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,151 @@
+//! Tools with fixed answers, for demonstrations and tests.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::call::ToolCall;
+use super::context::ToolContext;
+use super::definition::{Annotations, ToolDefinition, ToolKind};
+use super::error::ToolError;
+use super::executor::{Progress, ToolExecutor};
+use super::output::{Outcome, ToolOutput};
+use crate::config::MockTool;
+
+/// Answers as it was told to, after a while.
+pub struct Mock {
+    tools: BTreeMap<String, MockTool>,
+}
+
+/// A text that is no set of mock tools.
+#[derive(Debug, thiserror::Error)]
+pub enum MockError {
+    /// It is not an object in JSON.
+    #[error("expected a JSON object of tools by name: {0}")]
+    Json(serde_json::Error),
+    /// One of its tools is none.
+    #[error("{tool}: {problem}")]
+    Tool {
+        /// Its name.
+        tool: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl Mock {
+    /// These tools.
+    pub fn new(tools: BTreeMap<String, MockTool>) -> Self {
+        Self { tools }
+    }
+
+    /// Reads tools by name, each a text that it answers, or an object with the fields of the setting
+    /// `tools.mock.<name>`: `{"get_weather": {"output": {"temp": 21}, "delay": "100ms"}, "x": "plain text"}`.
+    ///
+    /// # Errors
+    /// If the text is no such object.
+    pub fn from_json(text: &str) -> Result<Self, MockError> {
+        let tools: BTreeMap<String, Value> = serde_json::from_str(text).map_err(MockError::Json)?;
+        let tools = tools.into_iter().map(|(name, value)| match read(value) {
+            Ok(tool) => Ok((name, tool)),
+            Err(problem) => Err(MockError::Tool { tool: name, problem }),
+        });
+        Ok(Self { tools: tools.collect::<Result<_, _>>()? })
+    }
+}
+
+fn read(value: Value) -> Result<MockTool, String> {
+    match value {
+        Value::String(_) => Ok(MockTool { output: value, ..MockTool::default() }),
+        // Were other objects answers, a slip in a field's name would become one.
+        Value::Object(_) => serde_json::from_value(value).map_err(|error| error.to_string()),
+        _ => Err("expected a text, or an object with 'output' or 'error'".into()),
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for Mock {
+    fn id(&self) -> &'static str {
+        "mock"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Mock
+    }
+
+    async fn list(&self) -> Result<Vec<ToolDefinition>, ToolError> {
+        let any = json!({"type": "object"});
+        let tools = self.tools.iter().map(|(name, mock)| {
+            let parameters = mock.parameters.as_ref().unwrap_or(&any);
+            let tool = ToolDefinition {
+                kind: ToolKind::Mock,
+                executor: self.id().into(),
+                ..ToolDefinition::new(name, &mock.description, parameters)
+            };
+            tool.with_annotations(Annotations::READ_ONLY)
+        });
+        Ok(tools.collect())
+    }
+
+    async fn execute(&self, call: &ToolCall, _: &ToolContext, _: &Progress) -> Result<Outcome, ToolError> {
+        let Some(mock) = self.tools.get(&call.name) else {
+            return Err(ToolError::failed(format!("No mock for: {}", call.name)));
+        };
+        tokio::time::sleep(mock.delay).await;
+        match (&mock.error, &mock.output) {
+            (Some(error), _) => Err(ToolError::failed(error.clone())),
+            (None, Value::String(text)) => Ok(Outcome::Done(ToolOutput::text(text.clone()))),
+            (None, value) => Ok(Outcome::Done(ToolOutput::value(value.clone()))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    async fn call(mock: &Mock, name: &str) -> Result<ToolOutput, ToolError> {
+        let call = ToolCall::direct(name, "{}".into());
+        let Outcome::Done(output) = mock.execute(&call, &ToolContext::default(), &Progress::none()).await?;
+        Ok(output)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_as_the_file_says_after_the_delay() {
+        let file = r#"{
+            "get_weather": {"output": {"temp": 21}, "delay": "300ms"},
+            "x": "plain text",
+            "down": {"error": "no network"}
+        }"#;
+        let mock = Mock::from_json(file).unwrap();
+        let started = tokio::time::Instant::now();
+        let weather = call(&mock, "get_weather").await.unwrap();
+        assert_eq!(started.elapsed(), Duration::from_millis(300));
+        assert_eq!(
+            (weather.for_model.as_str(), weather.structured),
+            ("{\"temp\":21}", Some(json!({"temp": 21})))
+        );
+        let plain = call(&mock, "x").await.unwrap();
+        assert_eq!((plain.for_model.as_str(), plain.structured), ("plain text", None));
+        assert_eq!(started.elapsed(), Duration::from_millis(400), "100 ms unless the file says otherwise");
+        assert_eq!(call(&mock, "down").await.unwrap_err().message, "no network");
+        assert_eq!(call(&mock, "y").await.unwrap_err().message, "No mock for: y");
+        assert_eq!(mock.list().await.unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_file_that_is_none_is_refused() {
+        for (file, problem) in [
+            ("[]", "expected a JSON object"),
+            (r#"{"x": 1}"#, "x: expected a text"),
+            (r#"{"x": {"outptu": 1}}"#, "x: unknown field"),
+            (r#"{"x": {"output": 1, "delay": "soon"}}"#, "x: "),
+        ] {
+            let error = Mock::from_json(file).err().unwrap().to_string();
+            assert!(error.contains(problem), "{file}: {error}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How calls of one tool are made: general settings and the tool's own, resolved once for a catalogue.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jsonschema::Validator;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::definition::ToolDefinition;
+use super::layers::breaker::BreakerState;
+use super::router::Route;
+use crate::config::{OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
+use crate::protocol::json::Json;
+
+/// How calls of one tool are made.
+pub(super) struct Plan {
+    pub definition: Arc<ToolDefinition>,
+    pub route: Route,
+    pub arguments: Validator,
+    pub returns: Option<(Validator, ReturnSchema)>,
+    pub on_error: OnError,
+    pub timeout: Duration,
+    /// `None`: a call is made once.
+    pub retry: Option<ToolRetry>,
+    pub may_repeat: bool,
+    pub max_calls: Option<u64>,
+    pub max_result_bytes: usize,
+    /// `None`: results are not used again.
+    pub cache: Option<CachePlan>,
+}
+
+/// For how long and for whom results are used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CachePlan {
+    pub ttl: Duration,
+    pub per_user: bool,
+}
+
+impl Plan {
+    /// # Errors
+    /// In words, if a schema cannot be compiled.
+    pub(super) fn new(
+        definition: ToolDefinition,
+        route: Route,
+        settings: &ToolsSettings,
+    ) -> Result<Self, String> {
+        let none = ToolOverride::default();
+        let own = settings.overrides.get(&definition.name).unwrap_or(&none);
+        let may_repeat = own.idempotent.unwrap_or_else(|| definition.annotations.may_repeat());
+        let retry = own.retry.as_ref().unwrap_or(&settings.retry);
+        let checked = settings.results.return_schema != ReturnSchema::Off;
+        let returns = match definition.returns.as_ref().filter(|_| checked) {
+            Some(schema) => Some((compile(schema)?, settings.results.return_schema)),
+            None => None,
+        };
+        Ok(Self {
+            route,
+            arguments: compile(&definition.parameters)?,
+            returns,
+            on_error: own.on_error.as_ref().unwrap_or(&settings.on_error).clone(),
+            timeout: own.timeout.unwrap_or(settings.timeout),
+            retry: Some(retry.clone()).filter(|retry| may_repeat && retry.max > 0),
+            may_repeat,
+            max_calls: own.max_calls,
+            max_result_bytes: own.max_result_bytes.unwrap_or(settings.results.max_bytes),
+            cache: cache_plan(&definition, own, settings),
+            definition: Arc::new(definition),
+        })
+    }
+
+    /// The tool's name.
+    pub(super) fn name(&self) -> &str {
+        &self.definition.name
+    }
+}
+
+/// Whether, and for how long, results of a tool are used again.
+///
+/// Only what changes nothing qualifies by its hints: a cached result means that the call is not made. What the
+/// operator says of the tool by name goes before hints, as those are of unknown worth and mostly absent.
+fn cache_plan(
+    definition: &ToolDefinition,
+    own: &ToolOverride,
+    settings: &ToolsSettings,
+) -> Option<CachePlan> {
+    let cache = &settings.cache;
+    if !cache.enabled || own.cacheable == Some(false) || cache.never.contains(&definition.name) {
+        return None;
+    }
+    let named = cache.ttl.get(&definition.name);
+    let hints = definition.annotations;
+    let changes_something = hints.destructive || !hints.read_only;
+    let by_hints = !changes_something && (!hints.open_world || named.is_some());
+    if !by_hints && own.cacheable != Some(true) {
+        return None;
+    }
+    let ttl = *named.or_else(|| cache.ttl.get("default"))?;
+    // A result that was got with somebody's credentials is for nobody else.
+    let per_user = own.cache_per_user || definition.requires_auth;
+    (!ttl.is_zero()).then_some(CachePlan { ttl, per_user })
+}
+
+/// Compiles a schema of arguments or results.
+///
+/// # Errors
+/// In words.
+pub(super) fn compile(schema: &Json) -> Result<Validator, String> {
+    let value: Value = serde_json::from_str(schema.get()).map_err(|error| error.to_string())?;
+    if !value.is_object() {
+        return Err("the schema is no object".into());
+    }
+    jsonschema::validator_for(&value).map_err(|error| error.to_string())
+}
+
+/// What is known of one executor of a tool; outlives catalogues.
+pub(super) struct LegState {
+    pub breaker: BreakerState,
+    /// Shared by all executors of the tool; `None`: any number of calls at a time.
+    pub turns: Option<Arc<Semaphore>>,
+    inflight: AtomicUsize,
+}
+
+impl LegState {
+    pub(super) fn new(breaker: BreakerState, turns: Option<Arc<Semaphore>>) -> Self {
+        Self { breaker, turns, inflight: AtomicUsize::new(0) }
+    }
+
+    /// Calls that it works on.
+    pub(super) fn inflight(&self) -> usize {
+        self.inflight.load(Ordering::Relaxed)
+    }
+
+    /// Counts a call until the guard is dropped.
+    pub(super) fn enter(self: &Arc<Self>) -> Inflight {
+        self.inflight.fetch_add(1, Ordering::Relaxed);
+        Inflight(Arc::clone(self))
+    }
+}
+
+/// A call that is counted.
+pub(super) struct Inflight(Arc<LegState>);
+
+impl Drop for Inflight {
+    fn drop(&mut self) {
+        self.0.inflight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Breakers and queues by tool. A new catalogue must not forget that a server is down or a tool busy.
+#[derive(Default)]
+pub(super) struct States(Mutex<BTreeMap<String, ToolState>>);
+
+#[derive(Default)]
+struct ToolState {
+    turns: Option<Arc<Semaphore>>,
+    legs: HashMap<Arc<str>, Arc<LegState>>,
+}
+
+impl States {
+    /// The state of one executor of a tool.
+    pub(super) fn leg(&self, tool: &str, executor: &Arc<str>, settings: &ToolsSettings) -> Arc<LegState> {
+        let own = settings.overrides.get(tool);
+        let mut tools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = tools
+            .entry(tool.to_owned())
+            .or_insert_with(|| ToolState { turns: own.and_then(turns), legs: HashMap::new() });
+        let leg = state.legs.entry(Arc::clone(executor)).or_insert_with(|| {
+            let breaker = own.and_then(|own| own.breaker.as_ref()).unwrap_or(&settings.breaker);
+            Arc::new(LegState::new(BreakerState::new(breaker.clone()), state.turns.clone()))
+        });
+        Arc::clone(leg)
+    }
+
+    /// Forgets the tools that are gone: servers may invent names without end.
+    pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|tool, _| is_there(tool));
+    }
+}
+
+fn turns(own: &ToolOverride) -> Option<Arc<Semaphore>> {
+    let most = if own.serial { 1 } else { own.max_parallel?.clamp(1, Semaphore::MAX_PERMITS) };
+    Some(Arc::new(Semaphore::new(most)))
+}

@@ -1,0 +1,111 @@
+//! Who may use which tools. Pure: globs and capabilities, compiled once.
+
+use std::collections::BTreeMap;
+
+use globset::{Glob, GlobSet, GlobSetBuilder};
+
+use super::definition::ToolDefinition;
+use super::error::{Code, ToolError};
+use crate::config::{AgentSettings, ToolsSettings};
+
+/// For whom a tool is to be used.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// The caller's tenant.
+    pub tenant: &'a str,
+    /// The agent profile that makes the call, if one does.
+    pub agent: Option<&'a str>,
+}
+
+/// All lists. A tool must pass each that applies: the further ones narrow the general ones.
+pub(super) struct Policy {
+    general: Lists,
+    tenants: BTreeMap<String, Lists>,
+    agents: BTreeMap<String, Lists>,
+    files: bool,
+    network: bool,
+}
+
+struct Lists {
+    /// `None`: all.
+    allowed: Option<GlobSet>,
+    blocked: GlobSet,
+}
+
+/// A pattern that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("{list}: {problem}")]
+pub struct BadPattern {
+    /// The setting.
+    list: String,
+    problem: globset::Error,
+}
+
+impl Policy {
+    pub(super) fn new(
+        settings: &ToolsSettings,
+        agents: &BTreeMap<String, AgentSettings>,
+    ) -> Result<Self, BadPattern> {
+        let tenants = settings.tenants.iter().map(|(name, lists)| {
+            let place = format!("tools.tenants.{name}");
+            Ok((name.clone(), Lists::new(&place, lists.allowed_tools.as_deref(), &lists.blocked_tools)?))
+        });
+        let agents = agents.iter().map(|(name, agent)| {
+            let place = format!("agents.{name}");
+            Ok((name.clone(), Lists::new(&place, agent.allowed_tools.as_deref(), &agent.blocked_tools)?))
+        });
+        Ok(Self {
+            general: Lists::new("tools", settings.allowed_tools.as_deref(), &settings.blocked_tools)?,
+            tenants: tenants.collect::<Result<_, BadPattern>>()?,
+            agents: agents.collect::<Result<_, BadPattern>>()?,
+            files: settings.allow_file_access,
+            network: settings.allow_network_access,
+        })
+    }
+
+    /// # Errors
+    /// Says what forbids the tool, but not by which pattern.
+    pub(super) fn check(&self, subject: Subject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
+        let denied = |why: &str| {
+            let message = format!("the tool {} may not be used: {why}", tool.name);
+            Err(ToolError::refused(Code::AccessDenied, message))
+        };
+        if !self.files && tool.has_tag("fs") {
+            return denied("access to files is off");
+        }
+        if !self.network && tool.has_tag("net") {
+            return denied("access to the network is off");
+        }
+        let tenant = self.tenants.get(subject.tenant);
+        let agent = subject.agent.and_then(|agent| self.agents.get(agent));
+        let lists = [Some(&self.general), tenant, agent];
+        // A list that blocks beats every one that allows, wherever it stands.
+        if lists.iter().flatten().any(|lists| lists.blocked.is_match(&tool.name)) {
+            return denied("it is blocked");
+        }
+        let allows =
+            |lists: &&Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(&tool.name));
+        if lists.iter().flatten().all(allows) { Ok(()) } else { denied("it is not among the allowed ones") }
+    }
+}
+
+impl Lists {
+    fn new(place: &str, allowed: Option<&[String]>, blocked: &[String]) -> Result<Self, BadPattern> {
+        Ok(Self {
+            allowed: match allowed {
+                Some(patterns) => Some(globs(&format!("{place}.allowed_tools"), patterns)?),
+                None => None,
+            },
+            blocked: globs(&format!("{place}.blocked_tools"), blocked)?,
+        })
+    }
+}
+
+fn globs(list: &str, patterns: &[String]) -> Result<GlobSet, BadPattern> {
+    let bad = |problem| BadPattern { list: list.to_owned(), problem };
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(Glob::new(pattern).map_err(bad)?);
+    }
+    set.build().map_err(bad)
+}

@@ -1,0 +1,200 @@
+//! All tools of a gateway: opens the executors, keeps the catalogue, and says who may use what.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use futures_util::future::join_all;
+use tokio::sync::Mutex;
+
+use super::assemble::{Listing, assemble};
+use super::catalog::Catalog;
+use super::definition::{ToolDefinition, ToolKind};
+use super::error::{Code, Fault, ToolError};
+use super::executor::{Health, Local, Tool, ToolExecutor};
+use super::layers::cache::ResultCache;
+use super::plan::States;
+use super::policy::{BadPattern, Policy, Subject};
+use super::read_output::ReadToolOutput;
+use super::results::ResultStore;
+use super::stack::{self, Parts, Stack};
+use crate::config::{AgentSettings, ToolsSettings};
+use crate::telemetry::metrics::Metrics;
+
+/// All tools of a gateway.
+pub struct Toolbox {
+    settings: ToolsSettings,
+    policy: Arc<Policy>,
+    cache: Arc<ResultCache>,
+    states: States,
+    stack: Stack,
+    catalog: Arc<ArcSwap<Catalog>>,
+    executors: Vec<Arc<dyn ToolExecutor>>,
+    /// What was listed last. Locked while a catalogue is made, so that the last one made is the newest.
+    listings: Mutex<Vec<Listing>>,
+    is_shut_down: AtomicBool,
+}
+
+/// Why the tools cannot be used as configured.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolboxError {
+    /// An executor did not become ready.
+    #[error("tools of '{executor}': {problem}")]
+    Initialize {
+        /// Its id.
+        executor: String,
+        /// Why.
+        problem: ToolError,
+    },
+    /// Two executors have a tool of the same name.
+    #[error("'{first}' and '{second}' both have a tool named '{tool}'; see tools.collision and tools.routes")]
+    Collision {
+        /// The name.
+        tool: String,
+        /// The id of the first executor.
+        first: String,
+        /// The id of the second.
+        second: String,
+    },
+    /// A list of tools holds something that is no pattern.
+    #[error(transparent)]
+    Pattern(#[from] BadPattern),
+}
+
+impl Toolbox {
+    /// Initialises the executors, lists their tools and builds the first catalogue.
+    ///
+    /// An executor that cannot list its tools has none until a refresh.
+    ///
+    /// # Errors
+    /// If an executor cannot be initialised, two tools collide, or a pattern is none. Executors that are
+    /// initialised by then are shut down again.
+    pub async fn open(
+        settings: &ToolsSettings,
+        agents: &BTreeMap<String, AgentSettings>,
+        executors: Vec<Arc<dyn ToolExecutor>>,
+        metrics: Arc<Metrics>,
+    ) -> Result<Arc<Self>, ToolboxError> {
+        let policy = Arc::new(Policy::new(settings, agents)?);
+        let results = Arc::new(ResultStore::new(&settings.results));
+        let cache = Arc::new(ResultCache::new(settings.cache.max_bytes));
+        let catalog = Arc::new(ArcSwap::from_pointee(Catalog::new(0, BTreeMap::new())));
+        let stack = stack::stack(Parts {
+            metrics,
+            policy: Arc::clone(&policy),
+            cache: Arc::clone(&cache),
+            results: Arc::clone(&results),
+            catalog: Arc::downgrade(&catalog),
+        });
+        initialize(&executors).await?;
+        let toolbox = Self {
+            settings: settings.clone(),
+            policy,
+            cache,
+            states: States::default(),
+            stack,
+            catalog,
+            listings: Mutex::new(
+                executors.iter().cloned().chain(own(results, settings)).map(unlisted).collect(),
+            ),
+            executors,
+            is_shut_down: AtomicBool::new(false),
+        };
+        if let Err(error) = toolbox.refresh().await {
+            toolbox.shutdown().await;
+            return Err(error);
+        }
+        Ok(Arc::new(toolbox))
+    }
+
+    /// The tools that there are now. Whoever works with several asks once.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.catalog.load_full()
+    }
+
+    /// Lists the tools again and puts a new catalogue in the place of the old one. An executor that fails to
+    /// answer keeps the tools that it had.
+    ///
+    /// # Errors
+    /// If tools collide now; the old catalogue stays.
+    pub async fn refresh(&self) -> Result<(), ToolboxError> {
+        let mut listings = self.listings.lock().await;
+        let fresh = join_all(listings.iter().map(|listing| list(listing, self.settings.timeout))).await;
+        let version = self.catalog.load().version() + 1;
+        let catalog = assemble(&self.settings, &fresh, &self.states, &self.stack, version)?;
+        *listings = fresh;
+        self.catalog.store(Arc::new(catalog));
+        Ok(())
+    }
+
+    /// Whether a tool may be used.
+    ///
+    /// # Errors
+    /// Says why not, with [`Code::AccessDenied`].
+    pub fn admits(&self, subject: Subject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
+        self.policy.check(subject, tool)
+    }
+
+    /// Forgets the results that could be used again.
+    pub fn purge_cache(&self) {
+        self.cache.clear();
+    }
+
+    /// How each executor is, in the order in which they were given.
+    pub async fn health(&self) -> Vec<(String, Health)> {
+        join_all(self.executors.iter().map(|executor| health(&**executor, self.settings.timeout))).await
+    }
+
+    /// Lets the executors go. To be called after the last call; does nothing the second time.
+    pub async fn shutdown(&self) {
+        if !self.is_shut_down.swap(true, Ordering::Relaxed) {
+            join_all(self.executors.iter().map(|executor| executor.shutdown())).await;
+        }
+    }
+}
+
+/// The tools that belong to the layers.
+fn own(results: Arc<ResultStore>, settings: &ToolsSettings) -> Option<Arc<dyn ToolExecutor>> {
+    if !results.is_enabled() {
+        return None;
+    }
+    let most = settings.overrides.get(ReadToolOutput::NAME).and_then(|own| own.max_result_bytes);
+    let tool = ReadToolOutput::new(results, most.unwrap_or(settings.results.max_bytes));
+    Some(Arc::new(Local::new("builtin", ToolKind::Builtin, [Arc::new(tool) as Arc<dyn Tool>])))
+}
+
+fn unlisted(executor: Arc<dyn ToolExecutor>) -> Listing {
+    Listing { id: executor.id().into(), executor, tools: Vec::new() }
+}
+
+async fn initialize(executors: &[Arc<dyn ToolExecutor>]) -> Result<(), ToolboxError> {
+    for (ready, executor) in executors.iter().enumerate() {
+        if let Err(problem) = executor.initialize().await {
+            join_all(executors.iter().take(ready).map(|executor| executor.shutdown())).await;
+            return Err(ToolboxError::Initialize { executor: executor.id().to_owned(), problem });
+        }
+    }
+    Ok(())
+}
+
+/// What the executor has now, or else what it had.
+async fn list(listing: &Listing, patience: Duration) -> Listing {
+    let answer = tokio::time::timeout(patience, listing.executor.list()).await;
+    let answer =
+        answer.unwrap_or_else(|_| Err(ToolError::new(Code::ToolTimeout, Fault::Transport, "timed out")));
+    match answer {
+        Ok(tools) => Listing { tools, ..listing.clone() },
+        Err(error) => {
+            tracing::warn!(executor = &*listing.id, %error, "an executor does not list its tools");
+            listing.clone()
+        }
+    }
+}
+
+async fn health(executor: &dyn ToolExecutor, patience: Duration) -> (String, Health) {
+    let answer = tokio::time::timeout(patience, executor.health()).await;
+    let health = answer.unwrap_or_else(|_| Health::Unhealthy("does not answer".into()));
+    (executor.id().to_owned(), health)
+}
