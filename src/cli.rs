@@ -4,6 +4,7 @@
 
 mod config;
 mod healthcheck;
+mod import;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -83,6 +84,24 @@ pub enum ConfigCommand {
         #[arg(long)]
         defaults: bool,
     },
+    /// Writes the configuration that an agent file of another program means.
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// Whose file it is.
+        #[arg(long, value_enum, default_value_t = ImportFormat::GoAgents)]
+        format: ImportFormat,
+        /// Write there [default: standard output]
+        #[arg(long, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+}
+
+/// Programs whose agent files can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ImportFormat {
+    /// JSON with name, system_prompt, transport and tools.
+    GoAgents,
 }
 
 /// Form of a document.
@@ -115,6 +134,9 @@ impl Cli {
             Command::Config(ConfigCommand::Show { defaults: true }) => Some(config::show_defaults()),
             Command::Config(ConfigCommand::Show { defaults: false }) => {
                 Some(config::show(&self.load_options()))
+            }
+            Command::Config(ConfigCommand::Import { file, format: ImportFormat::GoAgents, output }) => {
+                Some(import::write(file, output.as_deref()))
             }
             Command::Healthcheck { url } => Some(healthcheck::ask(url.as_deref(), &self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,

@@ -1,3 +1,4 @@
-//! Wire codecs that know nothing of the API.
+//! What the network needs of its own: wire codecs that know nothing of the API, and the guard of requests going out.
 
+pub mod egress;
 pub mod sse;

@@ -5,7 +5,7 @@ use crate::protocol::error::ApiError;
 
 /// A set of scopes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Scopes(u16);
+pub struct Scopes(u32);
 
 impl Scopes {
     /// These scopes and no others.
@@ -19,7 +19,7 @@ impl Scopes {
     }
 }
 
-fn bit(scope: Scope) -> u16 {
+fn bit(scope: Scope) -> u32 {
     1 << scope as u16
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use crate::auth::Principal;
     use crate::config::Scope;
 
-    const EACH: [Scope; 7] = [
+    const EACH: [Scope; 11] = [
         Scope::ResponsesCreate,
         Scope::ResponsesRead,
         Scope::ResponsesDelete,
@@ -43,6 +43,10 @@ mod tests {
         Scope::ChatCreate,
         Scope::EmbeddingsCreate,
         Scope::MetricsRead,
+        Scope::ToolsRead,
+        Scope::ToolsExecute,
+        Scope::ToolsAdmin,
+        Scope::AgentsRead,
     ];
 
     #[test]

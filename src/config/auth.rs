@@ -67,6 +67,18 @@ pub enum Scope {
     /// Read `/metrics`.
     #[serde(rename = "metrics:read")]
     MetricsRead,
+    /// List server-side tools.
+    #[serde(rename = "tools:read")]
+    ToolsRead,
+    /// Call server-side tools directly.
+    #[serde(rename = "tools:execute")]
+    ToolsExecute,
+    /// Purge the cache of results, read the tools anew.
+    #[serde(rename = "tools:admin")]
+    ToolsAdmin,
+    /// List agent profiles.
+    #[serde(rename = "agents:read")]
+    AgentsRead,
     /// All of them, and those to come.
     #[serde(rename = "*")]
     All,
@@ -83,6 +95,10 @@ impl Scope {
             Self::ChatCreate => "chat:create",
             Self::EmbeddingsCreate => "embeddings:create",
             Self::MetricsRead => "metrics:read",
+            Self::ToolsRead => "tools:read",
+            Self::ToolsExecute => "tools:execute",
+            Self::ToolsAdmin => "tools:admin",
+            Self::AgentsRead => "agents:read",
             Self::All => "*",
         }
     }

@@ -8,13 +8,13 @@ use std::{env, fs, io};
 use super::error::{ConfigErrors, Findings};
 use super::raw::Raw;
 use super::tree::{Node, Origin, Scalar};
-use super::{Settings, de, interpolate, resolve};
+use super::{Settings, de, interpolate, resolve, spellings};
 
 /// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "antwort.yaml";
 
 /// Environment variables with names of their own, and the keys that they set.
-const VARIABLES: [(&str, &[&str]); 7] = [
+const VARIABLES: [(&str, &[&str]); 9] = [
     ("ANTWORT_LISTEN", &["listen"]),
     ("ANTWORT_UPSTREAM_URL", &["providers", "default", "url"]),
     ("ANTWORT_UPSTREAM_API_KEY", &["providers", "default", "api_key"]),
@@ -22,6 +22,8 @@ const VARIABLES: [(&str, &[&str]); 7] = [
     ("ANTWORT_STORE_URL", &["store", "url"]),
     ("ANTWORT_SEAL_KEYS", &["seal", "keys"]),
     ("ANTWORT_LOG", &["log", "filter"]),
+    ("ANTWORT_EGRESS_ALLOW", &["egress", "allow"]),
+    ("ANTWORT_MAX_TURNS", &["engine", "limits", "max_turns"]),
 ];
 
 /// Names the file.
@@ -35,6 +37,8 @@ const KEY_PREFIX: &str = "ANTWORT__";
 pub struct LoadOptions {
     /// `--config`
     pub file: Option<PathBuf>,
+    /// The text of that file, where it was made and not read.
+    pub text: Option<String>,
     /// `--listen`
     pub listen: Option<String>,
     /// `--log`
@@ -68,7 +72,7 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// Keys that were said, and where.
     pub origins: Vec<(String, Origin)>,
-    /// Variables that look like one of ours and are none.
+    /// Variables that look like one of ours and are none, and older spellings that will go.
     pub warnings: Vec<String>,
 }
 
@@ -104,19 +108,21 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     let mut findings = Findings::default();
     let file = find_file(options, &lookup);
     let mut tree = Node::empty();
+    let mut warnings = near_misses(options);
     if let Some(path) = &file {
-        let mut layer = read_file(path)?;
+        let mut layer = read_file(path, options.text.as_deref())?;
         fill_in(&mut layer, Some(&lookup), &mut findings);
+        spellings::respell(&mut layer, &mut findings, &mut warnings);
         tree.merge(layer);
     }
     let mut layer = from_environment(options, &tree);
     layer.merge(from_flags(options));
     fill_in(&mut layer, None, &mut findings);
+    spellings::respell(&mut layer, &mut findings, &mut warnings);
     tree.merge(layer);
 
     let raw = read_all(&mut tree, &mut findings);
     let settings = resolve::settings(raw, &tree, &mut findings);
-    let warnings = near_misses(options);
     findings.into_result(Loaded { settings, file, origins: tree.origins(), warnings })
 }
 
@@ -126,15 +132,16 @@ fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<P
         .or_else(|| options.directory.as_ref().map(|dir| dir.join(DEFAULT_FILE)).filter(|path| path.exists()))
 }
 
-fn read_file(path: &Path) -> Result<Node, ConfigErrors> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let hint = if error.kind() == io::ErrorKind::NotFound {
-            "; --config or ANTWORT_CONFIG names it"
-        } else {
-            ""
-        };
-        ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
-    })?;
+fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {
+    let text =
+        made.map_or_else(|| fs::read_to_string(path), |text| Ok(text.to_owned())).map_err(|error| {
+            let hint = if error.kind() == io::ErrorKind::NotFound {
+                "; --config or ANTWORT_CONFIG names it"
+            } else {
+                ""
+            };
+            ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
+        })?;
     parse(&text, &Origin::File(Arc::from(path)))
         .map_err(|error| ConfigErrors::one(format!("{}: {error}", path.display())))
 }

@@ -23,7 +23,10 @@ use super::settings::{SealKey, SealSettings, Settings};
 use super::store::StoreUrl;
 use super::tree::Node;
 
+mod agents;
+mod egress;
 mod provider;
+mod tools;
 
 /// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
 pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settings {
@@ -49,6 +52,10 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
     check.exposure(&settings);
     check.limits(&settings);
     check.operation(&settings);
+    agents::limits(&settings.engine, &mut check);
+    tools::check(&settings.tools, &mut check);
+    egress::check(&settings.egress, &mut check);
+    agents::check(&settings.agents, &mut check);
     settings
 }
 
@@ -68,6 +75,13 @@ impl Check<'_> {
     fn missing(&mut self, path: &[&str], message: impl Into<String>) {
         if !path.first().is_some_and(|section| self.findings.struck(section)) {
             self.wrong(path, message);
+        }
+    }
+
+    /// Notes a limit that would stop everything.
+    fn above_zero(&mut self, path: &[&str], zero: bool) {
+        if zero {
+            self.wrong(path, "must be more than 0");
         }
     }
 
@@ -198,9 +212,7 @@ impl Check<'_> {
             (["engine", "max_response_bytes"], engine.max_response_bytes),
             (["store", "max_size"], store.max_size.unwrap_or(1)),
         ] {
-            if value == 0 {
-                self.wrong(&path, "must be more than 0");
-            }
+            self.above_zero(&path, value == 0);
         }
         for (path, value) in [
             (["server", "write_timeout"], server.write_timeout),
@@ -210,9 +222,7 @@ impl Check<'_> {
             (["store", "maintenance_interval"], store.maintenance_interval),
             (["store", "ttl"], store.ttl.unwrap_or(Duration::from_secs(1))),
         ] {
-            if value.is_zero() {
-                self.wrong(&path, "must be more than 0");
-            }
+            self.above_zero(&path, value.is_zero());
         }
         if engine.max_item_bytes > engine.max_response_bytes {
             self.wrong(

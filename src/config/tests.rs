@@ -7,6 +7,8 @@ use secrecy::ExposeSecret;
 
 use super::*;
 
+mod tools;
+
 /// Loads a file's text with environment variables.
 fn load_with(yaml: &str, environment: &[(&str, &str)]) -> Result<Loaded, ConfigErrors> {
     let dir = tempfile::tempdir().expect("a directory");
@@ -150,7 +152,7 @@ fn everything_that_is_wrong_is_said_at_once() {
           b: {}
         store: {maintenance_interval: 20s}";
     let expected = [
-        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, metrics:read, *, found \"responses:destroy\"",
+        "auth.keys.ci.scopes[1]: expected one of responses:create, responses:read, responses:delete, models:read, chat:create, embeddings:create, metrics:read, tools:read, tools:execute, tools:admin, agents:read, *, found \"responses:destroy\"",
         "engine.dialect: expected one of openai, open_responses, found \"klingon\"",
         "listn: unknown key; did you mean `listen`?",
         "server.max_runs: expected a whole number, 0 or more, found text",

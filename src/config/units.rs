@@ -281,7 +281,8 @@ fn parse_size(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(factor)
 }
 
-fn format_duration(value: Duration) -> String {
+/// As it can be read again; what is less than a millisecond is left out.
+pub(super) fn format_duration(value: Duration) -> String {
     let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
     let (unit, factor) =
         TIME_UNITS.into_iter().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(("ms", 1));

@@ -6,7 +6,7 @@ use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
-use super::{Check, parse_http};
+use super::{Check, agents, parse_http};
 use crate::config::provider::{ContextWindow, Preset, ProviderSettings, Roles, Supports};
 use crate::config::raw::{RawProvider, RawRoles, RawSupports};
 
@@ -147,6 +147,7 @@ fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings 
     names(name, &settings, check);
     headers(name, &settings, check);
     limits(name, &settings, check);
+    agents::prices(name, &settings.prices, check);
     settings
 }
 

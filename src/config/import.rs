@@ -1,0 +1,243 @@
+//! Agent files of other programs, told in our own configuration.
+//!
+//! Reads the JSON of go-agents: one agent, its provider, its tools. Nothing is dropped silently: what has no
+//! place here is said in [`Imported::notes`].
+
+use reqwest::Url;
+use serde_json::{Map, Value, json};
+
+use self::said::Said;
+use super::provider::Preset;
+
+mod duration;
+mod said;
+
+pub use duration::parse as go_duration;
+
+/// A file in our words.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Imported {
+    /// The configuration, as YAML.
+    pub yaml: String,
+    /// What it could not say, for a person.
+    pub notes: Vec<String>,
+    /// The name of the agent's profile.
+    pub agent: String,
+    /// The model's options, as fields of a request for a response.
+    pub request: Map<String, Value>,
+}
+
+/// Whether a text is an agent file of go-agents and no configuration of ours.
+pub fn is_go_agents(text: &str) -> bool {
+    let known =
+        |file: &Map<String, Value>| file.contains_key("transport") || file.contains_key("system_prompt");
+    serde_json::from_str(text).is_ok_and(|value: Value| value.as_object().is_some_and(known))
+}
+
+/// Reads an agent file of go-agents.
+///
+/// # Errors
+/// If it is no JSON object, or a value is of the wrong kind; the message names it.
+pub fn go_agents(text: &str) -> Result<Imported, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let mut file = Said::new("", file)?;
+    let (mut notes, mut config) = (Vec::new(), Map::new());
+
+    let agent = agent_name(file.text("name")?, &mut notes);
+    let mut profile = Map::new();
+    if let Some(prompt) = file.text("system_prompt")? {
+        profile.insert("instructions".into(), plain(&prompt, &mut notes).into());
+    }
+    let mut request = Map::new();
+    if let Some(mut transport) = file.section("transport")? {
+        let (name, provider, model) = provider(&mut transport, &mut request, &mut notes)?;
+        config.insert("providers".into(), json!({name: provider}));
+        profile.extend(model.map(|model| ("model".to_owned(), model.into())));
+        notes.extend(transport.rest());
+    }
+    config.insert("agents".into(), json!({agent.clone(): profile}));
+    if let Some(mut tools) = file.section("tools")? {
+        let (tools, egress) = tools_section(&mut tools, &mut notes)?;
+        config.insert("tools".into(), tools.into());
+        config.extend(egress.map(|egress| ("egress".to_owned(), egress)));
+    }
+    notes.extend(file.rest());
+    for (field, value) in &request {
+        notes.push(format!(
+            "the model option {field}: {value} has no place in the configuration: requests say it themselves"
+        ));
+    }
+    let mut yaml = String::from("# Imported from an agent file of go-agents.\n");
+    for note in &notes {
+        yaml.push_str(&format!("# Not here: {}\n", note.replace(['\n', '\r'], " ")));
+    }
+    yaml.push_str(&serde_norway::to_string(&config).map_err(|error| error.to_string())?);
+    Ok(Imported { yaml, notes, agent, request })
+}
+
+/// A name that profiles can have.
+fn agent_name(said: Option<String>, notes: &mut Vec<String>) -> String {
+    let said = said.unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name: String = said.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
+    let name = if name.is_empty() { "agent".to_owned() } else { name };
+    if name != said && !said.is_empty() {
+        notes.push(format!("the agent's name `{said}` is written `{name}`"));
+    }
+    name
+}
+
+/// A text that stays what it is though our files fill in `${…}`.
+fn plain(text: &str, notes: &mut Vec<String>) -> String {
+    if text.contains("{{") {
+        notes.push("`{{…}}` in system_prompt stands for a variable of the agent here".into());
+    }
+    text.replace("${", "$${")
+}
+
+/// The provider's name, its settings, and the model's name.
+fn provider(
+    transport: &mut Said,
+    request: &mut Map<String, Value>,
+    notes: &mut Vec<String>,
+) -> Result<(String, Value, Option<String>), String> {
+    let mut said = transport.section("provider")?.ok_or("transport.provider is missing")?;
+    let name = said.text("name")?.unwrap_or_else(|| "default".into());
+    let preset = preset(&name);
+    if preset == Preset::Generic {
+        notes.push(format!(
+            "the provider `{name}` has no preset: it is taken as any OpenAI-compatible server"
+        ));
+    }
+    let url = match said.text("base_url")? {
+        Some(url) => base_url(preset, &url),
+        None if preset == Preset::OpenAi => "https://api.openai.com/v1".into(),
+        None => return Err("transport.provider.base_url is missing".into()),
+    };
+    let mut settings = Map::from_iter([
+        ("preset".to_owned(), serde_json::to_value(preset).map_err(|error| error.to_string())?),
+        ("url".to_owned(), url.into()),
+    ]);
+    if let Some(mut options) = said.section("options")? {
+        let key = options.text("token")?.or(options.text("api_key")?);
+        settings.extend(key.map(|key| ("api_key".to_owned(), key.into())));
+        notes.extend(options.rest());
+    }
+    let mut model_name = None;
+    if let Some(mut model) = said.section("model")? {
+        model_name = model.text("name")?;
+        match model.text("format")?.as_deref() {
+            None | Some("openai-standard" | "openai") => {}
+            Some(other) => notes.push(format!(
+                "transport.provider.model.format `{other}` is not known: providers are spoken to as OpenAI's chat"
+            )),
+        }
+        *request = model.section("options")?.map(options).unwrap_or_default();
+        notes.extend(model.rest());
+    }
+    notes.extend(said.rest());
+
+    let mut timeouts = Map::new();
+    for (theirs, ours) in [("timeout", "total"), ("connection_timeout", "connect")] {
+        timeouts.extend(transport.duration(theirs)?.map(|time| (ours.to_owned(), time.into())));
+    }
+    let mut retries = Map::new();
+    retries.extend(transport.take("max_retries").map(|max| ("max".to_owned(), max)));
+    let backoff = transport.duration("retry_backoff_base")?;
+    retries.extend(backoff.map(|time| ("initial_backoff".to_owned(), time.into())));
+    for (key, section) in [("timeouts", timeouts), ("retries", retries)] {
+        if !section.is_empty() {
+            settings.insert(key.to_owned(), section.into());
+        }
+    }
+    Ok((provider_name(&name), settings.into(), model_name))
+}
+
+fn provider_name(name: &str) -> String {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    name.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect()
+}
+
+fn preset(name: &str) -> Preset {
+    match name.to_ascii_lowercase().as_str() {
+        "ollama" => Preset::Ollama,
+        "openai" => Preset::OpenAi,
+        "vllm" => Preset::Vllm,
+        "llama.cpp" | "llamacpp" | "llama_cpp" | "llama-cpp" => Preset::LlamaCpp,
+        "openrouter" => Preset::OpenRouter,
+        "litellm" => Preset::LiteLlm,
+        _ => Preset::Generic,
+    }
+}
+
+/// The base URL of the chat API, for those who name the server only.
+pub fn base_url(preset: Preset, said: &str) -> String {
+    let said = said.trim_end_matches('/');
+    let bare = Url::parse(said).is_ok_and(|url| url.path() == "/");
+    match preset {
+        Preset::Generic => said.to_owned(),
+        Preset::OpenRouter if bare => format!("{said}/api/v1"),
+        _ if bare => format!("{said}/v1"),
+        _ => said.to_owned(),
+    }
+}
+
+/// The model's options under the names that requests for responses have.
+fn options(said: Said) -> Map<String, Value> {
+    let ours = |name: String| match name.as_str() {
+        "max_tokens" | "max_completion_tokens" => "max_output_tokens".to_owned(),
+        _ => name,
+    };
+    said.into_entries().map(|(name, value)| (ours(name), value)).collect()
+}
+
+/// The tools, and what they may reach on the network. What is absent is false there.
+fn tools_section(
+    said: &mut Said,
+    notes: &mut Vec<String>,
+) -> Result<(Map<String, Value>, Option<Value>), String> {
+    let mut tools = Map::new();
+    tools.insert("execution_enabled".into(), said.flag("execution_enabled")?.into());
+    tools.extend(said.duration("timeout")?.map(|time| ("timeout".to_owned(), time.into())));
+    // An empty list allows everything there and nothing here.
+    let allowed = said.list("allowed_tools")?.filter(|list| !list.is_empty());
+    tools.extend(allowed.map(|list| ("allowed_tools".to_owned(), list.into())));
+    tools.extend(said.list("blocked_tools")?.map(|list| ("blocked_tools".to_owned(), list.into())));
+    let mut builtin = Map::new();
+    if let Some(mut keys) = said.section("api_keys")? {
+        for (word, tool) in [("weather", "get_weather"), ("search", "web_search")] {
+            if let Some(key) = keys.text(word)? {
+                builtin.insert(tool.to_owned(), json!({"api_key": unless_missing(&key)}));
+            }
+        }
+        if builtin.contains_key("web_search") {
+            notes.push("who searches: say tools.builtin.web_search.provider, such as brave or tavily".into());
+        }
+        notes.extend(keys.rest());
+    }
+    let mut policy = said.section("security_policy")?.unwrap_or_else(Said::nothing);
+    for key in ["allow_file_access", "allow_network_access"] {
+        tools.insert(key.to_owned(), policy.flag(key)?.into());
+    }
+    if let Some(paths) = policy.list("allowed_paths")? {
+        builtin.insert("file_read".to_owned(), json!({"allowed_paths": paths}));
+    }
+    let domains = policy.list("allowed_domains")?.filter(|list| !list.is_empty());
+    notes.extend(policy.rest());
+    notes.extend(said.rest());
+    if !builtin.is_empty() {
+        tools.insert("builtin".into(), builtin.into());
+    }
+    Ok((tools, domains.map(|domains| json!({"allowed_domains": domains}))))
+}
+
+/// `${NAME}` without which there is no such tool, instead of no gateway.
+fn unless_missing(key: &str) -> String {
+    match key.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
+        Some(name) if !name.contains([':', '$', '}']) => format!("${{{name}:-}}"),
+        _ => key.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Agent files in, configurations out.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Imported, go_agents, is_go_agents};
+use crate::config::provider::Preset;
+use crate::config::{LoadOptions, Loaded, load};
+
+/// The example of the document that this format comes from, as it stands there.
+const EXAMPLE: &str = include_str!("../../../tests/it/data/go-agents.json");
+
+fn imported(text: &str) -> Imported {
+    go_agents(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn loaded(imported: &Imported) -> Loaded {
+    let options = LoadOptions {
+        file: Some("agent.json".into()),
+        text: Some(imported.yaml.clone()),
+        ..LoadOptions::default()
+    };
+    load(&options).unwrap_or_else(|errors| panic!("{errors}\n{}", imported.yaml))
+}
+
+#[test]
+fn the_example_loads_and_means_what_it_said() {
+    let imported = imported(EXAMPLE);
+    assert_eq!(imported.agent, "tools-enabled-agent");
+    assert_eq!(
+        serde_json::Value::from(imported.request.clone()),
+        json!({"max_output_tokens": 4096, "temperature": 0.7})
+    );
+    assert!(imported.yaml.contains("api_key: ${WEATHER_API_KEY:-}"), "{}", imported.yaml);
+    let settings = loaded(&imported).settings;
+    let provider = &settings.providers["ollama"];
+    assert_eq!((provider.preset, provider.url.as_str()), (Preset::Ollama, "http://localhost:11434/v1"));
+    assert_eq!(provider.timeouts.total, Duration::from_mins(1));
+    let agent = &settings.agents["tools-enabled-agent"];
+    assert_eq!(agent.model.as_deref(), Some("llama3.2:3b"));
+    assert_eq!(agent.instructions.as_deref(), Some("You are an AI assistant with access to various tools."));
+    let tools = &settings.tools;
+    assert!(tools.execution_enabled && tools.allow_network_access && !tools.allow_file_access);
+    assert_eq!(tools.timeout, Duration::from_secs(30));
+    assert_eq!(
+        tools.allowed_tools.as_deref().unwrap_or_default().join(","),
+        "get_weather,calculate,datetime"
+    );
+    assert_eq!(tools.blocked_tools, ["file_read"]);
+    assert!(tools.builtin.get_weather.api_key.is_none(), "its variable is not set");
+    assert_eq!(
+        settings.egress.allowed_domains.unwrap_or_default().join(","),
+        "api.openweathermap.org,api.duckduckgo.com"
+    );
+}
+
+#[test]
+fn what_has_no_place_is_said() {
+    let text = json!({
+        "name": "my agent", "system_prompt": "Costs ${5}", "colour": "blue",
+        "transport": {"provider": {"name": "azure", "base_url": "https://x.example/openai",
+            "model": {"name": "m", "format": "other", "options": {"top_k": 4}},
+            "options": {"token": "${TOKEN:-t}", "deployment": "d"}},
+            "timeout": "1m30s", "max_retries": 3, "retry_backoff_base": "500ms", "connection_pool_size": 10},
+        "tools": {"timeout": "5s", "api_keys": {"search": "k", "maps": "x"}, "sandbox": true}
+    });
+    let imported = imported(&text.to_string());
+    let notes = imported.notes.join("\n");
+    for part in [
+        "`my agent` is written `my-agent`",
+        "`azure` has no preset",
+        "transport.provider.options.deployment is not known",
+        "format `other`",
+        "transport.connection_pool_size is not known",
+        "tools.api_keys.maps is not known",
+        "tools.sandbox is not known",
+        "colour is not known",
+        "top_k: 4",
+        "say tools.builtin.web_search.provider",
+    ] {
+        assert!(notes.contains(part), "{part}: {notes}");
+    }
+    let settings = loaded(&imported).settings;
+    assert_eq!(settings.agents["my-agent"].instructions.as_deref(), Some("Costs ${5}"));
+    let provider = &settings.providers["azure"];
+    assert_eq!((provider.url.as_str(), provider.retries.max), ("https://x.example/openai", 3));
+    assert_eq!(provider.timeouts.total, Duration::from_secs(90));
+    assert!(!settings.tools.execution_enabled && !settings.tools.allow_network_access, "absent is false");
+}
+
+#[test]
+fn what_cannot_be_read_is_an_error_that_names_it() {
+    for (text, part) in [
+        ("[]", "expected a JSON object"),
+        ("{", "not JSON"),
+        (r#"{"transport": {}}"#, "transport.provider is missing"),
+        (r#"{"transport": {"provider": {"name": "ollama"}}}"#, "base_url is missing"),
+        (r#"{"tools": {"timeout": -1}}"#, "tools.timeout: expected a duration"),
+        (r#"{"tools": {"allowed_tools": [1]}}"#, "tools.allowed_tools: expected a list"),
+        (r#"{"name": 1}"#, "name: expected text"),
+    ] {
+        let error = go_agents(text).expect_err(text);
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn our_own_files_are_told_apart() {
+    assert!(is_go_agents(EXAMPLE));
+    assert!(!is_go_agents("{listen: 127.0.0.1:1}") && !is_go_agents(r#"{"listen": "127.0.0.1:1"}"#));
+}

@@ -1,0 +1,75 @@
+//! Agent profiles, the limits of runs, and prices.
+
+use std::collections::BTreeMap;
+
+use super::Check;
+use super::tools::{NAME, globs, is_name};
+use crate::config::settings::{AgentSettings, EngineSettings, LimitOverrides, Price};
+
+pub(super) fn check(agents: &BTreeMap<String, AgentSettings>, check: &mut Check<'_>) {
+    for (name, agent) in agents {
+        let of = |key| ["agents", name, key];
+        if !is_name(name) {
+            check.wrong(&["agents", name], NAME);
+        }
+        if agent.model.as_deref() == Some("") {
+            check.wrong(&of("model"), "is empty: leave it out for the request's model");
+        }
+        for (index, tool) in agent.tools.iter().enumerate() {
+            if tool.is_empty() {
+                check.wrong(&["agents", name, "tools", &index.to_string()], "the name of a tool is empty");
+            }
+        }
+        globs(&of("allowed_tools"), agent.allowed_tools.as_deref(), check);
+        globs(&of("blocked_tools"), Some(&agent.blocked_tools), check);
+        overrides(&of("limits"), &agent.limits, check);
+    }
+}
+
+pub(super) fn limits(engine: &EngineSettings, check: &mut Check<'_>) {
+    let limits = engine.limits.clone();
+    let general = LimitOverrides {
+        max_turns: Some(limits.max_turns),
+        max_tool_calls: limits.max_tool_calls,
+        max_total_tokens: limits.max_total_tokens,
+        max_seconds: limits.max_seconds,
+        max_cost_usd: limits.max_cost_usd,
+        max_identical_calls: Some(limits.max_identical_calls),
+        max_consecutive_failures: Some(limits.max_consecutive_failures),
+    };
+    overrides(&["engine", "limits"], &general, check);
+    overrides(&["engine", "ceilings"], &engine.ceilings, check);
+}
+
+fn overrides(path: &[&str], limits: &LimitOverrides, check: &mut Check<'_>) {
+    for (key, zero) in [
+        ("max_turns", limits.max_turns == Some(0)),
+        ("max_tool_calls", limits.max_tool_calls == Some(0)),
+        ("max_total_tokens", limits.max_total_tokens == Some(0)),
+        ("max_identical_calls", limits.max_identical_calls == Some(0)),
+        ("max_consecutive_failures", limits.max_consecutive_failures == Some(0)),
+    ] {
+        check.above_zero(&[path, &[key]].concat(), zero);
+    }
+    for (key, value) in [("max_seconds", limits.max_seconds), ("max_cost_usd", limits.max_cost_usd)] {
+        if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
+            check.wrong(&[path, &[key]].concat(), "expected a number that is more than 0");
+        }
+    }
+}
+
+/// Prices of a provider's models.
+pub(super) fn prices(provider: &str, prices: &BTreeMap<String, Price>, check: &mut Check<'_>) {
+    for (model, price) in prices {
+        for (key, value) in [
+            ("input", Some(price.input)),
+            ("cached_input", price.cached_input),
+            ("output", Some(price.output)),
+        ] {
+            if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
+                let path = ["providers", provider, "prices", model, key];
+                check.wrong(&path, "expected US dollars per million tokens, 0 or more");
+            }
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Server-side tools: names and globs that can match, needs of the built-in ones, limits that stop nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use globset::Glob;
+use secrecy::ExposeSecret;
+
+use super::{Check, parse_http};
+use crate::config::settings::{
+    OnError, RouteSettings, SearchProvider, Strategy, ToolOverride, ToolsSettings,
+};
+
+pub(super) fn check(tools: &ToolsSettings, check: &mut Check<'_>) {
+    globs(&["tools", "allowed_tools"], tools.allowed_tools.as_deref(), check);
+    globs(&["tools", "blocked_tools"], Some(&tools.blocked_tools), check);
+    globs(&["tools", "cache", "never"], Some(&tools.cache.never), check);
+    for (tenant, lists) in &tools.tenants {
+        globs(&["tools", "tenants", tenant, "allowed_tools"], lists.allowed_tools.as_deref(), check);
+        globs(&["tools", "tenants", tenant, "blocked_tools"], Some(&lists.blocked_tools), check);
+    }
+    limits(tools, check);
+    overrides(&tools.overrides, &tools.on_error, check);
+    for (name, route) in &tools.routes {
+        one_route(name, route, check);
+    }
+    builtin(tools, check);
+    for (name, mock) in &tools.mock {
+        if !is_name(name) {
+            check.wrong(&["tools", "mock", name], NAME);
+        }
+        if mock.parameters.as_ref().is_some_and(|schema| !schema.is_object()) {
+            let path = ["tools", "mock", name, "parameters"];
+            check.wrong(&path, "expected a JSON Schema: a section of keys");
+        }
+    }
+}
+
+/// What is wrong with a name that models and clients could not use.
+pub(super) const NAME: &str = "a name has 1 to 64 letters, digits, `_` or `-`";
+
+/// Whether models and clients can use this name.
+pub(super) fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+/// Notes patterns of which nothing could ever be matched.
+pub(super) fn globs(path: &[&str], patterns: Option<&[String]>, check: &mut Check<'_>) {
+    for (index, pattern) in patterns.unwrap_or_default().iter().enumerate() {
+        let wrong = match Glob::new(pattern) {
+            Ok(_) if pattern.is_empty() => "is empty; `*` stands for all tools".to_owned(),
+            Ok(_) => continue,
+            Err(error) => format!("expected a pattern such as `get_*`: {}", error.kind()),
+        };
+        check.wrong(&[path, &[&index.to_string()]].concat(), wrong);
+    }
+}
+
+fn limits(tools: &ToolsSettings, check: &mut Check<'_>) {
+    for (path, value) in [
+        (["tools", "max_parallel"].as_slice(), tools.max_parallel),
+        (&["tools", "results", "max_bytes"], tools.results.max_bytes),
+        (&["tools", "results", "max_stored_bytes"], tools.results.max_stored_bytes),
+        (&["tools", "results", "store_bytes"], tools.results.store_bytes),
+        (&["tools", "cache", "max_bytes"], tools.cache.max_bytes),
+        (&["tools", "builtin", "file_read", "max_bytes"], tools.builtin.file_read.max_bytes),
+    ] {
+        check.above_zero(path, value == 0);
+    }
+    for (path, value) in [
+        (["tools", "timeout"].as_slice(), tools.timeout),
+        (&["tools", "results", "store_ttl"], tools.results.store_ttl),
+        (&["tools", "retry", "delay"], tools.retry.delay),
+        (&["tools", "retry", "max_delay"], tools.retry.max_delay),
+        (&["tools", "breaker", "open_for"], tools.breaker.open_for),
+    ] {
+        check.above_zero(path, value.is_zero());
+    }
+    if tools.results.max_bytes > tools.results.max_stored_bytes {
+        let message = "is more than tools.results.max_stored_bytes, so it limits nothing";
+        check.wrong(&["tools", "results", "max_bytes"], message);
+    }
+    retries(&["tools", "retry", "max"], tools.retry.max, check);
+    for (name, ttl) in &tools.cache.ttl {
+        if ttl.is_zero() {
+            let message = "must be more than 0; tools.cache.never names tools that are not cached";
+            check.wrong(&["tools", "cache", "ttl", name], message);
+        }
+    }
+}
+
+fn retries(path: &[&str], max: u32, check: &mut Check<'_>) {
+    if max > 10 {
+        check.wrong(path, "must be at most 10");
+    }
+}
+
+fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, check: &mut Check<'_>) {
+    for (name, own) in overrides {
+        let of = |key| ["tools", "overrides", name, key];
+        if name.is_empty() {
+            check.wrong(&["tools", "overrides", name], "the name of a tool is missing");
+        }
+        let zero = |value: Option<Duration>| value.is_some_and(|value| value.is_zero());
+        check.above_zero(&of("timeout"), zero(own.timeout));
+        check.above_zero(&of("max_parallel"), own.max_parallel == Some(0));
+        check.above_zero(&of("max_calls"), own.max_calls == Some(0));
+        check.above_zero(&of("max_result_bytes"), own.max_result_bytes == Some(0));
+        if own.serial && own.max_parallel.is_some_and(|max| max > 1) {
+            check.wrong(&of("max_parallel"), "contradicts `serial`, which means one call at a time");
+        }
+        if own.cacheable == Some(false) && own.cache_per_user {
+            check.wrong(&of("cache_per_user"), "contradicts `cacheable: false`");
+        }
+        if let Some(retry) = &own.retry {
+            retries(&["tools", "overrides", name, "retry", "max"], retry.max, check);
+            check.above_zero(&["tools", "overrides", name, "retry", "delay"], retry.delay.is_zero());
+            check.above_zero(&["tools", "overrides", name, "retry", "max_delay"], retry.max_delay.is_zero());
+        }
+        if let Some(breaker) = &own.breaker {
+            check
+                .above_zero(&["tools", "overrides", name, "breaker", "open_for"], breaker.open_for.is_zero());
+        }
+        if falls_in_a_circle(name, overrides) {
+            check.wrong(&of("on_error"), "falls back to itself, perhaps by way of others");
+        }
+    }
+    if let OnError::Fallback(tool) = general
+        && overrides.get(tool).is_none_or(|own| own.on_error.is_none())
+    {
+        let message = format!(
+            "{tool} would fall back to itself: say tools.overrides.{tool}.on_error, such as `continue`"
+        );
+        check.wrong(&["tools", "on_error"], message);
+    }
+}
+
+/// Whether the fallbacks of a tool lead back to it.
+fn falls_in_a_circle(name: &str, overrides: &BTreeMap<String, ToolOverride>) -> bool {
+    let next = |name: &str| match overrides.get(name).and_then(|own| own.on_error.as_ref()) {
+        Some(OnError::Fallback(tool)) => Some(tool.clone()),
+        _ => None,
+    };
+    // A circle that it is part of is no longer than there are overrides.
+    let mut steps = std::iter::successors(next(name), |tool| next(tool)).take(overrides.len());
+    steps.any(|tool| tool == name)
+}
+
+fn one_route(name: &str, route: &RouteSettings, check: &mut Check<'_>) {
+    let of = |key| ["tools", "routes", name, key];
+    for (index, executor) in route.executors.iter().enumerate() {
+        let path = ["tools", "routes", name, "executors", &index.to_string()];
+        if executor.is_empty() {
+            check.wrong(&path, "is empty: the id of an executor such as `builtin` or `mcp:docs`");
+        } else if route.executors.iter().take(index).any(|other| other == executor) {
+            check.wrong(&path, format!("`{executor}` is there twice"));
+        }
+    }
+    if route.strategy != Strategy::Weighted && !route.weights.is_empty() {
+        check.wrong(&of("weights"), "count only with `strategy: weighted`");
+    }
+    for executor in route.weights.keys() {
+        if !route.executors.is_empty() && !route.executors.contains(executor) {
+            let path = ["tools", "routes", name, "weights", executor];
+            check.wrong(&path, "is not among the route's executors");
+        }
+    }
+    let all_zero = |weights: &BTreeMap<String, u32>| weights.values().all(|weight| *weight == 0);
+    let each_has_one = route.executors.iter().all(|executor| route.weights.contains_key(executor));
+    if !route.weights.is_empty() && each_has_one && all_zero(&route.weights) {
+        check.wrong(&of("weights"), "are all 0, so that no executor is ever chosen");
+    }
+}
+
+fn builtin(tools: &ToolsSettings, check: &mut Check<'_>) {
+    let (weather, search, files) =
+        (&tools.builtin.get_weather, &tools.builtin.web_search, &tools.builtin.file_read);
+    if parse_http(&weather.base_url).is_none() {
+        check.wrong(&["tools", "builtin", "get_weather", "base_url"], URL);
+    }
+    if search.base_url.as_deref().is_some_and(|url| parse_http(url).is_none()) {
+        check.wrong(&["tools", "builtin", "web_search", "base_url"], URL);
+    }
+    for (name, key) in [("get_weather", &weather.api_key), ("web_search", &search.api_key)] {
+        if key.as_ref().is_some_and(|key| key.expose_secret().contains(|c: char| c.is_control())) {
+            check.wrong(&["tools", "builtin", name, "api_key"], "has line ends or control characters in it");
+        }
+    }
+    // Without `required`, a tool whose key is missing is left out with a warning: that is not wrong.
+    if weather.required && weather.api_key.is_none() {
+        check.wrong(&["tools", "builtin", "get_weather", "api_key"], "is missing, and the tool is required");
+    }
+    let needs = match search.provider {
+        Some(SearchProvider::Searxng) if search.base_url.is_none() => Some("base_url"),
+        Some(SearchProvider::Brave | SearchProvider::Tavily) if search.api_key.is_none() => Some("api_key"),
+        None if search.required => Some("provider"),
+        _ => None,
+    };
+    match needs {
+        Some("base_url") => {
+            let path = ["tools", "builtin", "web_search", "base_url"];
+            check.wrong(&path, "is missing: where SearXNG is, such as http://searxng:8080");
+        }
+        Some(key) if search.required => {
+            let path = ["tools", "builtin", "web_search", key];
+            check.wrong(&path, "is missing, and the tool is required");
+        }
+        _ => {}
+    }
+    if files.required && !tools.allow_file_access {
+        let message = "is set, yet tools.allow_file_access is false";
+        check.wrong(&["tools", "builtin", "file_read", "required"], message);
+    }
+    if files.required && files.allowed_paths.is_empty() {
+        let path = ["tools", "builtin", "file_read", "allowed_paths"];
+        check.wrong(&path, "is empty, and the tool is required");
+    }
+}
+
+const URL: &str = "expected an http or https URL";

@@ -1,0 +1,143 @@
+//! Tools, agents and limits: what is refused, and the older spellings of their keys.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+
+use super::{errors, load_with, settings};
+use crate::config::show;
+
+#[test]
+fn tools_agents_and_limits_are_checked() {
+    for (yaml, expected) in [
+        ("tools: {allowed_tools: ['a[']}", "tools.allowed_tools[0]: expected a pattern"),
+        ("tools: {blocked_tools: ['']}", "tools.blocked_tools[0]: is empty"),
+        ("tools: {tenants: {t: {allowed_tools: ['{a']}}}", "tools.tenants.t.allowed_tools[0]: expected"),
+        ("tools: {max_parallel: 0}", "tools.max_parallel: must be more"),
+        ("tools: {timeout: 0s}", "tools.timeout: must be more"),
+        ("tools: {timeout: 30}", "tools.timeout: expected a duration with its unit"),
+        ("tools: {cache: {ttl: {a: 0s}}}", "tools.cache.ttl.a: must be more"),
+        ("tools: {retry: {max: 11}}", "tools.retry.max: must be at most 10"),
+        ("tools: {overrides: {a: {timeout: 0s}}}", "tools.overrides.a.timeout: must be more"),
+        ("tools: {overrides: {a: {max_calls: 0}}}", "tools.overrides.a.max_calls: must be more"),
+        (
+            "tools: {overrides: {a: {serial: true, max_parallel: 2}}}",
+            "tools.overrides.a.max_parallel: contra",
+        ),
+        ("tools: {overrides: {a: {on_error: 'fallback:a'}}}", "tools.overrides.a.on_error: falls back"),
+        ("tools: {overrides: {a: {on_error: panic}}}", "tools.overrides.a.on_error: expected continue, fail"),
+        ("tools: {on_error: 'fallback:b'}", "tools.on_error: b would fall back to itself"),
+        ("tools: {routes: {a: {executors: [x, x]}}}", "tools.routes.a.executors[1]: `x` is there twice"),
+        (
+            "tools: {routes: {a: {executors: [x], strategy: weighted, weights: {y: 1}}}}",
+            "tools.routes.a.weights.y: is not among",
+        ),
+        ("tools: {routes: {a: {executors: [x], weights: {x: 1}}}}", "tools.routes.a.weights: count only"),
+        ("tools: {mock: {a b: {}}}", "tools.mock.\"a b\": a name has 1 to 64"),
+        ("tools: {mock: {a: {parameters: x}}}", "tools.mock.a.parameters: expected a JSON Schema"),
+        (
+            "tools: {builtin: {web_search: {provider: searxng}}}",
+            "tools.builtin.web_search.base_url: is missing",
+        ),
+        (
+            "tools: {builtin: {web_search: {provider: brave, required: true}}}",
+            "tools.builtin.web_search.api_key: is missing, and the tool is required",
+        ),
+        (
+            "tools: {builtin: {get_weather: {required: true}}}",
+            "tools.builtin.get_weather.api_key: is missing, and",
+        ),
+        (
+            "tools: {builtin: {get_weather: {base_url: 'ftp://x'}}}",
+            "tools.builtin.get_weather.base_url: expected an http",
+        ),
+        (
+            "tools: {builtin: {file_read: {required: true}}}",
+            "tools.builtin.file_read.required: is set, yet tools.allow_file_access",
+        ),
+        ("egress: {allow: ['http://h']}", "egress.allow[0]: expected a host"),
+        ("egress: {allowed_domains: ['a/b']}", "egress.allowed_domains[0]: expected a domain"),
+        ("egress: {timeout: 0s}", "egress.timeout: must be more"),
+        ("agents: {a b: {}}", "agents.\"a b\": a name has 1 to 64"),
+        ("agents: {a: {tools: ['']}}", "agents.a.tools[0]: the name of a tool is empty"),
+        ("agents: {a: {blocked_tools: ['[']}}", "agents.a.blocked_tools[0]: expected a pattern"),
+        ("agents: {a: {limits: {max_seconds: 0}}}", "agents.a.limits.max_seconds: expected a number that"),
+        ("engine: {limits: {max_turns: 0}}", "engine.limits.max_turns: must be more"),
+        ("engine: {ceilings: {max_cost_usd: -1}}", "engine.ceilings.max_cost_usd: expected a number that"),
+        (
+            "providers: {a: {url: 'http://h', prices: {m: {input: 1, output: -1}}}}",
+            "providers.a.prices.m.output: expected US dollars",
+        ),
+        ("providers: {a: {url: 'http://h', prices: {m: {input: 1}}}}", "providers.a.prices.m: `output` is"),
+    ] {
+        let errors = errors(yaml, &[]);
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{yaml}: {errors:#?}");
+    }
+    let circle =
+        errors("tools: {overrides: {a: {on_error: 'fallback:b'}, b: {on_error: 'fallback:a'}}}", &[]);
+    assert_eq!(circle.len(), 2, "{circle:?}");
+}
+
+#[test]
+fn a_missing_key_is_not_wrong_unless_its_tool_is_required() {
+    let found = settings("tools: {builtin: {web_search: {provider: tavily, api_key: '${KEY:-}'}}}", &[]);
+    assert!(found.tools.builtin.web_search.api_key.is_none());
+}
+
+#[test]
+fn limits_are_numbers_and_the_environment_has_short_names() {
+    let yaml = "engine: {limits: {max_turns: 3, max_seconds: 90, max_cost_usd: 0.25}}";
+    let found = settings(yaml, &[("ANTWORT_MAX_TURNS", "5"), ("ANTWORT_EGRESS_ALLOW", "a:80, 10.0.0.0/8")]);
+    assert_eq!(found.engine.limits.max_turns, 5);
+    assert_eq!(found.engine.limits.wall_clock(), Some(Duration::from_secs(90)));
+    assert_eq!(found.engine.limits.max_cost_usd, Some(0.25));
+    assert_eq!(found.egress.allow, ["a:80", "10.0.0.0/8"]);
+}
+
+#[test]
+fn older_spellings_mean_the_same() {
+    let yaml = "
+        tools:
+          timeout: 20000000000
+          api_keys: {weather: '${W}', search: '${S:-}'}
+          security_policy:
+            allow_file_access: true
+            allow_network_access: false
+            allowed_paths: [/srv]
+            allowed_domains: [api.openweathermap.org]
+          allow_file_access: true";
+    let loaded = load_with(yaml, &[("W", "w-key")]).unwrap_or_else(|errors| panic!("{errors}"));
+    let (tools, egress) = (&loaded.settings.tools, &loaded.settings.egress);
+    let weather = tools.builtin.get_weather.api_key.as_ref().expect("a key");
+    assert_eq!(weather.expose_secret(), "w-key");
+    assert!(tools.builtin.web_search.api_key.is_none());
+    assert!(tools.allow_file_access && !tools.allow_network_access);
+    assert_eq!(tools.builtin.file_read.allowed_paths, [PathBuf::from("/srv")]);
+    assert_eq!(egress.allowed_domains.as_deref(), Some(["api.openweathermap.org".to_owned()].as_slice()));
+    assert_eq!(tools.timeout, Duration::from_secs(20));
+    assert!(loaded.warnings[0].contains("taken as nanoseconds: write 20s"), "{:?}", loaded.warnings);
+    assert!(!show(&loaded).contains("w-key"));
+}
+
+#[test]
+fn older_spellings_never_hide_what_else_was_said() {
+    let both = "tools: {api_keys: {weather: old}, builtin: {get_weather: {api_key: own}}}";
+    let key = settings(both, &[]).tools.builtin.get_weather.api_key.expect("a key");
+    assert_eq!(key.expose_secret(), "own");
+    for (yaml, expected) in [
+        (
+            "tools: {allow_file_access: false, security_policy: {allow_file_access: true}}",
+            "tools.allow_file_access: and tools.security_policy.allow_file_access say different things",
+        ),
+        ("tools: {api_keys: {wether: k}}", "tools.api_keys.wether: unknown key; did you mean `weather`?"),
+        ("tools: {security_policy: {allow_all: true}}", "tools.security_policy.allow_all: unknown key"),
+        ("tools: {api_keys: k}", "tools.api_keys: unknown key"),
+    ] {
+        let errors = errors(yaml, &[]);
+        assert!(errors.len() == 1 && errors[0].starts_with(expected), "{yaml}: {errors:#?}");
+    }
+    let environment = [("ANTWORT__TOOLS__ALLOW_FILE_ACCESS", "true")];
+    let found = settings("tools: {security_policy: {allow_file_access: false}}", &environment);
+    assert!(found.tools.allow_file_access, "the environment beats the file, however each is spelled");
+}

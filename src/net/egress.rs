@@ -1,0 +1,275 @@
+//! The guard of every request that a tool sends: what may be reached, how far redirects lead, how much comes back.
+//!
+//! Only public addresses, unless the operator opened others; judged when a connection is made, on every hop, so
+//! that neither a redirect nor a name that changes its address leads inside. Proxies of the environment are not
+//! used: they would resolve names where nobody checks them. The rules are in `rules`, the public addresses in
+//! `address`, the check of what a name resolves to in `resolve`.
+
+mod address;
+mod error;
+mod resolve;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
+use reqwest::{Client, Method, Response, StatusCode, Url};
+
+pub use error::EgressError;
+use resolve::{Guard, Refused};
+pub use resolve::{Resolver, System};
+pub use rules::BadRule;
+use rules::{Host, Rules};
+
+const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
+/// How long a connection may take to come about, where the request as a whole has longer.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// Idle connections to a server that are kept.
+const MOST_IDLE: usize = 8;
+/// For this long.
+const IDLE_FOR: Duration = Duration::from_secs(30);
+
+/// What may be reached and how much of it is taken.
+#[derive(Debug, Clone)]
+pub struct EgressOptions {
+    /// Hosts, addresses and CIDRs that may be reached although they are not public, each with a `:port` or for
+    /// all ports. A host is opened whatever its address is.
+    pub allow: Vec<String>,
+    /// The only domains that may be reached, each with what is below it; `None`: all. Also holds for what `allow`
+    /// opens.
+    pub allowed_domains: Option<Vec<String>>,
+    /// Redirects that are followed.
+    pub max_redirects: usize,
+    /// Bytes of an answer's body.
+    pub max_response_bytes: usize,
+    /// For the request as a whole: redirects, body and all.
+    pub timeout: Duration,
+}
+
+/// Sends requests to where they may go.
+pub struct Egress {
+    rules: Arc<Rules>,
+    resolver: Arc<dyn Resolver>,
+    limits: Limits,
+    /// For all ports that no rule names.
+    general: LazyClient,
+    by_port: BTreeMap<u16, LazyClient>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    redirects: usize,
+    bytes: usize,
+    timeout: Duration,
+}
+
+/// Made at the first request: it reads the system's certificates, which not every installation has or needs.
+type LazyClient = OnceLock<Option<Client>>;
+
+/// What came back, whatever its status.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The HTTP status. A redirect if it could not be followed: without target, or with a body to another origin.
+    pub status: u16,
+    /// The `content-type`, as the server wrote it.
+    pub content_type: Option<String>,
+    /// The whole body.
+    pub body: Bytes,
+    /// Where it came from in the end.
+    pub final_url: Url,
+}
+
+/// One request of a chain of redirects.
+struct Outgoing {
+    method: Method,
+    url: Url,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+}
+
+impl Egress {
+    /// A guard that asks the operating system for addresses. Fails where an entry of a list cannot be read.
+    pub fn new(options: &EgressOptions) -> Result<Self, BadRule> {
+        Self::with_resolver(options, Arc::new(System))
+    }
+
+    /// A guard that asks `resolver` for addresses.
+    pub fn with_resolver(options: &EgressOptions, resolver: Arc<dyn Resolver>) -> Result<Self, BadRule> {
+        let rules = Rules::read(&options.allow, options.allowed_domains.as_deref())?;
+        Ok(Self {
+            by_port: rules.ports().map(|port| (port, LazyClient::new())).collect(),
+            general: LazyClient::new(),
+            rules: Arc::new(rules),
+            resolver,
+            limits: Limits {
+                redirects: options.max_redirects,
+                bytes: options.max_response_bytes,
+                timeout: options.timeout,
+            },
+        })
+    }
+
+    /// Judges a URL that is to be used later, without resolving its host; [`Self::client`] judges it again.
+    pub fn check(&self, url: &Url) -> Result<(), EgressError> {
+        self.rules.judge(url)
+    }
+
+    /// A client for this URL and others of its port, for whoever needs more than a body: streams, other methods.
+    ///
+    /// It connects only to what the rules open, and follows no redirects; it has no time limit but that of
+    /// connecting, and no limit of size. Judge each URL that it is used for.
+    pub fn client(&self, url: &Url) -> Result<&Client, EgressError> {
+        self.check(url)?;
+        let named = url.port_or_known_default().and_then(|port| Some((port, self.by_port.get(&port)?)));
+        let (port, client) = match named {
+            Some((port, client)) => (Some(port), client),
+            None => (None, &self.general),
+        };
+        client.get_or_init(|| self.build(port)).as_ref().ok_or(EgressError::NoClient)
+    }
+
+    /// Fetches a URL.
+    pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<Answer, EgressError> {
+        self.fetch(Method::GET, url, headers, None).await
+    }
+
+    /// Sends JSON to a URL.
+    pub async fn post_json(
+        &self,
+        url: &str,
+        mut headers: HeaderMap,
+        body: &serde_json::Value,
+    ) -> Result<Answer, EgressError> {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
+    }
+
+    async fn fetch(
+        &self,
+        method: Method,
+        url: &str,
+        headers: HeaderMap,
+        body: Option<Bytes>,
+    ) -> Result<Answer, EgressError> {
+        let url = Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be read"))?;
+        let after = self.limits.timeout;
+        let answer = self.follow(Outgoing { method, url, headers, body });
+        tokio::time::timeout(after, answer).await.unwrap_or(Err(EgressError::Timeout { after }))
+    }
+
+    async fn follow(&self, mut request: Outgoing) -> Result<Answer, EgressError> {
+        let response = self.send(&request).await?;
+        let Some(next) = request.redirected(&response)? else { return self.read(request, response).await };
+        request = next;
+        for _ in 0..self.limits.redirects {
+            let response = self.send(&request).await.map_err(EgressError::redirected)?;
+            let Some(next) = request.redirected(&response)? else {
+                return self.read(request, response).await.map_err(EgressError::redirected);
+            };
+            request = next;
+        }
+        Err(EgressError::TooManyRedirects { limit: self.limits.redirects })
+    }
+
+    async fn send(&self, request: &Outgoing) -> Result<Response, EgressError> {
+        let builder = self
+            .client(&request.url)?
+            .request(request.method.clone(), request.url.clone())
+            .headers(request.headers.clone());
+        let builder = match &request.body {
+            Some(body) => builder.body(body.clone()),
+            None => builder,
+        };
+        builder.send().await.map_err(|error| self.failure(&request.url, &error))
+    }
+
+    async fn read(&self, request: Outgoing, mut response: Response) -> Result<Answer, EgressError> {
+        let limit = self.limits.bytes;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        let content_type = content_type.map(str::to_owned);
+        if response.content_length().is_some_and(|length| length > limit as u64) {
+            return Err(EgressError::TooLarge { limit });
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = response.chunk().await.map_err(|error| self.failure(&request.url, &error))? {
+            if body.len().saturating_add(piece.len()) > limit {
+                return Err(EgressError::TooLarge { limit });
+            }
+            body.extend_from_slice(&piece);
+        }
+        let status = response.status().as_u16();
+        Ok(Answer { status, content_type, body: body.into(), final_url: request.url })
+    }
+
+    /// What the client's error means. Its own text holds the URL with whatever secrets are in its query, and so
+    /// is not even logged.
+    fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
+        let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
+        if is_caused_by_refusal(error) {
+            return EgressError::AddressNotAllowed { host };
+        }
+        match (error.is_connect(), error.is_timeout()) {
+            (true, _) => EgressError::Connect { host },
+            (false, true) => EgressError::Timeout { after: self.limits.timeout },
+            (false, false) => EgressError::Broken { host },
+        }
+    }
+
+    fn build(&self, port: Option<u16>) -> Option<Client> {
+        let guard = Guard { resolver: Arc::clone(&self.resolver), rules: Arc::clone(&self.rules), port };
+        let built = Client::builder()
+            .user_agent(USER_AGENT)
+            .dns_resolver(Arc::new(guard))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            .connect_timeout(CONNECT_PATIENCE.min(self.limits.timeout))
+            .pool_max_idle_per_host(MOST_IDLE)
+            .pool_idle_timeout(IDLE_FOR)
+            .tcp_nodelay(true)
+            .build();
+        built.inspect_err(|error| tracing::error!(%error, "no client for outgoing connections")).ok()
+    }
+}
+
+impl Outgoing {
+    /// The request that a redirect asks for; `None` if the response is none, or none that is followed.
+    fn redirected(&self, response: &Response) -> Result<Option<Self>, EgressError> {
+        let keeps_method = match response.status() {
+            StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
+            StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,
+            _ => return Ok(None),
+        };
+        let Some(target) = response.headers().get(LOCATION) else { return Ok(None) };
+        let target = target.to_str().ok().and_then(|target| self.url.join(target).ok());
+        let url = target.ok_or(EgressError::BadUrl("a redirect's target cannot be read"))?;
+        let same_origin = url.origin() == self.url.origin();
+        // A body may hold what is meant for the first server alone.
+        if keeps_method && self.body.is_some() && !same_origin {
+            return Ok(None);
+        }
+        let mut headers = if same_origin { self.headers.clone() } else { HeaderMap::new() };
+        if keeps_method {
+            return Ok(Some(Self { method: self.method.clone(), url, headers, body: self.body.clone() }));
+        }
+        headers.remove(CONTENT_TYPE);
+        headers.remove(CONTENT_LENGTH);
+        Ok(Some(Self { method: Method::GET, url, headers, body: None }))
+    }
+}
+
+fn is_caused_by_refusal(error: &reqwest::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if error.is::<Refused>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
