@@ -74,7 +74,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
         tracing::info!(address = %listener.local_addr()?, "serving");
-        App::build(&settings)?.serve(listener, shutdown).await;
+        App::build(&settings).await?.serve(listener, shutdown).await;
         Ok(())
     })?;
     telemetry.shutdown();

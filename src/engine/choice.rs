@@ -69,7 +69,7 @@ pub(super) fn for_provider(choice: ToolChoice, tools: &[ModelTool]) -> ToolChoic
     if tools.is_empty() {
         return ToolChoice::Auto;
     }
-    let ToolChoice::Hosted { .. } | ToolChoice::Mcp { .. } = &choice else { return choice };
+    let (ToolChoice::Hosted { .. } | ToolChoice::Mcp { .. }) = &choice else { return choice };
     let one = match named_by(&as_ref(&choice), tools, "tool_choice").as_deref() {
         Ok([place]) => tools.get(*place),
         // One of several: some call is demanded, and the gate sees to which.
