@@ -31,10 +31,7 @@ impl Assembly {
     /// Opens the database and the tools; asks no provider.
     ///
     /// `executors`: tools of the program that embeds the gateway, beside those of the settings.
-    pub async fn of(
-        settings: &Settings,
-        executors: Vec<Arc<dyn ToolExecutor>>,
-    ) -> anyhow::Result<Self> {
+    pub async fn of(settings: &Settings, executors: Vec<Arc<dyn ToolExecutor>>) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
         let toolbox = tools::open(settings, executors, &metrics).await?;
         let store = open_store(settings)?;

@@ -40,14 +40,17 @@ pub(super) struct Calls {
 pub(super) type Made = Result<CallResult, ApiError>;
 
 impl Calls {
-    pub(super) fn new(engine: &Engine, prepared: &Prepared, caller: &Caller, deadline: std::time::Instant) -> Self {
+    pub(super) fn new(
+        engine: &Engine,
+        prepared: &Prepared,
+        caller: &Caller,
+        deadline: std::time::Instant,
+    ) -> Self {
         let parts = &engine.parts;
-        let journal =
-            prepared.store.then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store))));
+        let journal = prepared.store.then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store))));
         let metadata = prepared.ask.hints.metadata.clone();
-        let note = |key: &str| {
-            metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
-        };
+        let note =
+            |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
         let context = ToolContext {
             tenant: Arc::clone(&caller.owner.tenant),
             principal: Arc::clone(&caller.owner.principal),

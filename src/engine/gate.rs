@@ -71,6 +71,11 @@ impl Gate {
         }
     }
 
+    /// Whether anything of this turn was kept back that the model will be told of.
+    pub(super) fn kept_back(&self) -> bool {
+        self.denied.values().any(|denied| denied.answered)
+    }
+
     /// Ends the turn: what was denied in it and must be told to the model, in order.
     pub(super) fn end_turn(&mut self) -> Vec<Denied> {
         self.passed = 0;

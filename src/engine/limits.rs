@@ -36,7 +36,8 @@ impl Limits {
         let identical = ceilings.max_identical_calls.unwrap_or(run.max_identical_calls);
         run.max_identical_calls =
             asked.max_identical_calls.map_or(run.max_identical_calls, |asked| asked.min(identical));
-        run.max_total_tokens = lowered(asked.max_total_tokens, run.max_total_tokens, ceilings.max_total_tokens);
+        run.max_total_tokens =
+            lowered(asked.max_total_tokens, run.max_total_tokens, ceilings.max_total_tokens);
         run.max_seconds = lowered(asked.max_seconds, run.max_seconds, ceilings.max_seconds);
         run.max_cost_usd = lowered(asked.max_cost_usd, run.max_cost_usd, ceilings.max_cost_usd);
         run.max_tool_calls = lowered(request.max_tool_calls, run.max_tool_calls, ceilings.max_tool_calls);

@@ -223,7 +223,12 @@ impl Collected<'_> {
     }
 
     /// Offers a server-side tool; one that is offered already is not offered twice.
-    fn push_server(&mut self, tool: &Arc<RegisteredTool>, surface: Option<Surface>, fixed: Map<String, Value>) {
+    fn push_server(
+        &mut self,
+        tool: &Arc<RegisteredTool>,
+        surface: Option<Surface>,
+        fixed: Map<String, Value>,
+    ) {
         let definition = tool.definition();
         let offered = |runner: &Runner| runner.tool.definition().name == definition.name;
         if self.runners.iter().flatten().any(offered) {
@@ -238,7 +243,11 @@ impl Collected<'_> {
             namespace: surface.is_some().then_some(namespace),
             description: Some(definition.description.clone()),
             input: ToolInput::Json {
-                schema: Some(if hosted { search::schema() } else { definition.parameters.as_raw().to_owned() }),
+                schema: Some(if hosted {
+                    search::schema()
+                } else {
+                    definition.parameters.as_raw().to_owned()
+                }),
                 strict: None,
             },
             kind: surface.map_or(CallKind::Function, CallKind::Server),

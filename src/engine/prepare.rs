@@ -2,27 +2,27 @@
 
 use std::sync::Arc;
 
-use super::structured::Form;
 use super::limits::{self, Limits};
 use super::offer::{self, Offer, ServerTools};
 use super::profile::{self, Profile};
+use super::structured::Form;
 use super::truncate::{self, Budget};
 use super::{Caller, Parts, choice, echo, history, unix_now};
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
+use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
 use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
-use crate::protocol::dialect::Dialect;
 use crate::protocol::request::{CreateResponse, ToolCacheMode, Truncation, Visibility};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
+use crate::provider::routing::Route;
 use crate::response::machine::{Options, ReasoningDisplay, Seal};
 use crate::response::seal::BoundSeal;
-use crate::provider::routing::Route;
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
-use crate::tools::Subject;
 use crate::store::Owner;
+use crate::tools::Subject;
 
 /// A request that is ready to run.
 pub(super) struct Prepared {
@@ -97,7 +97,8 @@ pub(super) async fn prepare(
         fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
     });
     let mut prepared = Prepared {
-        bypass_cache: request.antwort.as_ref().and_then(|options| options.tool_cache) == Some(ToolCacheMode::Bypass),
+        bypass_cache: request.antwort.as_ref().and_then(|options| options.tool_cache)
+            == Some(ToolCacheMode::Bypass),
         agent: agent.map(|agent| agent.name.into()),
         executes,
         limits,

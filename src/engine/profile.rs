@@ -85,7 +85,10 @@ mod tests {
     #[test]
     fn variables_are_replaced_once_and_missing_ones_refused() {
         let map = |pairs: &[(&str, &str)]| {
-            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect::<BTreeMap<_, _>>()
         };
         let given = map(&[("name", "{{tone}}")]);
         let text = render("Hi {{ name }}, be {{tone}}. {{", Some(&given), &map(&[("tone", "kind")])).unwrap();

@@ -147,6 +147,7 @@ impl Run {
     async fn turns(&mut self) -> Result<Ending, Stop> {
         self.machine.start(self.outlet.events());
         while self.turns < self.prepared.limits.run.max_turns {
+            self.check_deadline()?;
             let turn = self.infer().await?;
             if let Some(ending) = self.follow(turn).await? {
                 return Ok(ending);
@@ -206,7 +207,7 @@ impl Run {
         }
         drop(stream);
         self.cite()?;
-        Ok(self.machine.end_turn(self.outlet.events())?)
+        Ok(self.machine.end_turn(self.gate.kept_back(), self.outlet.events())?)
     }
 
     /// Names the sources in the text with which the turn ends.
@@ -289,12 +290,15 @@ impl Run {
         self.recorded =
             self.calls.commit(&self.prepared, &self.machine, self.recorded, self.turns, calls).await?;
         let offer = &self.prepared.offer;
-        let runner = |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
+        let runner =
+            |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
         let id = self.prepared.response.id.clone();
         let mut outcomes = self.calls.make(&id, self.turns, calls, runner);
         let mut all_failed = true;
         for made in calls {
             let Some((_, outcome)) = self.wait(outcomes.next()).await? else { break };
+            // Tools have the run's deadline, too: that one of them kept it is not the news.
+            self.check_deadline()?;
             let result = self.calls.result(made, outcome)?;
             all_failed &= result.error.is_some();
             self.machine.finish_call(made.slot, result, self.outlet.events())?;
@@ -377,6 +381,10 @@ impl Run {
             ClientActionStatus::Auto if self.prepared.offer.has_runners() => Ending::RequiresAction,
             ClientActionStatus::Completed | ClientActionStatus::Auto => Ending::Completed,
         }
+    }
+
+    fn check_deadline(&self) -> Result<(), Stop> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(Stop::Limit(self.deadline_name)) }
     }
 
     fn check_size(&self) -> Result<(), Stop> {

@@ -307,7 +307,9 @@ impl Machine {
     }
 
     /// Ends the model's part of a turn: closes what is open and says what the model asked for.
-    pub fn end_turn(&mut self, out: &mut Events) -> Result<Turn, Violation> {
+    ///
+    /// `kept_back`: it said something that is not shown, so that nothing to show is no silence.
+    pub fn end_turn(&mut self, kept_back: bool, out: &mut Events) -> Result<Turn, Violation> {
         let cut = matches!(self.turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
         self.turn.cut = cut;
         self.write_waiting(Patience::Over, out)?;
@@ -315,7 +317,7 @@ impl Machine {
             Open::Server(_) if !cut => self.settle_open(out)?,
             _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
         }
-        let silent = self.response().output.len() == self.turn.first;
+        let silent = self.response().output.len() == self.turn.first && !kept_back;
         if silent && self.turn.finish == Some(FinishReason::Stop) {
             // A model may have nothing to say; clients expect a message all the same.
             self.open_text(out)?;

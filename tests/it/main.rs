@@ -23,3 +23,4 @@ mod responses;
 mod state;
 mod store;
 mod support;
+mod tools;

@@ -94,7 +94,9 @@ impl RequestLimits {
             ("max_identical_calls", self.max_identical_calls.map(u64::from)),
         ];
         if let Some((name, _)) = whole.iter().find(|(_, value)| *value == Some(0)) {
-            return Err(ShapeError::invalid(*name, "expected at least 1.").with_code("integer_below_min_value"));
+            return Err(
+                ShapeError::invalid(*name, "expected at least 1.").with_code("integer_below_min_value")
+            );
         }
         let decimal = [("max_seconds", self.max_seconds), ("max_cost_usd", self.max_cost_usd)];
         match decimal.iter().find(|(_, value)| value.is_some_and(|value| value <= 0.0)) {

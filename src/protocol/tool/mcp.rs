@@ -229,7 +229,6 @@ impl Serialize for McpTool {
         match (&self.connector_id, &self.tunnel_id) {
             (Some(id), _) => echo.serialize_field("connector_id", id)?,
             (_, Some(id)) => echo.serialize_field("tunnel_id", id)?,
-            _ if self.server_url.is_none() => {}
             _ => echo.serialize_field("server_url", &self.server_url)?,
         }
         echo.serialize_field("server_description", &self.server_description)?;

@@ -40,9 +40,23 @@ impl Machine {
         let status = ItemStatus::InProgress;
         let (item_id, text) = (id.clone(), String::new());
         let item = if custom {
-            Item::CustomToolCall(CustomToolCall { id: item_id, status, call_id, name, namespace, input: text })
+            Item::CustomToolCall(CustomToolCall {
+                id: item_id,
+                status,
+                call_id,
+                name,
+                namespace,
+                input: text,
+            })
         } else {
-            Item::FunctionCall(FunctionCall { id: item_id, status, call_id, name, namespace, arguments: text })
+            Item::FunctionCall(FunctionCall {
+                id: item_id,
+                status,
+                call_id,
+                name,
+                namespace,
+                arguments: text,
+            })
         };
         let output_index = self.add_item(item, out)?;
         self.open = Open::Call(OpenCall { id, output_index, slot, custom });

@@ -118,7 +118,11 @@ impl Machine {
         matches!(&self.open, Open::Server(open) if open.slot == slot && open.settled)
     }
 
-    pub(super) fn write_server_arguments(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
+    pub(super) fn write_server_arguments(
+        &mut self,
+        delta: String,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         self.count(&delta);
         let full = self.options.server_steps;
         let Open::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
@@ -242,7 +246,11 @@ impl Machine {
     }
 
     /// Closes a call that was never run.
-    pub(super) fn drop_server_call(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
+    pub(super) fn drop_server_call(
+        &mut self,
+        open: &OpenServerCall,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         if !open.settled {
             self.turn.closed_slots.push(open.slot);
             self.finish_arguments(open, out)?;
@@ -328,9 +336,8 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
 }
 
 fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
-    let error = result
-        .error
-        .map(|code| ServerToolError { code: code.to_owned(), message: result.output.clone() });
+    let error =
+        result.error.map(|code| ServerToolError { code: code.to_owned(), message: result.output.clone() });
     let McpCall { id, name, arguments, output, status, .. } = call;
     ServerToolCall { id, status, name, arguments, output, error }
 }

@@ -2,9 +2,9 @@
 
 use rusqlite::{Connection, params};
 
+use super::OUTPUT;
 use super::lifetime::{self, Rules};
 use super::write::{self, Begun, Outcome};
-use super::OUTPUT;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{Item, ItemStatus};
@@ -41,7 +41,15 @@ pub(super) fn turn(
     )?;
     let now = lifetime::now();
     for (position, call) in (0_i64..).zip(&turn.calls) {
-        statement.execute(params![key, turn.turn, position, call.server_label, call.tool, call.arguments, now])?;
+        statement.execute(params![
+            key,
+            turn.turn,
+            position,
+            call.server_label,
+            call.tool,
+            call.arguments,
+            now
+        ])?;
     }
     Ok(Outcome::Changed)
 }
@@ -59,14 +67,7 @@ pub(super) fn call_ended(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
              WHERE response = ?4 AND turn = ?5 AND position = ?6",
         )?
-        .execute(params![
-            lifetime::now(),
-            outcome.output,
-            outcome.error,
-            key,
-            outcome.turn,
-            outcome.index
-        ])?;
+        .execute(params![lifetime::now(), outcome.output, outcome.error, key, outcome.turn, outcome.index])?;
     Ok(Outcome::Changed)
 }
 

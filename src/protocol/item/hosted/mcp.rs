@@ -139,9 +139,9 @@ impl McpCallError {
     /// In words, for the model.
     pub fn message(&self) -> Cow<'_, str> {
         match self {
-            Self::McpProtocolError { message, .. } | Self::HttpError { message, .. } | Self::Text(message) => {
-                Cow::Borrowed(message)
-            }
+            Self::McpProtocolError { message, .. }
+            | Self::HttpError { message, .. }
+            | Self::Text(message) => Cow::Borrowed(message),
             Self::McpToolExecutionError { content, .. } => texts(content),
         }
     }
