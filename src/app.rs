@@ -1,29 +1,27 @@
 //! Puts the gateway together from its settings, and runs it from the first connection to the last.
 
+mod assembly;
 mod impatient;
 mod listen;
 mod seal_key;
+pub mod tools;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::config::{Settings, StoreUrl, Synchronous};
-use crate::engine::{Engine, Limits, Parts};
-use crate::provider::models::ModelCatalog;
-use crate::provider::routing::Router;
-use crate::response::seal::SealKeys;
+use crate::config::Settings;
+use crate::engine::Engine;
 use crate::store::Store;
-use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
-use crate::telemetry::metrics::Metrics;
 use crate::transport::{AppState, Shared, routes};
+
+pub use assembly::Assembly;
 
 /// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
@@ -38,31 +36,13 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the database and makes everything ready; asks no provider.
-    pub fn build(settings: &Settings) -> anyhow::Result<Self> {
-        let metrics = Metrics::install();
-        let store = open_store(settings)?;
-        let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
-        let router = Arc::new(Router::new(&settings.providers, &metrics)?);
-        let catalog = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
-        let engine = Engine::new(Parts {
-            router,
-            store,
-            seal,
-            metrics: Arc::clone(&metrics),
-            limits: Limits {
-                engine: settings.engine.clone(),
-                execution_enabled: settings.tools.execution_enabled,
-                unknown_fields: settings.compat.unknown_fields,
-                commit_after: settings.sse.commit_after,
-                write_timeout: settings.server.write_timeout,
-                max_runs: settings.server.max_runs,
-            },
-        });
+    /// Opens the database and the tools and makes everything ready; asks no provider.
+    pub async fn build(settings: &Settings) -> anyhow::Result<Self> {
+        let Assembly { engine, models, metrics, .. } = Assembly::of(settings, None).await?;
         let state = AppState::new(Shared {
             engine: Arc::clone(&engine),
             auth: Authenticator::new(&settings.auth),
-            catalog,
+            catalog: models,
             metrics,
             dialect: settings.engine.dialect,
             keepalive: settings.sse.keepalive,
@@ -104,32 +84,6 @@ impl App {
         self.engine.store().close().await;
         tracing::info!("stopped");
     }
-}
-
-fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
-    let location = match &settings.store.url {
-        StoreUrl::Sqlite(path) => Location::File(path.clone()),
-        StoreUrl::Memory => Location::Memory,
-    };
-    let store = SqliteStore::open(SqliteOptions {
-        location,
-        synchronous: match settings.store.synchronous {
-            Synchronous::Normal => sqlite::Synchronous::Normal,
-            Synchronous::Full => sqlite::Synchronous::Full,
-        },
-        ttl: settings.store.ttl,
-        max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
-        instance: instance(settings),
-        lease: settings.store.lease,
-    })
-    .context("opening the store (store.url)")?;
-    Ok(Arc::new(store))
-}
-
-/// Under which name this process owns what it runs: the same after a restart, another for every process.
-fn instance(settings: &Settings) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    format!("{}/{}", host.trim(), settings.listen)
 }
 
 async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {

@@ -35,7 +35,7 @@ pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> anyhow:
         format!("listening on {} (another address: --listen 127.0.0.1:8081)", settings.listen)
     })?;
     let base = format!("http://{}/v1", listener.local_addr()?);
-    let app = App::build(&settings)?;
+    let app = App::build(&settings).await?;
     let serving = tasks.spawn(app.serve(listener, shutdown.clone()));
     print::opening(&base, &settings);
     let model = if scripted {

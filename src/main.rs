@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(antwort::cli::understand(std::env::args_os()));
     if let Some(code) = cli.answer() {
         return code;
     }
@@ -74,7 +74,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
         tracing::info!(address = %listener.local_addr()?, "serving");
-        App::build(&settings)?.serve(listener, shutdown).await;
+        App::build(&settings).await?.serve(listener, shutdown).await;
         Ok(())
     })?;
     telemetry.shutdown();

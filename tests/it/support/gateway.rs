@@ -71,7 +71,7 @@ impl Builder {
     pub async fn spawn(self) -> Gateway {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let app = App::build(&self.settings).unwrap();
+        let app = App::build(&self.settings).await.unwrap();
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         let server = tokio::spawn(app.serve(listener, stop.clone()));

@@ -1,0 +1,81 @@
+//! What a gateway is without its listener: `serve`, `demo` and `prompt` put the same parts together.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::{seal_key, tools};
+use crate::config::{Settings, StoreUrl, Synchronous};
+use crate::engine::{Engine, Limits, Parts};
+use crate::provider::models::ModelCatalog;
+use crate::provider::routing::Router;
+use crate::response::seal::SealKeys;
+use crate::store::Store;
+use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
+use crate::telemetry::metrics::Metrics;
+use crate::tools::{Mock, Toolbox};
+
+/// The parts of a gateway, ready to make responses.
+pub struct Assembly {
+    /// Makes responses.
+    pub engine: Arc<Engine>,
+    /// The tools that it runs.
+    pub toolbox: Arc<Toolbox>,
+    /// The models that there are.
+    pub models: Arc<ModelCatalog>,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Assembly {
+    /// Opens the database and the tools; asks no provider. `mocks` stand in place of those of the settings.
+    pub async fn of(settings: &Settings, mocks: Option<Mock>) -> anyhow::Result<Self> {
+        let metrics = Metrics::install();
+        let toolbox = tools::open(settings, &metrics, mocks).await?;
+        let store = open_store(settings)?;
+        let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
+        let router = Arc::new(Router::new(&settings.providers, &metrics)?);
+        let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
+        let engine = Engine::new(Parts {
+            router,
+            store,
+            seal,
+            metrics: Arc::clone(&metrics),
+            limits: Limits {
+                engine: settings.engine.clone(),
+                execution_enabled: settings.tools.execution_enabled,
+                unknown_fields: settings.compat.unknown_fields,
+                commit_after: settings.sse.commit_after,
+                write_timeout: settings.server.write_timeout,
+                max_runs: settings.server.max_runs,
+            },
+        });
+        Ok(Self { engine, toolbox, models, metrics })
+    }
+}
+
+fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+    let location = match &settings.store.url {
+        StoreUrl::Sqlite(path) => Location::File(path.clone()),
+        StoreUrl::Memory => Location::Memory,
+    };
+    let store = SqliteStore::open(SqliteOptions {
+        location,
+        synchronous: match settings.store.synchronous {
+            Synchronous::Normal => sqlite::Synchronous::Normal,
+            Synchronous::Full => sqlite::Synchronous::Full,
+        },
+        ttl: settings.store.ttl,
+        max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
+        instance: instance(settings),
+        lease: settings.store.lease,
+    })
+    .context("opening the store (store.url)")?;
+    Ok(Arc::new(store))
+}
+
+/// Under which name this process owns what it runs: the same after a restart, another for every process.
+fn instance(settings: &Settings) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}/{}", host.trim(), settings.listen)
+}
