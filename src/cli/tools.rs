@@ -9,7 +9,12 @@ use super::{complain, offline, say};
 use crate::app;
 use crate::config::{LoadOptions, Settings};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::{Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolOutput, Toolbox};
+use crate::tools::{
+    Progress, Subject, ToolCall, ToolContext, ToolDefinition, ToolError, ToolOutput, Toolbox,
+};
+
+/// Whose tools they are: of callers whose key says nothing else.
+const TENANT: &str = "default";
 
 /// What `tools list` prints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +32,16 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let toolbox = open(&settings).await?;
         let catalog = toolbox.catalog();
+        // What no caller may use is not offered to callers either.
+        let mut tools: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
+        tools.retain(|tool| toolbox.admits(Subject { tenant: TENANT, agent: None }, tool).is_ok());
         say(&match view {
-            View::Count => catalog.len().to_string(),
+            View::Count => tools.len().to_string(),
             View::Summary => {
-                let line = |tool: &ToolDefinition| format!("- `{}` - {}", tool.name, tool.description);
-                catalog.iter().map(|tool| line(tool.definition())).collect::<Vec<_>>().join("\n")
+                let line = |tool: &&ToolDefinition| format!("- `{}` - {}", tool.name, tool.description);
+                tools.iter().map(line).collect::<Vec<_>>().join("\n")
             }
-            View::Full => {
-                let definitions: Vec<_> = catalog.iter().map(|tool| Arc::clone(tool.definition())).collect();
-                pretty(&definitions)
-            }
+            View::Full => pretty(&tools),
         });
         toolbox.shutdown().await;
         Ok(ExitCode::SUCCESS)
@@ -54,7 +59,7 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
             return Ok(ExitCode::FAILURE);
         };
         let context = ToolContext {
-            tenant: "default".into(),
+            tenant: TENANT.into(),
             principal: "cli".into(),
             request_id: "cli".into(),
             ..ToolContext::default()

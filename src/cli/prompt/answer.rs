@@ -104,7 +104,8 @@ fn conclude(args: &PromptArgs, snapshot: &Snapshot) -> Result<(), String> {
     } else if !args.stream && !text.is_empty() {
         say(&text);
     }
-    if let Some(usage) = &response.usage {
+    // Nothing at all was spent by no model: the provider did not say.
+    if let Some(usage) = response.usage.filter(|usage| usage.total_tokens > 0) {
         let (prompt, completion, total) = (usage.input_tokens, usage.output_tokens, usage.total_tokens);
         say(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
     }
