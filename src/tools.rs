@@ -39,3 +39,6 @@ pub use mock::{Mock, MockError};
 pub use output::{Citation, Outcome, OutputMeta, ToolOutput};
 pub use policy::{BadPattern, Subject};
 pub use toolbox::{Toolbox, ToolboxError};
+
+#[cfg(test)]
+mod tests;
