@@ -4,6 +4,7 @@
 //! timeouts, caches or policy: those are layers. Floor 3: knows nothing of the engine or the store; what it
 //! needs of them ([`Journal`]) it defines as a trait.
 
+pub mod builtin;
 mod call;
 mod context;
 mod definition;

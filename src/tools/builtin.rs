@@ -1,0 +1,4 @@
+//! The tools that are part of the gateway, and the executor of those that the configuration makes possible.
+
+pub mod calculate;
+pub mod datetime;
