@@ -2,3 +2,8 @@
 
 pub mod calculate;
 pub mod datetime;
+#[cfg(test)]
+mod tests;
+pub mod weather;
+mod web;
+pub mod web_search;
