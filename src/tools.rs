@@ -7,6 +7,7 @@
 
 mod assemble;
 mod audit;
+pub mod builtin;
 mod call;
 mod canonical;
 mod catalog;
