@@ -200,6 +200,9 @@ pub fn say(text: &str) {
 
 /// Writes to standard output as it is, at once.
 fn piece(text: &str) {
+    if text.is_empty() {
+        return;
+    }
     let mut out = io::stdout();
     _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::view::{self, View};
 use super::{PromptArgs, Protocol};
 use crate::app::Assembly;
-use crate::cli::{complain, say};
+use crate::cli::{complain, piece, say};
 use crate::config::Settings;
 use crate::engine::{Caller, RunHandle};
 use crate::protocol::content::ContentPart;
@@ -60,6 +60,9 @@ pub(super) async fn show(
 
 /// Shows events while they come; gives the response of the last one.
 async fn follow(args: &PromptArgs, run: &mut RunHandle) -> Result<Arc<Snapshot>, String> {
+    if let Some(banner) = view::banner(args) {
+        say(banner);
+    }
     let mut view = View::new(args);
     let mut events: Option<Events> =
         Some(run.first().await.map_err(|error| args.refused(&error.body.message))?);
@@ -67,7 +70,7 @@ async fn follow(args: &PromptArgs, run: &mut RunHandle) -> Result<Arc<Snapshot>,
     while let Some(batch) = events {
         for event in batch {
             if !args.json() {
-                view.show(&event.event);
+                piece(&view.show(&event.event));
             } else if args.stream {
                 line.clear();
                 run.encoding.json(&event, &mut line);
@@ -79,7 +82,7 @@ async fn follow(args: &PromptArgs, run: &mut RunHandle) -> Result<Arc<Snapshot>,
         }
         events = run.next().await;
     }
-    view.end();
+    piece(&view.end());
     last.ok_or_else(|| args.failed("the answer broke off"))
 }
 
@@ -98,7 +101,7 @@ fn conclude(args: &PromptArgs, snapshot: &Snapshot) -> Result<(), String> {
     } else {
         unanswered(args, response)?;
     }
-    let text = view::harmless(&text(response));
+    let text = view::for_reader(text(response));
     if args.execute_tools && !args.stream {
         say(&format!("Final response: {text}"));
     } else if !args.stream && !text.is_empty() {

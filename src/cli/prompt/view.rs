@@ -5,16 +5,17 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use super::{PromptArgs, Protocol};
-use crate::cli::{piece, say};
 use crate::protocol::event::Event;
 use crate::protocol::item::{Item, ItemStatus};
 
 /// Characters of arguments and errors that fit into a line.
 const SHOWN: usize = 60;
 
-/// Shows events.
+/// Turns events into what is written for them.
 pub(super) struct View {
+    /// Words are shown as they come.
     stream: bool,
+    /// Somebody looks on: tools are shown.
     terminal: bool,
     /// Words stand in a line that has not ended.
     writing: bool,
@@ -27,58 +28,61 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(args: &PromptArgs) -> Self {
-        let terminal = io::stdout().is_terminal();
-        if args.stream && !args.json() && args.execute_tools && args.protocol == Protocol::Tools {
-            say("Streaming response with tool execution:");
-        }
-        Self { stream: args.stream, terminal, writing: false, turn: 1, running: BTreeMap::new(), over: 0 }
+        Self::of(args.stream, io::stdout().is_terminal())
     }
 
-    pub(super) fn show(&mut self, event: &Event) {
+    fn of(stream: bool, terminal: bool) -> Self {
+        Self { stream, terminal, writing: false, turn: 1, running: BTreeMap::new(), over: 0 }
+    }
+
+    /// What is written for an event.
+    pub(super) fn show(&mut self, event: &Event) -> String {
         match event {
             Event::OutputItemAdded { output_index, item } => self.added(*output_index, item),
             Event::OutputItemDone { output_index, item } => self.done(*output_index, item),
             Event::OutputTextDelta { delta, .. } | Event::RefusalDelta { delta, .. } if self.stream => {
                 self.writing = true;
-                piece(&harmless(delta));
+                if self.terminal { harmless(delta) } else { delta.clone() }
             }
-            _ => {}
+            _ => String::new(),
         }
     }
 
     /// Ends the line that words stand in.
-    pub(super) fn end(&mut self) {
-        if std::mem::take(&mut self.writing) {
-            piece("\n");
-        }
+    pub(super) fn end(&mut self) -> String {
+        if std::mem::take(&mut self.writing) { "\n".into() } else { String::new() }
     }
 
-    fn added(&mut self, index: u32, item: &Item) {
-        self.end();
+    fn added(&mut self, index: u32, item: &Item) -> String {
+        let mut shown = self.end();
         // Calls of one turn are all there before the first of them is over.
         if self.running.is_empty() && self.over > 0 {
             self.turn += 1;
             self.over = 0;
             if self.terminal {
-                say(&dim(&format!("turn {}", self.turn)));
+                shown.push_str(&dim(&format!("turn {}", self.turn)));
             }
         }
         if is_ours(item) {
             self.running.insert(index, Instant::now());
         }
+        shown
     }
 
-    fn done(&mut self, index: u32, item: &Item) {
-        let Some(since) = self.running.remove(&index) else { return };
+    fn done(&mut self, index: u32, item: &Item) -> String {
+        let Some(since) = self.running.remove(&index) else { return String::new() };
         self.over += 1;
-        if !self.terminal {
-            return;
-        }
-        self.end();
-        if let Some(line) = line(item) {
-            say(&dim(&format!("  {line}  {} ms", since.elapsed().as_millis())));
+        match line(item).filter(|_| self.terminal) {
+            Some(line) => self.end() + &dim(&format!("  {line}  {} ms", since.elapsed().as_millis())),
+            None => String::new(),
         }
     }
+}
+
+/// What stands above a stream in which tools may run.
+pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
+    let runs = args.stream && !args.json() && args.execute_tools && args.protocol == Protocol::Tools;
+    runs.then_some("Streaming response with tool execution:")
 }
 
 /// Whether the gateway runs it.
@@ -100,7 +104,7 @@ fn line(item: &Item) -> Option<String> {
     }
 }
 
-/// In one line, and no longer than fits: what models write may hold anything, escapes of terminals too.
+/// In one line, and no longer than fits.
 fn shortened(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut short: String = plain.clone().take(SHOWN).collect();
@@ -110,12 +114,78 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// What models write may steer a terminal; in a pipe it stays as it is.
-pub(super) fn harmless(text: &str) -> String {
-    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if io::stdout().is_terminal() { text.replace(steers, "\u{fffd}") } else { text.to_owned() }
+/// What models write may hold the escapes by which terminals are steered.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
+}
+
+/// A text for whoever reads standard output: harmless on a terminal, in a pipe as it is.
+pub(super) fn for_reader(text: String) -> String {
+    if io::stdout().is_terminal() { harmless(&text) } else { text }
 }
 
 fn dim(text: &str) -> String {
-    format!("\u{1b}[2m{text}\u{1b}[0m")
+    format!("\u{1b}[2m{text}\u{1b}[0m\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::View;
+    use crate::protocol::event::Event;
+    use crate::protocol::item::{Item, hosted};
+
+    fn call(name: &str, status: &str) -> Box<Item> {
+        let call = json!({"id": "mcp_1", "server_label": "antwort", "name": name, "status": status,
+            "arguments": "{\"a\":1}\n"});
+        let raw = serde_json::value::to_raw_value(&call).expect("JSON");
+        Box::new(hosted::read("mcp_call", &raw).unwrap_or_else(|_| panic!("an item")))
+    }
+
+    fn added(output_index: u32, name: &str) -> Event {
+        Event::OutputItemAdded { output_index, item: call(name, "in_progress") }
+    }
+
+    fn done(output_index: u32, name: &str, status: &str) -> Event {
+        Event::OutputItemDone { output_index, item: call(name, status) }
+    }
+
+    fn words(delta: &str) -> Event {
+        Event::OutputTextDelta {
+            item_id: "msg_1".into(),
+            output_index: 9,
+            content_index: 0,
+            delta: delta.into(),
+            logprobs: Vec::new(),
+        }
+    }
+
+    fn shown(mut view: View) -> String {
+        let events = [
+            words("Let me see."),
+            added(1, "calculate"),
+            added(2, "lookup"),
+            done(2, "lookup", "failed"),
+            done(1, "calculate", "completed"),
+            added(3, "calculate"),
+            done(3, "calculate", "completed"),
+            words("Four\u{1b}[31m"),
+        ];
+        let text: String = events.iter().map(|event| view.show(event)).collect();
+        text + &view.end()
+    }
+
+    #[test]
+    fn a_pipe_gets_words_and_a_terminal_the_tools_too() {
+        assert_eq!(shown(View::of(true, false)), "Let me see.\nFour\u{1b}[31m\n");
+        assert_eq!(shown(View::of(false, false)), "");
+        let terminal = shown(View::of(true, true)).replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
+        let lines: Vec<_> = terminal.lines().map(|line| line.trim_end_matches(" ms")).collect();
+        assert_eq!(lines.len(), 6, "{terminal}");
+        assert_eq!((lines[0], lines[3]), ("Let me see.", "turn 2"));
+        assert!(lines[1].starts_with("  ✗ lookup {\"a\":1} "), "{terminal}");
+        assert!(lines[2].starts_with("  ✓ calculate {\"a\":1} "), "{terminal}");
+        assert_eq!(lines[5], "Four\u{fffd}[31m");
+    }
 }
