@@ -188,7 +188,8 @@ async fn a_half_open_breaker_lets_one_call_through() {
 
 #[tokio::test(start_paused = true)]
 async fn what_opens_a_breaker_and_what_does_not() {
-    let answers: [(fn() -> Result<ToolOutput, ToolError>, bool); 7] = [
+    type Answer = fn() -> Result<ToolOutput, ToolError>;
+    let answers: [(Answer, bool); 7] = [
         (|| Err(ToolError::transport("lost")), true),
         (|| Err(ToolError::refused(Code::ToolUnavailable, "down")), true),
         (|| Err(ToolError::failed("no such row")), false),
