@@ -123,7 +123,7 @@ async fn results_are_held_to_their_schema() {
         match call(&toolbox, "t").await {
             Ok(_) => assert!(may, "{mode}"),
             Err(error) => {
-                assert_eq!((may, error.code, error.fault), (false, Code::InvalidResult, Fault::Tool))
+                assert_eq!((may, error.code, error.fault), (false, Code::InvalidResult, Fault::Tool));
             }
         }
     }
