@@ -47,7 +47,8 @@ impl App {
         settings: &Settings,
         executors: Vec<Arc<dyn ToolExecutor>>,
     ) -> anyhow::Result<Self> {
-        let Assembly { engine, models, metrics, .. } = Assembly::of(settings, executors).await?;
+        let extra = tools::Extra { executors, mocks: None };
+        let Assembly { engine, models, metrics, .. } = Assembly::of(settings, extra).await?;
         let state = AppState::new(Shared {
             engine: Arc::clone(&engine),
             auth: Authenticator::new(&settings.auth),

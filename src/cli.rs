@@ -2,9 +2,13 @@
 //!
 //! `serve`, `demo` and `openapi` are only understood here; `main` carries them out.
 
+mod arguments;
 mod config;
 mod healthcheck;
 mod import;
+mod offline;
+mod prompt;
+mod tools;
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -13,6 +17,9 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::LoadOptions;
+
+pub use arguments::understand;
+pub use prompt::PromptArgs;
 
 /// The exit code for settings that are wrong.
 pub const WRONG_SETTINGS: u8 = 2;
@@ -59,6 +66,14 @@ pub enum Command {
     /// Looks at the settings without serving.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Looks at the server-side tools, and calls them, without serving.
+    #[command(subcommand)]
+    Tools(ToolsCommand),
+    /// Asks a model from the command line; with --execute-tools, server-side tools are run.
+    ///
+    /// Flags may be written with one dash or two, and -flag=value or -flag value.
+    #[command(alias = "prompt-agent")]
+    Prompt(Box<PromptArgs>),
     /// Prints the OpenAPI document of what is served.
     Openapi {
         /// Form of the document.
@@ -70,6 +85,28 @@ pub enum Command {
         /// What to ask [default: /readyz of the configured address]
         #[arg(long, value_name = "URL")]
         url: Option<String>,
+    },
+}
+
+/// What to do with the server-side tools.
+#[derive(Debug, Subcommand)]
+pub enum ToolsCommand {
+    /// Prints the tools: their definitions as JSON.
+    List {
+        /// A line a tool: name and description.
+        #[arg(long, conflicts_with = "count")]
+        summary: bool,
+        /// How many there are.
+        #[arg(long)]
+        count: bool,
+    },
+    /// Calls a tool and prints its result as JSON; exits with 1 if it failed.
+    Call {
+        /// The tool.
+        name: String,
+        /// Its arguments, a JSON object.
+        #[arg(default_value = "{}", value_name = "JSON")]
+        arguments: String,
     },
 }
 
@@ -139,6 +176,18 @@ impl Cli {
                 Some(import::write(file, output.as_deref()))
             }
             Command::Healthcheck { url } => Some(healthcheck::ask(url.as_deref(), &self.load_options())),
+            Command::Tools(ToolsCommand::List { summary, count }) => {
+                let view = match (summary, count) {
+                    (true, _) => tools::View::Summary,
+                    (false, true) => tools::View::Count,
+                    (false, false) => tools::View::Full,
+                };
+                Some(tools::list(view, &self.load_options()))
+            }
+            Command::Tools(ToolsCommand::Call { name, arguments }) => {
+                Some(tools::call(name, arguments, &self.load_options()))
+            }
+            Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,
         }
     }
@@ -147,6 +196,15 @@ impl Cli {
 /// Writes to standard output. That nobody reads it any more is no error.
 pub fn say(text: &str) {
     _ = writeln!(io::stdout(), "{}", text.trim_end());
+}
+
+/// Writes to standard output as it is, at once.
+fn piece(text: &str) {
+    if text.is_empty() {
+        return;
+    }
+    let mut out = io::stdout();
+    _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Writes to standard error.

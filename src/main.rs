@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(antwort::cli::understand(std::env::args_os()));
     if let Some(code) = cli.answer() {
         return code;
     }

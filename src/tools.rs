@@ -7,6 +7,7 @@
 
 mod assemble;
 mod audit;
+pub mod builtin;
 mod call;
 mod canonical;
 mod catalog;
@@ -39,3 +40,6 @@ pub use mock::{Mock, MockError};
 pub use output::{Citation, Outcome, OutputMeta, ToolOutput};
 pub use policy::{BadPattern, Subject};
 pub use toolbox::{Toolbox, ToolboxError};
+
+#[cfg(test)]
+mod tests;

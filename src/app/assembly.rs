@@ -13,7 +13,7 @@ use crate::response::seal::SealKeys;
 use crate::store::Store;
 use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::{ToolExecutor, Toolbox};
+use crate::tools::Toolbox;
 
 /// The parts of a gateway, ready to make responses.
 pub struct Assembly {
@@ -29,11 +29,9 @@ pub struct Assembly {
 
 impl Assembly {
     /// Opens the database and the tools; asks no provider.
-    ///
-    /// `executors`: tools of the program that embeds the gateway, beside those of the settings.
-    pub async fn of(settings: &Settings, executors: Vec<Arc<dyn ToolExecutor>>) -> anyhow::Result<Self> {
+    pub async fn of(settings: &Settings, extra: tools::Extra) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
-        let toolbox = tools::open(settings, executors, &metrics).await?;
+        let toolbox = tools::open(settings, &metrics, extra).await?;
         let store = open_store(settings)?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = Arc::new(Router::new(&settings.providers, &metrics)?);

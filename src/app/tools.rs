@@ -4,23 +4,41 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::config::Settings;
+use crate::config::{EgressSettings, Settings};
+use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::{Mock, ToolExecutor, Toolbox};
+use crate::tools::{Mock, ToolExecutor, Toolbox, builtin};
+
+/// Tools beside those of the settings.
+#[derive(Default)]
+pub struct Extra {
+    /// Of the program that embeds the gateway.
+    pub executors: Vec<Arc<dyn ToolExecutor>>,
+    /// In place of the mocks of the settings.
+    pub mocks: Option<Mock>,
+}
 
 /// Opens every executor and reads what tools it has.
-///
-/// `executors`: those of the program that embeds the gateway; they come first.
-pub async fn open(
-    settings: &Settings,
-    mut executors: Vec<Arc<dyn ToolExecutor>>,
-    metrics: &Arc<Metrics>,
-) -> anyhow::Result<Arc<Toolbox>> {
+pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> anyhow::Result<Arc<Toolbox>> {
+    let egress = Arc::new(Egress::new(&egress_options(&settings.egress)).context("egress")?);
+    let tools = &settings.tools;
+    let own = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
+    let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(own)];
+    executors.extend(extra.executors);
+    let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| Mock::new(tools.mock.clone())));
     // Last, so that with `collision: last` a mock takes the place of what it imitates.
-    if !settings.tools.mock.is_empty() {
-        executors.push(Arc::new(Mock::new(settings.tools.mock.clone())));
-    }
-    Toolbox::open(&settings.tools, &settings.agents, executors, Arc::clone(metrics))
+    executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
+    Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
         .await
         .context("opening the tools (tools)")
+}
+
+fn egress_options(settings: &EgressSettings) -> EgressOptions {
+    EgressOptions {
+        allow: settings.allow.clone(),
+        allowed_domains: settings.allowed_domains.clone(),
+        max_redirects: settings.max_redirects,
+        max_response_bytes: settings.max_response_bytes,
+        timeout: settings.timeout,
+    }
 }

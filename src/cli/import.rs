@@ -18,7 +18,7 @@ pub(super) fn write(file: &Path, output: Option<&Path>) -> ExitCode {
             return ExitCode::from(WRONG_SETTINGS);
         }
     };
-    for note in &imported.notes {
+    for note in imported.all_notes() {
         complain(&format!("note: {note}"));
     }
     let Some(output) = output else {

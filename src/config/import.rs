@@ -23,7 +23,7 @@ pub struct Imported {
     pub notes: Vec<String>,
     /// The name of the agent's profile.
     pub agent: String,
-    /// The model's options, as fields of a request for a response.
+    /// The model's options, as fields of a request for a response: the configuration has no place for them.
     pub request: Map<String, Value>,
 }
 
@@ -62,17 +62,27 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
         config.extend(egress.map(|egress| ("egress".to_owned(), egress)));
     }
     notes.extend(file.rest());
-    for (field, value) in &request {
-        notes.push(format!(
-            "the model option {field}: {value} has no place in the configuration: requests say it themselves"
-        ));
-    }
     let mut yaml = String::from("# Imported from an agent file of go-agents.\n");
-    for note in &notes {
+    for note in notes.iter().cloned().chain(unplaced(&request)) {
         yaml.push_str(&format!("# Not here: {}\n", note.replace(['\n', '\r'], " ")));
     }
     yaml.push_str(&serde_norway::to_string(&config).map_err(|error| error.to_string())?);
     Ok(Imported { yaml, notes, agent, request })
+}
+
+impl Imported {
+    /// Everything that the configuration does not say, the model's options too.
+    pub fn all_notes(&self) -> impl Iterator<Item = String> + '_ {
+        self.notes.iter().cloned().chain(unplaced(&self.request))
+    }
+}
+
+fn unplaced(request: &Map<String, Value>) -> impl Iterator<Item = String> + '_ {
+    request.iter().map(|(field, value)| {
+        format!(
+            "the model option {field}: {value} has no place in the configuration: requests say it themselves"
+        )
+    })
 }
 
 /// A name that profiles can have.

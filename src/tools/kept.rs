@@ -5,8 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use moka::Expiry;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::time::Instant;
+
+/// The longest that anything is kept, which the map's clock can surely express.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
 
 /// A map that forgets: after a value's time, and the less used values when room is needed.
 pub(super) struct Kept<K, V>(Cache<K, Entry<V>>);
@@ -16,7 +20,7 @@ struct Entry<V> {
     bytes: u32,
     ttl: Duration,
     /// Asked when it is read, since the map clears up only now and then, and by a clock of its own.
-    until: Option<Instant>,
+    until: Instant,
 }
 
 impl<K, V> Kept<K, V>
@@ -28,6 +32,9 @@ where
     pub(super) fn new(max_bytes: usize) -> Self {
         let cache = Cache::builder()
             .max_capacity(max_bytes as u64)
+            // The usual policy may turn a new value away for older ones: a model would be told of an id that
+            // does not exist.
+            .eviction_policy(EvictionPolicy::lru())
             .weigher(|_, entry: &Entry<V>| entry.bytes)
             .expire_after(ByEntry)
             .build();
@@ -37,7 +44,8 @@ where
     /// Keeps a value of about this many bytes.
     pub(super) fn put(&self, key: K, value: V, bytes: usize, ttl: Duration) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let until = Instant::now().checked_add(ttl);
+        let ttl = ttl.min(LONGEST);
+        let until = Instant::now() + ttl;
         self.0.insert(key, Entry { value: Arc::new(value), bytes, ttl, until });
     }
 
@@ -48,7 +56,7 @@ where
         Q: Hash + Eq + ?Sized,
     {
         let entry = self.0.get(key)?;
-        entry.until.is_none_or(|until| Instant::now() < until).then_some(entry.value)
+        (Instant::now() < entry.until).then_some(entry.value)
     }
 
     /// Forgets everything.
@@ -106,6 +114,7 @@ mod tests {
             kept.put(key, (), 100, Duration::from_secs(60));
         }
         kept.put(1000, (), 5000, Duration::from_secs(60));
+        assert!(kept.get(&99).is_some(), "what is new is kept, and what is old is forgotten for it");
         kept.0.run_pending_tasks();
         assert!(kept.0.weighted_size() <= 1000, "{}", kept.0.weighted_size());
         assert_eq!(kept.get(&1000), None);

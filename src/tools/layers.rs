@@ -22,8 +22,9 @@ pub(super) mod truncate;
 pub(super) mod validate;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tower::Service;
@@ -70,7 +71,7 @@ pub(super) struct ToolRequest {
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     attempts: AtomicU32,
-    running: AtomicBool,
+    running_since: Mutex<Option<Instant>>,
     first_failure: OnceLock<Code>,
 }
 
@@ -85,13 +86,20 @@ impl Trace {
         self.attempts.load(Ordering::Relaxed)
     }
 
-    /// Whether the call is with the executor, or still waits for its turn.
-    pub(super) fn set_running(&self, running: bool) {
-        self.running.store(running, Ordering::Relaxed);
+    /// The call waits for its turn at an executor.
+    pub(super) fn set_waiting(&self) {
+        *self.running_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    pub(super) fn is_running(&self) -> bool {
-        self.running.load(Ordering::Relaxed)
+    /// The call is with an executor.
+    pub(super) fn set_running(&self) {
+        *self.running_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// How long the call has been with its executor.
+    pub(super) fn has_run_for(&self) -> Duration {
+        let since = *self.running_since.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Keeps why the call failed where the caller is not told.

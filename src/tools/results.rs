@@ -30,8 +30,11 @@ impl ResultStore {
         Self {
             kept: enabled.then(|| Kept::new(settings.store_bytes)),
             ttl: settings.store_ttl,
-            // What exceeds the whole store would be forgotten at once; ids and owners need some room, too.
-            max_bytes: settings.max_stored_bytes.min(settings.store_bytes.saturating_sub(1024)),
+            max_bytes: match enabled {
+                // What exceeds the whole store would be forgotten at once; ids and owners need some room, too.
+                true => settings.max_stored_bytes.min(settings.store_bytes.saturating_sub(1024)),
+                false => settings.max_stored_bytes,
+            },
         }
     }
 

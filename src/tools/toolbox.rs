@@ -20,7 +20,7 @@ use super::policy::{BadPattern, Policy, Subject};
 use super::read_output::ReadToolOutput;
 use super::results::ResultStore;
 use super::stack::{self, Parts, Stack};
-use crate::config::{AgentSettings, ToolsSettings};
+use crate::config::{AgentSettings, OnError, ToolsSettings};
 use crate::telemetry::metrics::Metrics;
 
 /// All tools of a gateway.
@@ -106,7 +106,30 @@ impl Toolbox {
             toolbox.shutdown().await;
             return Err(error);
         }
+        toolbox.warn_of_slips();
         Ok(Arc::new(toolbox))
+    }
+
+    /// Names in the settings that nothing has. No errors: a server may bring its tools later.
+    fn warn_of_slips(&self) {
+        let catalog = self.catalog.load();
+        for (tool, route) in &self.settings.routes {
+            let known = |id: &&String| self.executors.iter().any(|executor| executor.id() == id.as_str());
+            for executor in route.executors.iter().filter(|id| !known(id)) {
+                tracing::warn!(tool, executor, "tools.routes: there is no such executor");
+            }
+        }
+        let own = self.settings.overrides.values().filter_map(|own| own.on_error.as_ref());
+        for on_error in own.chain([&self.settings.on_error]) {
+            if let OnError::Fallback(other) = on_error
+                && catalog.get(other).is_none()
+            {
+                tracing::warn!(tool = other, "on_error: there is no such tool to fall back on");
+            }
+        }
+        for tool in self.settings.overrides.keys().filter(|tool| catalog.get(tool).is_none()) {
+            tracing::warn!(tool, "tools.overrides: there is no such tool yet");
+        }
     }
 
     /// The tools that there are now. Whoever works with several asks once.

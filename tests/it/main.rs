@@ -19,6 +19,7 @@ mod hostile;
 mod machine;
 mod models;
 mod operation;
+mod prompt;
 mod responses;
 mod state;
 mod store;

@@ -66,7 +66,7 @@ fn what_has_no_place_is_said() {
         "tools": {"timeout": "5s", "api_keys": {"search": "k", "maps": "x"}, "sandbox": true}
     });
     let imported = imported(&text.to_string());
-    let notes = imported.notes.join("\n");
+    let notes = imported.all_notes().collect::<Vec<_>>().join("\n");
     for part in [
         "`my agent` is written `my-agent`",
         "`azure` has no preset",

@@ -1,8 +1,9 @@
 //! What tools may reach on the network: entries that could never match are refused.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
+use reqwest::Url;
 
 use super::Check;
 use crate::config::settings::EgressSettings;
@@ -17,8 +18,10 @@ pub(super) fn check(egress: &EgressSettings, check: &mut Check<'_>) {
         }
     }
     for (index, domain) in egress.allowed_domains.iter().flatten().enumerate() {
-        if !is_host(domain.strip_prefix("*.").unwrap_or(domain)) {
-            let message = format!("expected a domain such as example.com, found \"{domain}\"");
+        if !is_host(domain) || domain.starts_with('.') {
+            let message = format!(
+                "expected a domain such as example.com (what is below it is included), found \"{domain}\""
+            );
             check.wrong(&["egress", "allowed_domains", &index.to_string()], message);
         }
     }
@@ -29,31 +32,28 @@ pub(super) fn check(egress: &EgressSettings, check: &mut Check<'_>) {
     }
 }
 
-/// `host`, `host:port`, an IP address with or without port, or a CIDR.
+/// A host, an address or a CIDR, each with or without `:port`; as the guard of tools' requests reads them.
 fn is_destination(text: &str) -> bool {
-    if text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok() {
+    if is_network(text) {
         return true;
     }
-    let is_port = |port: &str| port.parse::<u16>().is_ok_and(|port| port > 0);
-    if let Some((address, rest)) = text.strip_prefix('[').and_then(|text| text.split_once(']')) {
-        let port = rest.strip_prefix(':');
-        return address.parse::<Ipv6Addr>().is_ok() && (rest.is_empty() || port.is_some_and(is_port));
-    }
-    match text.split_once(':') {
-        Some((host, port)) => is_host(host) && is_port(port),
-        None => is_host(text),
-    }
+    let (place, port) = match text.rsplit_once(':') {
+        Some((place, port)) if !text.ends_with(']') => (place, Some(port)),
+        _ => (text, None),
+    };
+    let bare = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
+    port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
+        && (is_network(bare) || is_host(place))
 }
 
-/// A host name, or an address that reads like one.
+fn is_network(text: &str) -> bool {
+    text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok()
+}
+
+/// Whether a URL could have this host and nothing beside it.
 fn is_host(name: &str) -> bool {
-    let label = |label: &str| {
-        (1..=63).contains(&label.len())
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
+    let strange = |c: char| c.is_whitespace() || "/\\?#@*:".contains(c);
+    !name.is_empty() && !name.contains(strange) && Url::parse(&format!("http://{name}/")).is_ok()
 }
 
 #[cfg(test)]
@@ -74,6 +74,8 @@ mod tests {
             "[::1]:8080",
             "fd00::/8",
             "my_service",
+            "b\u{fc}cher.example",
+            "10.0.0.0/8:443",
         ] {
             assert!(is_destination(good), "{good}");
         }
@@ -84,12 +86,11 @@ mod tests {
             "localhost:http",
             "localhost:99999",
             "10.0.0.0/33",
-            "a..b",
-            "-a",
             "a/b",
             "[::1",
             "[example.com]:80",
             "a b",
+            "10.0.0.0/8:http",
             "*.example.com",
         ] {
             assert!(!is_destination(bad), "{bad}");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tower::Service;
@@ -30,11 +31,12 @@ impl<S: Next> Service<ToolRequest> for Breaker<S> {
 
     fn call(&mut self, request: ToolRequest) -> Answer {
         let Some(probe) = self.state.breaker.admit(Instant::now()) else { return ready(Err(left_alone())) };
-        request.trace.set_running(false);
+        request.trace.set_waiting();
         let mut watch = Watch {
             state: Arc::clone(&self.state),
             trace: Arc::clone(&request.trace),
             deadline: request.deadline,
+            patience: request.plan.timeout / 2,
             probe,
             settled: false,
         };
@@ -68,12 +70,13 @@ impl Verdict {
     }
 }
 
-/// A call under way. Dropped unsettled it was given up: that is the executor's fault only if it had the call
-/// and let the time run out.
+/// A call under way. Dropped unsettled it was given up: that is the executor's fault only if it had the call for
+/// a good part of its timeout and let the time run out. A queue, or a run that is about to end, is not.
 struct Watch {
     state: Arc<LegState>,
     trace: Arc<Trace>,
     deadline: Option<Instant>,
+    patience: Duration,
     probe: bool,
     settled: bool,
 }
@@ -91,7 +94,8 @@ impl Drop for Watch {
             return;
         }
         let late = self.deadline.is_some_and(|end| Instant::now() >= end);
-        self.settle(if late && self.trace.is_running() { Verdict::Failed } else { Verdict::Unknown });
+        let had_time = self.trace.has_run_for() >= self.patience;
+        self.settle(if late && had_time { Verdict::Failed } else { Verdict::Unknown });
     }
 }
 

@@ -26,7 +26,7 @@ impl<S: Next> Service<ToolRequest> for Concurrency<S> {
 
     fn call(&mut self, request: ToolRequest) -> Answer {
         let Some(turns) = self.turns.clone() else {
-            request.trace.set_running(true);
+            request.trace.set_running();
             return self.inner.call(request);
         };
         let mut inner = self.inner.clone();
@@ -35,7 +35,7 @@ impl<S: Next> Service<ToolRequest> for Concurrency<S> {
                 // Nobody closes it; if somebody did, the tool would be gone.
                 ToolError::refused(Code::ToolUnavailable, "the tool is shut down").because(closed)
             })?;
-            request.trace.set_running(true);
+            request.trace.set_running();
             inner.call(request).await
         })
     }

@@ -88,7 +88,7 @@ impl Watch {
             }
             Err(error) => {
                 Span::current().record("error.type", error.code.as_str());
-                tracing::debug!(tool = self.plan.name(), %error, cause = cause(error), "a call of a tool failed");
+                log(self.plan.name(), error);
                 self.record(error.code.as_str(), decision, Some(error.code), None);
             }
         }
@@ -130,6 +130,15 @@ fn outcome(output: &ToolOutput) -> &'static str {
         output if output.is_error => "error",
         output if output.meta.cached => "cached",
         _ => "ok",
+    }
+}
+
+/// Says why a call failed, without its message: that is for the model, and may quote what the model said.
+fn log(tool: &str, error: &ToolError) {
+    let code = error.code.as_str();
+    match cause(error) {
+        Some(cause) => tracing::warn!(tool, code, cause, "a call of a tool failed"),
+        None => tracing::debug!(tool, code, "a call of a tool failed"),
     }
 }
 

@@ -71,10 +71,12 @@ fn fatal(tool: &str, result: Result<ToolOutput, ToolError>) -> ToolError {
             Code::ToolExecutionFailed,
             format!("{tool}: {}", crate::protocol::parse::shorten(&output.for_model)),
         ),
-        Err(error) => {
-            let message = format!("{tool}: {}", error.message);
-            ToolError::fatal(Code::ToolExecutionFailed, message).because(error)
-        }
+        Err(error) => ToolError {
+            code: Code::ToolExecutionFailed,
+            message: format!("{tool}: {}", error.message),
+            fault: Fault::Fatal,
+            cause: error.cause,
+        },
     }
 }
 
@@ -84,7 +86,8 @@ fn skipped() -> ToolOutput {
     output
 }
 
-/// Calls the other tool once, through all of its layers. Where there is none, the failure stands.
+/// Calls the other tool once, through all of its layers: it is a call like others, with its own policy and share of
+/// the budget. Where there is no such tool, the failure stands.
 async fn fall_back(
     catalog: &CurrentCatalog,
     other: &str,

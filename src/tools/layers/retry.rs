@@ -38,11 +38,13 @@ impl<S: Next> Service<ToolRequest> for Retry<S> {
                     result => return result,
                 };
                 let wait = backoff(&retry, made, chance::unit());
+                let again = Instant::now().checked_add(wait);
                 // To wait for the end would only turn a clear error into a timeout.
-                if request.deadline.is_some_and(|end| Instant::now() + wait >= end) {
+                let Some(again) = again.filter(|again| request.deadline.is_none_or(|end| *again < end))
+                else {
                     return Err(error);
-                }
-                tokio::time::sleep(wait).await;
+                };
+                tokio::time::sleep_until(again).await;
                 made += 1;
             }
         })

@@ -96,3 +96,26 @@ pub(super) fn ends(text: &str, room: usize) -> (&str, &str) {
     };
     (head, tail)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn beginning_and_end_fit_and_do_not_overlap(text in "[aä漢\\n]{0,80}", room in 0..300_usize) {
+            let (head, tail) = ends(&text, room);
+            prop_assert!(text.starts_with(head) && text.ends_with(tail));
+            prop_assert!(head.len() + tail.len() <= room.min(text.len()) || room > text.len());
+        }
+    }
+
+    #[test]
+    fn whole_lines_are_kept_where_they_are_short() {
+        let text = "one\ntwo\nthree\nfour\nfive\n";
+        assert_eq!(ends(text, 18), ("one\ntwo\n", "five\n"));
+        assert_eq!(ends(&"x".repeat(99), 9), ("xxxxxx", "xxx"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Go's way of writing flags, understood by `antwort prompt`: `-prompt x`, `-stream=true`, one dash or two.
+//!
+//! Scripts that were written for the Go program of the same purpose go on working. Other commands are left
+//! alone: `-h` and `-V` stay what they are.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+/// Flags of `prompt` that are followed by a value.
+pub(super) const WITH_VALUE: &[&str] = &[
+    "base-url",
+    "config",
+    "image",
+    "images",
+    "listen",
+    "log",
+    "mock-tools",
+    "model",
+    "output",
+    "prompt",
+    "protocol",
+    "store",
+    "system-prompt",
+    "token",
+    "tool-timeout",
+    "tools-file",
+    "upstream-url",
+];
+/// Flags of `prompt` that are said or not said.
+pub(super) const SWITCHES: &[&str] = &["execute-tools", "stream"];
+/// The names of the command.
+pub(super) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
+
+/// The process's arguments as clap reads them.
+pub fn understand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments = arguments.into_iter();
+    let mut understood: Vec<OsString> = arguments.by_ref().take(1).collect();
+    let is_command =
+        |word: Option<&OsStr>| word.is_some_and(|word| COMMANDS.iter().any(|name| word == *name));
+    // A link to the binary that is called `prompt-agent` is that program.
+    if understood
+        .first()
+        .is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("prompt-agent")))
+    {
+        understood.push("prompt".into());
+    } else {
+        // What a flag before the command is followed by is no command.
+        let mut value_follows = false;
+        for argument in arguments.by_ref() {
+            let found = !value_follows && is_command(Some(&argument));
+            value_follows = argument
+                .to_str()
+                .is_some_and(|text| text.strip_prefix("--").is_some_and(|name| WITH_VALUE.contains(&name)));
+            understood.push(argument);
+            if found {
+                break;
+            }
+        }
+    }
+    while let Some(argument) = arguments.next() {
+        if argument == "--" {
+            understood.push(argument);
+            break;
+        }
+        match argument.to_str().and_then(flag) {
+            Some(Flag::Valued(name, Some(value))) => understood.push(format!("--{name}={value}").into()),
+            Some(Flag::Valued(name, None)) => {
+                // In one word, so that a value may begin with a dash.
+                let mut word = OsString::from(format!("--{name}"));
+                if let Some(value) = arguments.next() {
+                    word.push("=");
+                    word.push(value);
+                }
+                understood.push(word);
+            }
+            Some(Flag::Switch(name, true)) => understood.push(format!("--{name}").into()),
+            Some(Flag::Switch(_, false)) => {}
+            None => understood.push(argument),
+        }
+    }
+    understood.extend(arguments);
+    understood
+}
+
+/// A flag as it was written.
+enum Flag<'a> {
+    Valued(&'a str, Option<&'a str>),
+    Switch(&'a str, bool),
+}
+
+/// `None`: no flag of ours, and left to clap.
+fn flag(text: &str) -> Option<Flag<'_>> {
+    let word = text.strip_prefix('-')?;
+    let word = word.strip_prefix('-').unwrap_or(word);
+    let (name, value) = match word.split_once('=') {
+        Some((name, value)) => (name, Some(value)),
+        None => (word, None),
+    };
+    if WITH_VALUE.contains(&name) {
+        return Some(Flag::Valued(name, value));
+    }
+    let on = match value {
+        None | Some("true" | "t" | "1" | "T" | "TRUE" | "True") => true,
+        Some("false" | "f" | "0" | "F" | "FALSE" | "False") => false,
+        Some(_) => return None,
+    };
+    SWITCHES.contains(&name).then_some(Flag::Switch(name, on))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::understand;
+
+    fn understood(words: &str) -> String {
+        let words = understand(words.split(' ').map(OsString::from));
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn one_dash_is_as_good_as_two() {
+        for (said, meant) in [
+            ("antwort prompt -prompt hi -stream", "antwort prompt --prompt=hi --stream"),
+            ("antwort prompt-agent --prompt -5 -h", "antwort prompt-agent --prompt=-5 -h"),
+            (
+                "antwort --config prompt prompt -stream=false -execute-tools=true",
+                "antwort --config prompt prompt --execute-tools",
+            ),
+            ("antwort prompt -tools-file=a=b", "antwort prompt --tools-file=a=b"),
+            ("antwort prompt -- -prompt", "antwort prompt -- -prompt"),
+            ("antwort prompt -prompt", "antwort prompt --prompt"),
+            ("antwort prompt -stream=perhaps", "antwort prompt -stream=perhaps"),
+            ("antwort serve -prompt hi", "antwort serve -prompt hi"),
+            ("/usr/bin/prompt-agent -prompt hi", "/usr/bin/prompt-agent prompt --prompt=hi"),
+            ("antwort", "antwort"),
+        ] {
+            assert_eq!(understood(said), meant, "{said}");
+        }
+    }
+}

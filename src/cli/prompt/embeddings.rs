@@ -1,0 +1,61 @@
+//! The vector of a text: how long it is and how it begins.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Output, PromptArgs};
+use crate::app::Assembly;
+use crate::cli::say;
+use crate::provider::CallContext;
+
+/// Values that are shown.
+const SHOWN: usize = 5;
+/// More than the longest vector takes.
+const LARGEST: usize = 16 << 20;
+
+#[derive(Deserialize)]
+struct Answer {
+    data: Vec<Embedding>,
+    usage: Option<Tokens>,
+}
+
+#[derive(Deserialize)]
+struct Embedding {
+    embedding: Vec<f64>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    prompt_tokens: u64,
+}
+
+/// Asks for the prompt's vector and shows it.
+pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) -> Result<(), String> {
+    let body = json!({"model": model, "input": args.prompt}).to_string();
+    let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into() };
+    let passed = assembly.engine.router().pass_through("/embeddings", body.into(), &call).await;
+    let passed = passed.map_err(|error| format!("Error: {}", error.body.message))?;
+    let text = Limited::new(passed.body, LARGEST).collect().await;
+    let text: Bytes = text.map_err(|error| format!("Error: the answer broke off: {error}"))?.to_bytes();
+    if passed.status != 200 {
+        let text = String::from_utf8_lossy(&text);
+        return Err(format!("Error: the provider answered {}: {}", passed.status, text.trim()));
+    }
+    if args.output == Output::Json {
+        say(&String::from_utf8_lossy(&text));
+        return Ok(());
+    }
+    let answer: Answer = serde_json::from_slice(&text)
+        .map_err(|error| format!("Error: the answer is no embedding: {error}"))?;
+    let vector = answer.data.into_iter().next().ok_or("Error: the answer holds no embedding")?.embedding;
+    say(&format!("Dimensions: {}", vector.len()));
+    let values: Vec<_> = vector.iter().take(SHOWN).map(ToString::to_string).collect();
+    let more = if vector.len() > SHOWN { ", …" } else { "" };
+    say(&format!("Values: [{}{more}]", values.join(", ")));
+    if let Some(tokens) = answer.usage {
+        say(&format!("Tokens: {} total", tokens.prompt_tokens));
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! Pictures: URLs as they are, files as `data:` URLs.
+
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+/// What models are given for a picture.
+pub(super) fn url(said: &str) -> Result<String, String> {
+    let said = said.trim();
+    if ["http://", "https://", "data:"].iter().any(|scheme| said.starts_with(scheme)) {
+        return Ok(said.to_owned());
+    }
+    let bytes = std::fs::read(said).map_err(|error| format!("Error: cannot read {said}: {error}"))?;
+    let Some(kind) = kind(&bytes, Path::new(said)) else {
+        return Err(format!("Error: {said}: expected a picture (PNG, JPEG, GIF or WebP)"));
+    };
+    Ok(format!("data:image/{kind};base64,{}", BASE64_STANDARD.encode(bytes)))
+}
+
+/// By its first bytes, or else by its name.
+fn kind(bytes: &[u8], path: &Path) -> Option<&'static str> {
+    for (start, kind) in
+        [(b"\x89PNG".as_slice(), "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp")]
+    {
+        if bytes.starts_with(start) {
+            return Some(kind);
+        }
+    }
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    match extension.as_str() {
+        "png" => Some("png"),
+        "jpg" | "jpeg" => Some("jpeg"),
+        "gif" => Some("gif"),
+        "webp" => Some("webp"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::url;
+
+    #[test]
+    fn files_become_data_and_urls_stay() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("picture");
+        std::fs::write(&path, b"\x89PNG\r\n").expect("written");
+        assert_eq!(url(path.to_str().expect("UTF-8")).as_deref(), Ok("data:image/png;base64,iVBORw0K"));
+        assert_eq!(url(" https://a.example/b.png").as_deref(), Ok("https://a.example/b.png"));
+        std::fs::write(&path, "words").expect("written");
+        assert!(url(path.to_str().expect("UTF-8")).expect_err("no picture").contains("expected a picture"));
+        assert!(url("/no/such.png").expect_err("no file").starts_with("Error: cannot read /no/such.png"));
+    }
+}

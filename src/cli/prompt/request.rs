@@ -1,0 +1,65 @@
+//! What is asked: the body of a request for a response.
+
+use serde_json::{Map, Value, json};
+
+use super::{PromptArgs, Protocol, images, tools_file};
+use crate::app::Assembly;
+use crate::config::AgentSettings;
+
+/// The model: of the flag, of the file, or the first that a provider lists.
+pub(super) async fn model(
+    args: &PromptArgs,
+    agent: Option<&AgentSettings>,
+    assembly: &Assembly,
+) -> Result<String, String> {
+    if let Some(model) = args.model.clone().or_else(|| agent.and_then(|agent| agent.model.clone())) {
+        return Ok(model);
+    }
+    let hint = "say which model: -model NAME";
+    for provider in assembly.engine.router().providers() {
+        let models = provider.models().await.map_err(|error| format!("Error: {error}; {hint}"))?;
+        if let Some(model) = models.into_iter().next() {
+            return Ok(model.id);
+        }
+    }
+    Err(format!("Error: the provider lists no models; {hint}"))
+}
+
+/// The request.
+pub(super) fn body(
+    args: &PromptArgs,
+    model: &str,
+    agent: Option<&AgentSettings>,
+    options: Map<String, Value>,
+    assembly: &Assembly,
+) -> Result<Value, String> {
+    let mut body = options;
+    body.insert("model".into(), model.into());
+    body.insert("stream".into(), args.stream.into());
+    body.insert("store".into(), false.into());
+    if let Some(instructions) = args.system_prompt.clone().or_else(|| agent.and_then(instructions)) {
+        body.insert("instructions".into(), instructions.into());
+    }
+    let mut content = vec![json!({"type": "input_text", "text": args.prompt})];
+    if args.protocol == Protocol::Vision || !args.images.is_empty() {
+        for image in &args.images {
+            content.push(json!({"type": "input_image", "image_url": images::url(image)?}));
+        }
+    }
+    body.insert("input".into(), json!([{"role": "user", "content": content}]));
+    if let Some(file) = &args.tools_file {
+        let tools = tools_file::read(file)?;
+        let catalog = assembly.toolbox.catalog();
+        let known = |name: &str| args.execute_tools && catalog.get(name).is_some();
+        body.insert("tools".into(), tools_file::offer(tools, known).into());
+    }
+    Ok(body.into())
+}
+
+/// An agent's instructions with the values of its variables.
+fn instructions(agent: &AgentSettings) -> Option<String> {
+    let text = agent.instructions.clone()?;
+    let fill =
+        |text: String, (name, value): (&String, &String)| text.replace(&format!("{{{{{name}}}}}"), value);
+    Some(agent.variables.iter().fold(text, fill))
+}

@@ -1,0 +1,106 @@
+//! With what settings a prompt is asked: our own file or an agent file, and the flags over both.
+
+use std::fs;
+use std::path::PathBuf;
+
+use reqwest::Url;
+use serde_json::{Map, Value};
+
+use super::PromptArgs;
+use crate::cli::complain;
+use crate::config::import::{self, Imported};
+use crate::config::{
+    self, AgentSettings, Collision, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, UnknownFields,
+    Visibility,
+};
+
+/// Read if it is there and no other file is named.
+const DEFAULT_FILE: &str = "config.ollama.json";
+
+/// With what a prompt is asked.
+pub(super) struct Setup {
+    pub settings: Settings,
+    /// The file's agent, if it has exactly one.
+    pub agent: Option<AgentSettings>,
+    /// What the file says of every request.
+    pub options: Map<String, Value>,
+}
+
+/// Loads the settings.
+pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup, String> {
+    if options.file.is_none() && !options.environment.contains_key("ANTWORT_CONFIG") {
+        options.file = Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists());
+    }
+    let imported = import_file(&mut options)?;
+    let loaded = config::load(&options).map_err(|errors| format!("Error: {errors}"))?;
+    for warning in &loaded.warnings {
+        complain(&format!("warning: {warning}"));
+    }
+    let mut settings = loaded.settings;
+    provider(args, &mut settings)?;
+    settings.require_provider().map_err(|errors| format!("Error: {errors}"))?;
+    if let Some(timeout) = args.tool_timeout {
+        settings.tools.timeout = timeout;
+    }
+    if args.mock_tools.is_some() && settings.tools.collision == Collision::Error {
+        // A mock stands in for the tool of its name.
+        settings.tools.collision = Collision::Last;
+    }
+    if !args.json() {
+        settings.tools.stream_visibility = Visibility::Full;
+    }
+    // Agent files hold options that only their own provider knows; what is ignored is said.
+    settings.compat.unknown_fields = UnknownFields::Ignore;
+    settings.store.url = StoreUrl::Memory;
+    settings.seal.file = None;
+    let agent = match settings.agents.len() {
+        1 => settings.agents.values().next().cloned(),
+        _ => None,
+    };
+    Ok(Setup { settings, agent, options: imported.map(|imported| imported.request).unwrap_or_default() })
+}
+
+/// Where the file is an agent file, puts our words in its place.
+fn import_file(options: &mut LoadOptions) -> Result<Option<Imported>, String> {
+    let named = options.environment.get("ANTWORT_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
+    let Some(file) = options.file.clone().or(named) else { return Ok(None) };
+    // What cannot be read is for the loader to say.
+    let Ok(text) = fs::read_to_string(&file) else { return Ok(None) };
+    if !import::is_go_agents(&text) {
+        return Ok(None);
+    }
+    let imported = import::go_agents(&text).map_err(|error| format!("Error: {}: {error}", file.display()))?;
+    for note in &imported.notes {
+        complain(&format!("note: {}: {note}", file.display()));
+    }
+    options.file = Some(file);
+    options.text = Some(imported.yaml.clone());
+    Ok(Some(imported))
+}
+
+/// The flags about the provider count for the one that takes what nobody claims.
+fn provider(args: &PromptArgs, settings: &mut Settings) -> Result<(), String> {
+    if let Some(url) = &args.base_url {
+        if !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            return Err("Error: -base-url: expected an http or https URL".into());
+        }
+        match default_provider(settings) {
+            Some(provider) => provider.url = import::base_url(provider.preset, url),
+            None => {
+                let mut provider = ProviderSettings::of(Preset::Generic, url.trim_end_matches('/'));
+                provider.default = true;
+                settings.providers.insert("default".into(), provider);
+            }
+        }
+    }
+    if let Some(token) = &args.token {
+        let provider =
+            default_provider(settings).ok_or("Error: -token: there is no provider that it is for")?;
+        provider.api_key = Some(token.clone().into());
+    }
+    Ok(())
+}
+
+fn default_provider(settings: &mut Settings) -> Option<&mut ProviderSettings> {
+    settings.providers.values_mut().find(|provider| provider.default)
+}

@@ -1,0 +1,191 @@
+//! A run while it is made: words as they come, and on a terminal a line for every tool that the gateway runs.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
+use std::time::Instant;
+
+use super::{PromptArgs, Protocol};
+use crate::protocol::event::Event;
+use crate::protocol::item::{Item, ItemStatus};
+
+/// Characters of arguments and errors that fit into a line.
+const SHOWN: usize = 60;
+
+/// Turns events into what is written for them.
+pub(super) struct View {
+    /// Words are shown as they come.
+    stream: bool,
+    /// Somebody looks on: tools are shown.
+    terminal: bool,
+    /// Words stand in a line that has not ended.
+    writing: bool,
+    turn: usize,
+    /// Calls that run, by place in the output.
+    running: BTreeMap<u32, Instant>,
+    /// Calls of this turn that are over.
+    over: usize,
+}
+
+impl View {
+    pub(super) fn new(args: &PromptArgs) -> Self {
+        Self::of(args.stream, io::stdout().is_terminal())
+    }
+
+    fn of(stream: bool, terminal: bool) -> Self {
+        Self { stream, terminal, writing: false, turn: 1, running: BTreeMap::new(), over: 0 }
+    }
+
+    /// What is written for an event.
+    pub(super) fn show(&mut self, event: &Event) -> String {
+        match event {
+            Event::OutputItemAdded { output_index, item } => self.added(*output_index, item),
+            Event::OutputItemDone { output_index, item } => self.done(*output_index, item),
+            Event::OutputTextDelta { delta, .. } | Event::RefusalDelta { delta, .. } if self.stream => {
+                self.writing = true;
+                if self.terminal { harmless(delta) } else { delta.clone() }
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Ends the line that words stand in.
+    pub(super) fn end(&mut self) -> String {
+        if std::mem::take(&mut self.writing) { "\n".into() } else { String::new() }
+    }
+
+    fn added(&mut self, index: u32, item: &Item) -> String {
+        let mut shown = self.end();
+        // Calls of one turn are all there before the first of them is over.
+        if self.running.is_empty() && self.over > 0 {
+            self.turn += 1;
+            self.over = 0;
+            if self.terminal {
+                shown.push_str(&dim(&format!("turn {}", self.turn)));
+            }
+        }
+        if is_ours(item) {
+            self.running.insert(index, Instant::now());
+        }
+        shown
+    }
+
+    fn done(&mut self, index: u32, item: &Item) -> String {
+        let Some(since) = self.running.remove(&index) else { return String::new() };
+        self.over += 1;
+        match line(item).filter(|_| self.terminal) {
+            Some(line) => self.end() + &dim(&format!("  {line}  {} ms", since.elapsed().as_millis())),
+            None => String::new(),
+        }
+    }
+}
+
+/// What stands above a stream in which tools may run.
+pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
+    let runs = args.stream && !args.json() && args.execute_tools && args.protocol == Protocol::Tools;
+    runs.then_some("Streaming response with tool execution:")
+}
+
+/// Whether the gateway runs it.
+fn is_ours(item: &Item) -> bool {
+    matches!(item, Item::McpCall(_) | Item::WebSearchCall(_) | Item::FileSearchCall(_))
+}
+
+/// `✓ calculate {"expression":"2+2"}`
+fn line(item: &Item) -> Option<String> {
+    match item {
+        Item::McpCall(call) => {
+            let failed = call.error.is_some() || call.status == ItemStatus::Failed;
+            let mark = if failed { '✗' } else { '✓' };
+            Some(format!("{mark} {} {}", call.name, shortened(&call.arguments)))
+        }
+        Item::WebSearchCall(_) => Some("✓ web_search".into()),
+        Item::FileSearchCall(_) => Some("✓ file_search".into()),
+        _ => None,
+    }
+}
+
+/// In one line, and no longer than fits.
+fn shortened(text: &str) -> String {
+    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut short: String = plain.clone().take(SHOWN).collect();
+    if plain.count() > SHOWN {
+        short.push('…');
+    }
+    short
+}
+
+/// What models write may hold the escapes by which terminals are steered.
+fn harmless(text: &str) -> String {
+    text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
+}
+
+/// A text for whoever reads standard output: harmless on a terminal, in a pipe as it is.
+pub(super) fn for_reader(text: String) -> String {
+    if io::stdout().is_terminal() { harmless(&text) } else { text }
+}
+
+fn dim(text: &str) -> String {
+    format!("\u{1b}[2m{text}\u{1b}[0m\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::View;
+    use crate::protocol::event::Event;
+    use crate::protocol::item::{Item, hosted};
+
+    fn call(name: &str, status: &str) -> Box<Item> {
+        let call = json!({"id": "mcp_1", "server_label": "antwort", "name": name, "status": status,
+            "arguments": "{\"a\":1}\n"});
+        let raw = serde_json::value::to_raw_value(&call).expect("JSON");
+        Box::new(hosted::read("mcp_call", &raw).unwrap_or_else(|_| panic!("an item")))
+    }
+
+    fn added(output_index: u32, name: &str) -> Event {
+        Event::OutputItemAdded { output_index, item: call(name, "in_progress") }
+    }
+
+    fn done(output_index: u32, name: &str, status: &str) -> Event {
+        Event::OutputItemDone { output_index, item: call(name, status) }
+    }
+
+    fn words(delta: &str) -> Event {
+        Event::OutputTextDelta {
+            item_id: "msg_1".into(),
+            output_index: 9,
+            content_index: 0,
+            delta: delta.into(),
+            logprobs: Vec::new(),
+        }
+    }
+
+    fn shown(mut view: View) -> String {
+        let events = [
+            words("Let me see."),
+            added(1, "calculate"),
+            added(2, "lookup"),
+            done(2, "lookup", "failed"),
+            done(1, "calculate", "completed"),
+            added(3, "calculate"),
+            done(3, "calculate", "completed"),
+            words("Four\u{1b}[31m"),
+        ];
+        let text: String = events.iter().map(|event| view.show(event)).collect();
+        text + &view.end()
+    }
+
+    #[test]
+    fn a_pipe_gets_words_and_a_terminal_the_tools_too() {
+        assert_eq!(shown(View::of(true, false)), "Let me see.\nFour\u{1b}[31m\n");
+        assert_eq!(shown(View::of(false, false)), "");
+        let terminal = shown(View::of(true, true)).replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
+        let lines: Vec<_> = terminal.lines().map(|line| line.trim_end_matches(" ms")).collect();
+        assert_eq!(lines.len(), 6, "{terminal}");
+        assert_eq!((lines[0], lines[3]), ("Let me see.", "turn 2"));
+        assert!(lines[1].starts_with("  ✗ lookup {\"a\":1} "), "{terminal}");
+        assert!(lines[2].starts_with("  ✓ calculate {\"a\":1} "), "{terminal}");
+        assert_eq!(lines[5], "Four\u{fffd}[31m");
+    }
+}

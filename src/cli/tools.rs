@@ -1,0 +1,111 @@
+//! `antwort tools`: the server-side tools as the gateway would have them, listed and called without it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::{complain, offline, say};
+use crate::app;
+use crate::config::{LoadOptions, Settings};
+use crate::telemetry::metrics::Metrics;
+use crate::tools::{
+    Progress, Subject, ToolCall, ToolContext, ToolDefinition, ToolError, ToolOutput, Toolbox,
+};
+
+/// Whose tools they are: of callers whose key says nothing else.
+const TENANT: &str = "default";
+
+/// What `tools list` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// The definitions, as JSON.
+    Full,
+    /// A line a tool.
+    Summary,
+    /// How many there are.
+    Count,
+}
+
+/// Lists the tools.
+pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let toolbox = open(&settings).await?;
+        let catalog = toolbox.catalog();
+        // What no caller may use is not offered to callers either.
+        let mut tools: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
+        tools.retain(|tool| toolbox.admits(Subject { tenant: TENANT, agent: None }, tool).is_ok());
+        say(&match view {
+            View::Count => tools.len().to_string(),
+            View::Summary => {
+                let line = |tool: &&ToolDefinition| format!("- `{}` - {}", tool.name, tool.description);
+                tools.iter().map(line).collect::<Vec<_>>().join("\n")
+            }
+            View::Full => pretty(&tools),
+        });
+        toolbox.shutdown().await;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Calls one tool and prints what it gave; exits with 1 if it failed.
+pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let toolbox = open(&settings).await?;
+        let catalog = toolbox.catalog();
+        let Some(tool) = catalog.get(name) else {
+            let known: Vec<_> = catalog.iter().map(|tool| tool.definition().name.as_str()).collect();
+            complain(&format!("there is no tool `{name}`; there are {}", known.join(", ")));
+            return Ok(ExitCode::FAILURE);
+        };
+        let context = ToolContext {
+            tenant: TENANT.into(),
+            principal: "cli".into(),
+            request_id: "cli".into(),
+            ..ToolContext::default()
+        };
+        let call = ToolCall::direct(name, arguments.to_owned());
+        let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
+        let failed = outcome.as_ref().map_or(true, |output| output.is_error);
+        toolbox.shutdown().await;
+        say(&pretty(&described(outcome)));
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    })
+}
+
+async fn open(settings: &Settings) -> Result<Arc<Toolbox>, String> {
+    app::tools::open(settings, &Metrics::install(), app::tools::Extra::default())
+        .await
+        .map_err(|error| format!("{error:#}"))
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// A result as a person or a script reads it; what there is not is left out.
+fn described(outcome: Result<ToolOutput, ToolError>) -> Value {
+    let output = match outcome {
+        Ok(output) => output,
+        Err(error) => {
+            return json!({"output": error.message, "is_error": true, "code": error.code.as_str()});
+        }
+    };
+    let mut described = Map::new();
+    described.insert("output".into(), output.for_model.into());
+    described.insert("is_error".into(), output.is_error.into());
+    if output.is_error {
+        described.insert("code".into(), "tool_execution_failed".into());
+    }
+    if let Some(structured) = output.structured {
+        described.insert("structured".into(), structured);
+    }
+    if let Some(text) = output.for_user.filter(|_| !output.silent) {
+        described.insert("for_user".into(), text.into());
+    }
+    if !output.citations.is_empty() {
+        described.insert("citations".into(), json!(output.citations));
+    }
+    described.insert("meta".into(), json!(output.meta));
+    described.into()
+}

@@ -1,0 +1,163 @@
+//! The tools that are part of the gateway, and the executor of those that the configuration makes possible.
+//!
+//! A tool that lacks what it needs is left out: silently, with a warning where something was configured for it, and
+//! with an error where it was said to be required.
+
+pub mod calculate;
+pub mod datetime;
+pub mod file_read;
+#[cfg(test)]
+mod tests;
+pub mod weather;
+mod web;
+pub mod web_search;
+
+use std::sync::Arc;
+
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::{Local, Tool, ToolKind};
+use crate::config::{BuiltinSettings, FileReadSettings, SearchProvider, WeatherSettings, WebSearchSettings};
+use crate::net::egress::Egress;
+use calculate::Calculate;
+use datetime::Datetime;
+use file_read::FileRead;
+use weather::Weather;
+use web_search::{Brave, SearchEngine, Searxng, Tavily, WebSearch, brave, tavily};
+
+/// The executor's id.
+pub const EXECUTOR: &str = "builtin";
+
+/// A setting that is missing or cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {problem}")]
+pub struct BuiltinError {
+    /// The setting, such as `tools.builtin.get_weather.api_key`.
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+impl BuiltinError {
+    fn new(key: &'static str, problem: impl Into<String>) -> Self {
+        Self { key, problem: problem.into() }
+    }
+}
+
+/// Why a tool cannot be had: settings that it lacks, or that are wrong.
+enum Lack {
+    Missing(BuiltinError),
+    Wrong(BuiltinError),
+}
+
+/// The executor of the tools that are enabled and have what they need.
+pub fn executor(
+    settings: &BuiltinSettings,
+    allow_file_access: bool,
+    egress: &Arc<Egress>,
+) -> Result<Local, BuiltinError> {
+    let BuiltinSettings { calculate, datetime, get_weather, web_search, file_read } = settings;
+    let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+    if calculate.enabled {
+        tools.push(Arc::new(Calculate));
+    }
+    if datetime.enabled {
+        tools.push(Arc::new(Datetime::default()));
+    }
+    let asked = get_weather.base_url != WeatherSettings::default().base_url;
+    tools.extend(settle("get_weather", weather(get_weather, egress), get_weather.required, asked)?);
+    let asked =
+        web_search.provider.is_some() || web_search.base_url.is_some() || web_search.api_key.is_some();
+    tools.extend(settle("web_search", search(web_search, egress), web_search.required, asked)?);
+    let read = files(file_read, allow_file_access);
+    tools.extend(settle("file_read", read, file_read.required, allow_file_access)?);
+    Ok(Local::new(EXECUTOR, ToolKind::Builtin, tools))
+}
+
+/// What becomes of a tool that may be lacking something.
+fn settle(
+    name: &str,
+    tool: Result<Arc<dyn Tool>, Lack>,
+    required: bool,
+    asked: bool,
+) -> Result<Option<Arc<dyn Tool>>, BuiltinError> {
+    match tool {
+        Ok(tool) => Ok(Some(tool)),
+        Err(Lack::Wrong(error)) => Err(error),
+        Err(Lack::Missing(error)) if required => Err(error),
+        Err(Lack::Missing(error)) => {
+            if asked {
+                tracing::warn!(tool = name, %error, "tool left out");
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn weather(settings: &WeatherSettings, egress: &Arc<Egress>) -> Result<Arc<dyn Tool>, Lack> {
+    let key = said(settings.api_key.as_ref())
+        .ok_or_else(|| missing("tools.builtin.get_weather.api_key", "is needed for get_weather"))?;
+    let base_url = server("tools.builtin.get_weather.base_url", &settings.base_url, egress)?;
+    Ok(Arc::new(Weather::new(base_url, key.clone(), Arc::clone(egress))))
+}
+
+fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<dyn Tool>, Lack> {
+    const URL: &str = "tools.builtin.web_search.base_url";
+    const KEY: &str = "tools.builtin.web_search.api_key";
+    let no_header = || Lack::Wrong(BuiltinError::new(KEY, "holds characters that a header cannot"));
+    let url = |default: &'static str| server(URL, settings.base_url.as_deref().unwrap_or(default), egress);
+    let key = |who: &str| {
+        said(settings.api_key.as_ref()).ok_or_else(|| missing(KEY, format!("is needed for {who}")))
+    };
+    let egress = Arc::clone(egress);
+    let engine: Arc<dyn SearchEngine> = match settings.provider {
+        None => {
+            let problem = "is needed for web_search: searxng, brave or tavily";
+            return Err(missing("tools.builtin.web_search.provider", problem));
+        }
+        Some(SearchProvider::Searxng) if settings.base_url.as_ref().is_none_or(String::is_empty) => {
+            return Err(missing(URL, "is needed for searxng"));
+        }
+        Some(SearchProvider::Searxng) => Arc::new(Searxng::new(url("")?, egress)),
+        Some(SearchProvider::Brave) => {
+            let key = key("brave")?;
+            Arc::new(Brave::new(url(brave::BASE_URL)?, key, egress).ok_or_else(no_header)?)
+        }
+        Some(SearchProvider::Tavily) => {
+            let key = key("tavily")?;
+            Arc::new(Tavily::new(url(tavily::BASE_URL)?, key, egress).ok_or_else(no_header)?)
+        }
+    };
+    Ok(Arc::new(WebSearch::new(engine)))
+}
+
+fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<dyn Tool>, Lack> {
+    const PATHS: &str = "tools.builtin.file_read.allowed_paths";
+    if !allow_file_access {
+        return Err(missing("tools.allow_file_access", "must be true for file_read"));
+    }
+    let working = std::env::current_dir()
+        .map_err(|error| missing(PATHS, format!("the working directory cannot be found: {error}")))?;
+    let tool = FileRead::open(&settings.allowed_paths, &working, settings.max_bytes)
+        .ok_or_else(|| missing(PATHS, "names no directory that can be opened"))?;
+    Ok(Arc::new(tool))
+}
+
+/// A secret that is there; one that an unset variable left empty is not.
+fn said(secret: Option<&SecretString>) -> Option<&SecretString> {
+    secret.filter(|secret| !secret.expose_secret().trim().is_empty())
+}
+
+fn missing(key: &'static str, problem: impl Into<String>) -> Lack {
+    Lack::Missing(BuiltinError::new(key, problem))
+}
+
+/// A server's base URL. That egress will not let calls through to it is only warned of: calls then say so.
+fn server(key: &'static str, text: &str, egress: &Egress) -> Result<String, Lack> {
+    let url = web::base_url(text).map_err(|problem| Lack::Wrong(BuiltinError::new(key, problem)))?;
+    if let Ok(Err(error)) = Url::parse(&url).map(|url| egress.check(&url)) {
+        tracing::warn!(key, %error, "calls will be refused; see egress.allow and egress.allowed_domains");
+    }
+    Ok(url)
+}

@@ -1,0 +1,129 @@
+//! What names mean in an expression.
+//!
+//! Sums, comparisons, rounding and square roots are decimal. Logarithms and angles are computed in floating point,
+//! which is more exact here than the decimal library's series, and are good for 15 digits.
+
+use rust_decimal::{Decimal, MathematicalOps, RoundingStrategy};
+
+use super::parser::power;
+use super::{Flaw, to_float};
+
+/// The names of all functions, for telling a wrong name from a wrong number of arguments.
+const NAMES: &[&str] = &[
+    "abs", "sign", "min", "max", "sum", "avg", "round", "floor", "ceil", "trunc", "sqrt", "cbrt", "pow",
+    "mod", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan",
+];
+
+/// Decimals that `round` can keep.
+const MOST_DECIMALS: u32 = 28;
+
+/// The value of a function.
+pub fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
+    match (name, arguments) {
+        ("abs", [x]) => Ok(x.abs()),
+        ("sign", [x]) if x.is_zero() => Ok(Decimal::ZERO),
+        ("sign", [x]) if x.is_sign_negative() => Ok(Decimal::NEGATIVE_ONE),
+        ("sign", [_]) => Ok(Decimal::ONE),
+        ("min", [first, rest @ ..]) => Ok(rest.iter().fold(*first, |least, x| least.min(*x))),
+        ("max", [first, rest @ ..]) => Ok(rest.iter().fold(*first, |most, x| most.max(*x))),
+        ("sum", [_, ..]) => sum(arguments),
+        ("avg", [_, ..]) => {
+            sum(arguments)?.checked_div(Decimal::from(arguments.len())).ok_or_else(Flaw::too_large)
+        }
+        ("round", [x]) => Ok(rounded(*x, 0)),
+        ("round", [x, digits]) => {
+            let digits =
+                u32::try_from(*digits).ok().filter(|n| digits.fract().is_zero() && *n <= MOST_DECIMALS);
+            let digits =
+                digits.ok_or_else(|| Flaw::new("round keeps a whole number of decimals, from 0 to 28"))?;
+            Ok(rounded(*x, digits))
+        }
+        ("floor", [x]) => Ok(x.floor()),
+        ("ceil", [x]) => Ok(x.ceil()),
+        ("trunc", [x]) => Ok(x.trunc()),
+        ("sqrt", [x]) if x.is_zero() => Ok(Decimal::ZERO),
+        ("sqrt", [x]) => x.sqrt().ok_or_else(|| undefined(name)),
+        ("pow", [base, exponent]) => power(*base, *exponent),
+        ("mod", [_, b]) if b.is_zero() => Err(Flaw::new("division by zero")),
+        ("mod", [a, b]) => a.checked_rem(*b).ok_or_else(Flaw::too_large),
+        ("log", [x, base]) => {
+            let quotient = logarithm(name, *x)? / logarithm(name, *base)?;
+            from_float(quotient)
+        }
+        ("ln" | "log" | "log2" | "log10", [x]) => {
+            logarithm(name, *x)?;
+            let x = to_float(*x);
+            from_float(match name {
+                "ln" => x.ln(),
+                "log2" => x.log2(),
+                _ => x.log10(),
+            })
+        }
+        (_, [x]) => in_floating_point(name, to_float(*x)),
+        _ if NAMES.contains(&name) => Err(wrong_arguments(name)),
+        _ => Err(unknown(name)),
+    }
+}
+
+/// The value of a constant.
+pub fn constant(name: &str) -> Result<Decimal, Flaw> {
+    match name {
+        "pi" => Ok(Decimal::PI),
+        "tau" => Ok(Decimal::TWO_PI),
+        "e" => Ok(Decimal::E),
+        _ if NAMES.contains(&name) => Err(Flaw::new(format!("'{name}' needs its arguments in brackets"))),
+        _ => Err(unknown(name)),
+    }
+}
+
+/// A floating-point result, if it is one that decimals have.
+pub fn from_float(number: f64) -> Result<Decimal, Flaw> {
+    if number.is_nan() {
+        return Err(Flaw::new("the result is not a real number"));
+    }
+    Decimal::try_from(number).map_err(|_| Flaw::too_large())
+}
+
+fn in_floating_point(name: &str, x: f64) -> Result<Decimal, Flaw> {
+    from_float(match name {
+        "exp" => x.exp(),
+        "cbrt" => x.cbrt(),
+        "sin" => x.sin(),
+        "cos" => x.cos(),
+        // No decimal is exactly a right angle; this near to one the tangent is noise.
+        "tan" if x.cos().abs() < 1e-15 => return Err(undefined(name)),
+        "tan" => x.tan(),
+        "asin" | "acos" if x.abs() > 1.0 => return Err(undefined(name)),
+        "asin" => x.asin(),
+        "acos" => x.acos(),
+        "atan" => x.atan(),
+        _ if NAMES.contains(&name) => return Err(wrong_arguments(name)),
+        _ => return Err(unknown(name)),
+    })
+}
+
+/// The natural logarithm, where there is one.
+fn logarithm(name: &str, x: Decimal) -> Result<f64, Flaw> {
+    if x <= Decimal::ZERO { Err(undefined(name)) } else { Ok(to_float(x).ln()) }
+}
+
+fn sum(numbers: &[Decimal]) -> Result<Decimal, Flaw> {
+    numbers.iter().try_fold(Decimal::ZERO, |sum, x| sum.checked_add(*x)).ok_or_else(Flaw::too_large)
+}
+
+/// Halves go away from zero, as they do on paper.
+fn rounded(x: Decimal, decimals: u32) -> Decimal {
+    x.round_dp_with_strategy(decimals, RoundingStrategy::MidpointAwayFromZero)
+}
+
+fn undefined(name: &str) -> Flaw {
+    Flaw::new(format!("{name} is not defined for this argument"))
+}
+
+fn wrong_arguments(name: &str) -> Flaw {
+    Flaw::new(format!("wrong number of arguments for {name}"))
+}
+
+fn unknown(name: &str) -> Flaw {
+    Flaw::new(format!("unknown name '{name}'"))
+}

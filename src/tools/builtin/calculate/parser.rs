@@ -1,0 +1,223 @@
+//! The grammar, by precedence climbing; values are computed on the way, so no tree is built or torn down.
+//!
+//! From loose to tight: `+ -`, then `* / % of mod`, then a sign before an operand, then `^` (to the right), then
+//! percent. `-2^2` is −4, `2^-1` a half, `2^3^2` is 512.
+
+use rust_decimal::{Decimal, MathematicalOps};
+
+use super::lexer::Token;
+use super::{Flaw, functions, to_float};
+
+/// How deeply brackets, signs and powers may nest.
+const MAX_DEPTH: usize = 100;
+
+/// How tightly an operator binds on its left and right.
+type Binding = (u8, u8);
+const SUM: Binding = (1, 2);
+const PRODUCT: Binding = (3, 4);
+const SIGN: u8 = 5;
+const POWER: Binding = (8, 7);
+
+/// The value of an expression.
+pub fn evaluate(tokens: &[Token]) -> Result<Decimal, Flaw> {
+    if tokens.is_empty() {
+        return Err(Flaw::new("the expression is empty"));
+    }
+    let mut parser = Parser { rest: tokens, depth: 0 };
+    let value = parser.expression(0)?.number;
+    match parser.rest.first() {
+        None => Ok(value),
+        Some(token) => Err(unexpected(token)),
+    }
+}
+
+struct Parser<'a> {
+    rest: &'a [Token],
+    depth: usize,
+}
+
+/// A value, and how it was written.
+#[derive(Clone, Copy)]
+struct Operand {
+    number: Decimal,
+    /// Nothing but a percentage: `10%`, not `2 * 10%` and not `(10%)`.
+    percentage: bool,
+}
+
+impl From<Decimal> for Operand {
+    fn from(number: Decimal) -> Self {
+        Self { number, percentage: false }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Of,
+    Power,
+}
+
+impl Parser<'_> {
+    /// An operand and all operators behind it that bind at least as tightly as `least`.
+    fn expression(&mut self, least: u8) -> Result<Operand, Flaw> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(Flaw::new("the expression is nested too deeply"));
+        }
+        let mut left = self.operand()?;
+        while let Some((operator, (on_left, on_right))) = self.operator()? {
+            if on_left < least {
+                break;
+            }
+            self.skip();
+            let right = self.expression(on_right)?;
+            left = apply(operator, left, right)?;
+        }
+        self.depth -= 1;
+        Ok(left)
+    }
+
+    fn operand(&mut self) -> Result<Operand, Flaw> {
+        let Some((first, rest)) = self.rest.split_first() else {
+            return Err(Flaw::new("the expression ends where an operand is expected"));
+        };
+        self.rest = rest;
+        let mut operand = match first {
+            Token::Number(number) => Operand::from(*number),
+            Token::Sign('-') => {
+                let operand = self.expression(SIGN)?;
+                return Ok(Operand { number: -operand.number, ..operand });
+            }
+            Token::Sign('+') => return self.expression(SIGN),
+            Token::Sign('(') => {
+                let inner = self.expression(0)?.number;
+                self.expect(')')?;
+                inner.into()
+            }
+            Token::Name(name) if self.rest.first() == Some(&Token::Sign('(')) => {
+                self.skip();
+                functions::call(name, &self.arguments()?)?.into()
+            }
+            Token::Name(name) => functions::constant(name)?.into(),
+            Token::Sign(_) => return Err(unexpected(first)),
+        };
+        while self.at_percent() {
+            self.skip();
+            let number = operand.number.checked_div(Decimal::ONE_HUNDRED).ok_or_else(Flaw::too_large)?;
+            operand = Operand { number, percentage: true };
+        }
+        Ok(operand)
+    }
+
+    /// The arguments of a function, behind its opening bracket.
+    fn arguments(&mut self) -> Result<Vec<Decimal>, Flaw> {
+        let mut arguments = Vec::new();
+        if self.rest.first() == Some(&Token::Sign(')')) {
+            self.skip();
+            return Ok(arguments);
+        }
+        loop {
+            arguments.push(self.expression(0)?.number);
+            if self.rest.first() != Some(&Token::Sign(',')) {
+                self.expect(')')?;
+                return Ok(arguments);
+            }
+            self.skip();
+        }
+    }
+
+    /// The operator that comes next; `None` where the expression ends for whoever asks.
+    fn operator(&self) -> Result<Option<(Operator, Binding)>, Flaw> {
+        let found = match self.rest.first() {
+            None | Some(Token::Sign(')' | ',')) => return Ok(None),
+            Some(Token::Sign('+')) => (Operator::Add, SUM),
+            Some(Token::Sign('-')) => (Operator::Subtract, SUM),
+            Some(Token::Sign('*')) => (Operator::Multiply, PRODUCT),
+            Some(Token::Sign('/')) => (Operator::Divide, PRODUCT),
+            Some(Token::Sign('%')) => (Operator::Remainder, PRODUCT),
+            Some(Token::Sign('^')) => (Operator::Power, POWER),
+            Some(Token::Name(name)) if name == "of" => (Operator::Of, PRODUCT),
+            Some(Token::Name(name)) if name == "mod" => (Operator::Remainder, PRODUCT),
+            Some(token) => return Err(unexpected(token)),
+        };
+        Ok(Some(found))
+    }
+
+    /// Whether a `%` comes that has no operand behind it.
+    fn at_percent(&self) -> bool {
+        match self.rest {
+            [Token::Sign('%'), Token::Name(name), ..] => matches!(name.as_str(), "of" | "mod"),
+            [Token::Sign('%'), Token::Number(_) | Token::Sign('('), ..] => false,
+            [Token::Sign('%'), ..] => true,
+            _ => false,
+        }
+    }
+
+    fn skip(&mut self) {
+        self.rest = self.rest.get(1..).unwrap_or_default();
+    }
+
+    fn expect(&mut self, sign: char) -> Result<(), Flaw> {
+        match self.rest.first() {
+            Some(token) if *token == Token::Sign(sign) => {
+                self.skip();
+                Ok(())
+            }
+            Some(token) => Err(unexpected(token)),
+            None => Err(Flaw::new(format!("'{sign}' is missing at the end"))),
+        }
+    }
+}
+
+fn unexpected(token: &Token) -> Flaw {
+    Flaw::new(match token {
+        Token::Number(number) => format!("unexpected number {number}: an operator is missing before it"),
+        Token::Name(name) => format!("unexpected name '{name}': an operator is missing before it"),
+        Token::Sign(sign) => format!("unexpected '{sign}'"),
+    })
+}
+
+fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, Flaw> {
+    let (a, b) = (left.number, right.number);
+    let share = right.percentage && !left.percentage;
+    let result = match operator {
+        Operator::Add if share => a.checked_mul(b).and_then(|share| a.checked_add(share)),
+        Operator::Subtract if share => a.checked_mul(b).and_then(|share| a.checked_sub(share)),
+        Operator::Add => a.checked_add(b),
+        Operator::Subtract => a.checked_sub(b),
+        Operator::Multiply => a.checked_mul(b),
+        Operator::Divide | Operator::Remainder if b.is_zero() => return Err(Flaw::new("division by zero")),
+        Operator::Divide => a.checked_div(b),
+        Operator::Remainder => a.checked_rem(b),
+        Operator::Of if left.percentage => a.checked_mul(b),
+        Operator::Of => return Err(Flaw::new("'of' must follow a percentage")),
+        Operator::Power => return power(a, b).map(Operand::from),
+    };
+    result.map(Operand::from).ok_or_else(Flaw::too_large)
+}
+
+/// `base` to the `exponent`: exact where that is whole, else in floating point.
+pub fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, Flaw> {
+    if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
+        return Err(Flaw::new("division by zero"));
+    }
+    if !exponent.fract().is_zero() {
+        if base.is_sign_negative() && !base.is_zero() {
+            return Err(Flaw::new("a negative number has no real power of a fraction"));
+        }
+        return functions::from_float(to_float(base).powf(to_float(exponent)));
+    }
+    // Beyond 64 bits only these do not overflow or vanish.
+    let Ok(whole) = i64::try_from(exponent) else {
+        return functions::from_float(to_float(base).powf(to_float(exponent)));
+    };
+    if let Some(result) = base.checked_powi(whole) {
+        return Ok(result);
+    }
+    // What is too small for a decimal is zero; the library cannot tell it from what is too large.
+    functions::from_float(to_float(base).powf(to_float(exponent)))
+}

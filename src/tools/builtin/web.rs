@@ -1,0 +1,54 @@
+//! What tools that ask a server on the web have in common: its address, and what its failures mean for a call.
+
+use reqwest::Url;
+use serde::de::DeserializeOwned;
+
+use crate::net::egress::{Answer, EgressError};
+use crate::tools::{Code, Fault, ToolError};
+
+/// A server's base URL, without a slash at its end. `Err` says what is wrong with it.
+pub fn base_url(text: &str) -> Result<String, &'static str> {
+    let url = Url::parse(text).map_err(|_| "is no URL")?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("must begin with http:// or https://");
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("must not hold a query or fragment");
+    }
+    Ok(url.as_str().trim_end_matches('/').to_owned())
+}
+
+/// A query string, from pairs.
+pub fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+/// A request that was refused or failed. `doing` begins the message, such as `failed to fetch weather`.
+pub fn failure(doing: &str, error: EgressError) -> ToolError {
+    let (code, fault) = match &error {
+        EgressError::BadUrl(_)
+        | EgressError::DomainNotAllowed { .. }
+        | EgressError::AddressNotAllowed { .. } => (Code::DomainNotAllowed, Fault::Before),
+        EgressError::Connect { .. } | EgressError::NoClient => (Code::ToolUnavailable, Fault::Before),
+        EgressError::Timeout { .. } => (Code::ToolTimeout, Fault::Transport),
+        EgressError::TooLarge { .. } => (Code::ResultTooLarge, Fault::Tool),
+        EgressError::TooManyRedirects { .. } => (Code::ToolExecutionFailed, Fault::Tool),
+        _ => (Code::ToolUnavailable, Fault::Transport),
+    };
+    ToolError::new(code, fault, format!("{doing}: {error}")).because(error)
+}
+
+/// The JSON of an answer with status 200. `who` and `what` are for messages: `weather API`, `weather response`.
+pub fn json<T: DeserializeOwned>(answer: &Answer, who: &str, what: &str) -> Result<T, ToolError> {
+    match answer.status {
+        200 => serde_json::from_slice(&answer.body)
+            .map_err(|error| ToolError::failed(format!("failed to parse {what}: {}", problem(&error)))),
+        status @ 500.. => Err(ToolError::transport(format!("{who} returned status {status}"))),
+        status => Err(ToolError::failed(format!("{who} returned status {status}"))),
+    }
+}
+
+/// What is wrong with a body. The library's words quote it, and it may quote the request with its key.
+fn problem(error: &serde_json::Error) -> &'static str {
+    if error.is_data() { "it has not the expected fields" } else { "it is no JSON" }
+}

@@ -1,0 +1,58 @@
+//! An instance of SearXNG that has its JSON format enabled. It takes no place to search from.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+
+use super::domains::in_words;
+use super::engine::{DOING, WHAT, WHO};
+use super::{Hit, SearchEngine, SearchQuery};
+use crate::net::egress::Egress;
+use crate::tools::ToolError;
+use crate::tools::builtin::web;
+
+/// The engine.
+pub struct Searxng {
+    base_url: String,
+    egress: Arc<Egress>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    results: Vec<Found>,
+}
+
+#[derive(Deserialize)]
+struct Found {
+    url: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    content: Option<String>,
+}
+
+impl Searxng {
+    /// The instance at `base_url`, which has no slash at its end.
+    pub fn new(base_url: String, egress: Arc<Egress>) -> Self {
+        Self { base_url, egress }
+    }
+}
+
+#[async_trait]
+impl SearchEngine for Searxng {
+    async fn search(&self, query: &SearchQuery, domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
+        let text = in_words(&query.text, domains);
+        let parameters = web::query([("q", text.as_str()), ("format", "json")]);
+        let url = format!("{}/search?{parameters}", self.base_url);
+        let answer = self.egress.get(&url, HeaderMap::new()).await;
+        let answer: Answer = web::json(&answer.map_err(|error| web::failure(DOING, error))?, WHO, WHAT)?;
+        let hit = |found: Found| Hit {
+            title: found.title.unwrap_or_default(),
+            url: found.url,
+            snippet: found.content.unwrap_or_default(),
+        };
+        Ok(answer.results.into_iter().map(hit).collect())
+    }
+}
