@@ -46,6 +46,9 @@ impl Log {
 #[tokio::test]
 async fn every_decision_and_every_call_is_recorded_without_what_was_said() {
     let log = Log::default();
+    // While there is only one subscriber in the process, an event that another thread meets first is decided upon by
+    // that thread's, which is none; with two, all are asked.
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
     let subscriber = tracing_subscriber::fmt().json().with_writer(log.clone()).finish();
     let _guard = tracing::subscriber::set_default(subscriber);
     let tools = vec![lookup("fine"), tool("blocked"), tool("bad")];
