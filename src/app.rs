@@ -19,6 +19,7 @@ use crate::auth::Authenticator;
 use crate::config::Settings;
 use crate::engine::Engine;
 use crate::store::Store;
+use crate::tools::Toolbox;
 use crate::transport::{AppState, Shared, routes};
 
 pub use assembly::Assembly;
@@ -29,6 +30,7 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 /// A gateway that is ready to serve.
 pub struct App {
     engine: Arc<Engine>,
+    toolbox: Arc<Toolbox>,
     state: AppState,
     drain_timeout: Duration,
     write_timeout: Duration,
@@ -38,7 +40,7 @@ pub struct App {
 impl App {
     /// Opens the database and the tools and makes everything ready; asks no provider.
     pub async fn build(settings: &Settings) -> anyhow::Result<Self> {
-        let Assembly { engine, models, metrics, .. } = Assembly::of(settings, None).await?;
+        let Assembly { engine, toolbox, models, metrics } = Assembly::of(settings, None).await?;
         let state = AppState::new(Shared {
             engine: Arc::clone(&engine),
             auth: Authenticator::new(&settings.auth),
@@ -52,6 +54,7 @@ impl App {
         });
         Ok(Self {
             engine,
+            toolbox,
             state,
             drain_timeout: settings.server.drain_timeout,
             write_timeout: settings.server.write_timeout,
@@ -81,6 +84,7 @@ impl App {
         closing.cancel();
         tasks.close();
         tasks.wait().await;
+        self.toolbox.shutdown().await;
         self.engine.store().close().await;
         tracing::info!("stopped");
     }

@@ -251,6 +251,12 @@ async fn an_agent_file_becomes_a_configuration_that_is_valid() {
     assert!(shown.contains("  timeout: 30s\n") && shown.contains("total: 1m\n"), "{shown}");
     let output = antwort(folder.path(), &["config", "import", "--format", "go-agents", &file]).await;
     assert!(out(&output).contains("${WEATHER_API_KEY:-}"), "{}", out(&output));
+    let output = antwort(folder.path(), &["config", "check", "--config", &file]).await;
+    assert!(
+        err(&output).contains("is an agent file of go-agents; `antwort config import"),
+        "{}",
+        err(&output)
+    );
     let output = antwort(folder.path(), &["config", "import", "/no/such"]).await;
     assert_eq!(output.status.code(), Some(2));
 }

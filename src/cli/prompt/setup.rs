@@ -28,7 +28,8 @@ pub(super) struct Setup {
 
 /// Loads the settings.
 pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup, String> {
-    if options.file.is_none() && !options.environment.contains_key("ANTWORT_CONFIG") {
+    let named = options.environment.get("ANTWORT_CONFIG").is_some_and(|name| !name.is_empty());
+    if options.file.is_none() && !named {
         options.file = Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists());
     }
     let imported = import_file(&mut options)?;
