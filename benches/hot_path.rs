@@ -51,6 +51,9 @@ fn blank(ids: &IdMint) -> Response {
         top_p: 1.0,
         truncation: "disabled",
         user: None,
+        prompt: None,
+        agent: None,
+        antwort: None,
     };
     Response {
         id: ids.response(),
@@ -104,7 +107,7 @@ fn machine_and_encode(events: &[ModelEvent]) -> Vec<u8> {
     for event in events {
         machine.push(event.clone(), &mut out).expect("legal");
     }
-    machine.end_turn(&mut out).expect("legal");
+    machine.end_turn(false, &mut out).expect("legal");
     machine.end(Ending::Completed, 1, &mut out);
     for event in &out {
         Encoding::default().sse(event, &mut bytes);

@@ -19,7 +19,7 @@ use crate::auth::Authenticator;
 use crate::config::Settings;
 use crate::engine::Engine;
 use crate::store::Store;
-use crate::tools::Toolbox;
+use crate::tools::ToolExecutor;
 use crate::transport::{AppState, Shared, routes};
 
 pub use assembly::Assembly;
@@ -30,7 +30,6 @@ const CLOSING_TIME: Duration = Duration::from_secs(5);
 /// A gateway that is ready to serve.
 pub struct App {
     engine: Arc<Engine>,
-    toolbox: Arc<Toolbox>,
     state: AppState,
     drain_timeout: Duration,
     write_timeout: Duration,
@@ -40,7 +39,16 @@ pub struct App {
 impl App {
     /// Opens the database and the tools and makes everything ready; asks no provider.
     pub async fn build(settings: &Settings) -> anyhow::Result<Self> {
-        let Assembly { engine, toolbox, models, metrics } = Assembly::of(settings, None).await?;
+        Self::build_with(settings, Vec::new()).await
+    }
+
+    /// The same, with tools of the program that embeds the gateway.
+    pub async fn build_with(
+        settings: &Settings,
+        executors: Vec<Arc<dyn ToolExecutor>>,
+    ) -> anyhow::Result<Self> {
+        let extra = tools::Extra { executors, mocks: None };
+        let Assembly { engine, models, metrics, .. } = Assembly::of(settings, extra).await?;
         let state = AppState::new(Shared {
             engine: Arc::clone(&engine),
             auth: Authenticator::new(&settings.auth),
@@ -54,7 +62,6 @@ impl App {
         });
         Ok(Self {
             engine,
-            toolbox,
             state,
             drain_timeout: settings.server.drain_timeout,
             write_timeout: settings.server.write_timeout,
@@ -84,7 +91,7 @@ impl App {
         closing.cancel();
         tasks.close();
         tasks.wait().await;
-        self.toolbox.shutdown().await;
+        self.engine.toolbox().shutdown().await;
         self.engine.store().close().await;
         tracing::info!("stopped");
     }

@@ -3,17 +3,24 @@
 //! `prepare` makes a request ready (history, tools, echo), `run` drives the model and ends the response,
 //! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept.
 
+mod calls;
+mod choice;
 mod echo;
 mod gate;
 mod history;
+mod journal;
+mod limits;
+mod offer;
 mod outlet;
 mod prepare;
+mod profile;
 mod record;
 mod run;
+mod search;
 mod structured;
-mod tools;
 mod truncate;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::config::settings::{EngineSettings, UnknownFields};
+use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
@@ -33,6 +40,7 @@ use crate::response::machine::Events;
 use crate::response::seal::SealKeys;
 use crate::store::{Owner, Store};
 use crate::telemetry::metrics::Metrics;
+use crate::tools::Toolbox;
 
 pub use outlet::Delivery;
 
@@ -46,6 +54,10 @@ pub struct Parts {
     pub seal: Arc<SealKeys>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// The tools that the gateway runs.
+    pub toolbox: Arc<Toolbox>,
+    /// Agent profiles by name.
+    pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// How responses are made.
     pub limits: Limits,
 }
@@ -55,8 +67,8 @@ pub struct Parts {
 pub struct Limits {
     /// How responses are made.
     pub engine: EngineSettings,
-    /// `false`: single-shot; one inference, then `completed`.
-    pub execution_enabled: bool,
+    /// Whether and how tools are run.
+    pub tools: Arc<ToolsSettings>,
     /// Fields that nobody knows.
     pub unknown_fields: UnknownFields,
     /// When status 200 is sent though the provider has said nothing.
@@ -174,6 +186,16 @@ impl Engine {
     /// The model servers.
     pub fn router(&self) -> &Arc<Router> {
         &self.parts.router
+    }
+
+    /// The tools that the gateway runs.
+    pub fn toolbox(&self) -> &Arc<Toolbox> {
+        &self.parts.toolbox
+    }
+
+    /// Agent profiles by name.
+    pub fn agents(&self) -> &BTreeMap<String, AgentSettings> {
+        &self.parts.agents
     }
 
     /// Where responses are kept.

@@ -12,12 +12,13 @@ mod reported;
 mod resilience;
 pub mod routing;
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::config::ContextWindow;
+use crate::config::{ContextWindow, Price};
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub use errors::{Failure, ProviderError};
@@ -76,6 +77,8 @@ pub struct CallContext {
 pub struct Profile {
     /// Tokens that fit into its models, by the provider's names of them.
     pub context_window: ContextWindow,
+    /// Prices, by the provider's names of models.
+    pub prices: BTreeMap<String, Price>,
     /// Names of request fields outside the API that are sent on as they are.
     pub passthrough: Vec<String>,
 }

@@ -58,6 +58,49 @@ pub struct StoredItem {
     pub history: History,
 }
 
+/// A turn of a response that is running: what the model said, and what it asked the gateway to run.
+#[derive(Debug, Clone)]
+pub struct TurnRecord {
+    /// The response.
+    pub id: Id,
+    /// The response's row, if it was not begun yet.
+    pub begin: Option<Record>,
+    /// Items that the response got since it was begun or since the turn before.
+    pub items: Vec<StoredItem>,
+    /// The first one's place among the response's input and output.
+    pub first: usize,
+    /// Which inference this was: 0, 1, 2 …
+    pub turn: u32,
+    /// The calls that are about to be made, in order.
+    pub calls: Vec<JournaledCall>,
+}
+
+/// A call that is about to be made.
+#[derive(Debug, Clone)]
+pub struct JournaledCall {
+    /// The tool's server; `antwort` for the gateway's own.
+    pub server_label: String,
+    /// The tool.
+    pub tool: String,
+    /// As the model wrote them.
+    pub arguments: String,
+}
+
+/// What came of a journalled call.
+#[derive(Debug, Clone)]
+pub struct CallOutcome {
+    /// The response.
+    pub id: Id,
+    /// Which inference asked for it.
+    pub turn: u32,
+    /// Which of that inference's calls.
+    pub index: u32,
+    /// What the model was told.
+    pub output: String,
+    /// The code of its failure.
+    pub error: Option<&'static str>,
+}
+
 /// Where an item came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
@@ -145,6 +188,13 @@ pub trait Store: Send + Sync {
     /// Writes a response that is still running, leased by this process. Not awaited by foreground runs: the
     /// write happens all the same once the future was polled and the queue had room.
     async fn begin(&self, record: Record) -> Result<(), StoreError>;
+
+    /// Writes a turn of a response that is running, and returns once that is committed: only then are its
+    /// calls made.
+    async fn turn(&self, turn: TurnRecord) -> Result<(), StoreError>;
+
+    /// Writes what came of a call. Nobody waits for it: until it is committed, the outcome is unknown.
+    fn call_ended(&self, outcome: CallOutcome);
 
     /// Writes a response in its final state; returns once that is committed. Extends the life of its ancestors.
     ///

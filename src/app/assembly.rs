@@ -13,7 +13,7 @@ use crate::response::seal::SealKeys;
 use crate::store::Store;
 use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::{Mock, Toolbox};
+use crate::tools::Toolbox;
 
 /// The parts of a gateway, ready to make responses.
 pub struct Assembly {
@@ -28,10 +28,10 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Opens the database and the tools; asks no provider. `mocks` stand in place of those of the settings.
-    pub async fn of(settings: &Settings, mocks: Option<Mock>) -> anyhow::Result<Self> {
+    /// Opens the database and the tools; asks no provider.
+    pub async fn of(settings: &Settings, extra: tools::Extra) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
-        let toolbox = tools::open(settings, &metrics, mocks).await?;
+        let toolbox = tools::open(settings, &metrics, extra).await?;
         let store = open_store(settings)?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = Arc::new(Router::new(&settings.providers, &metrics)?);
@@ -41,9 +41,11 @@ impl Assembly {
             store,
             seal,
             metrics: Arc::clone(&metrics),
+            toolbox: Arc::clone(&toolbox),
+            agents: Arc::new(settings.agents.clone()),
             limits: Limits {
                 engine: settings.engine.clone(),
-                execution_enabled: settings.tools.execution_enabled,
+                tools: Arc::new(settings.tools.clone()),
                 unknown_fields: settings.compat.unknown_fields,
                 commit_after: settings.sse.commit_after,
                 write_timeout: settings.server.write_timeout,

@@ -9,17 +9,23 @@ use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::{Mock, ToolExecutor, Toolbox, builtin};
 
-/// Opens every executor and reads what tools it has. `mocks` stand in place of those of the settings.
-pub async fn open(
-    settings: &Settings,
-    metrics: &Arc<Metrics>,
-    mocks: Option<Mock>,
-) -> anyhow::Result<Arc<Toolbox>> {
+/// Tools beside those of the settings.
+#[derive(Default)]
+pub struct Extra {
+    /// Of the program that embeds the gateway.
+    pub executors: Vec<Arc<dyn ToolExecutor>>,
+    /// In place of the mocks of the settings.
+    pub mocks: Option<Mock>,
+}
+
+/// Opens every executor and reads what tools it has.
+pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> anyhow::Result<Arc<Toolbox>> {
+    let egress = Arc::new(Egress::new(&egress_options(&settings.egress)).context("egress")?);
     let tools = &settings.tools;
-    let egress = Arc::new(egress(&settings.egress).context("egress")?);
-    let builtin = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
-    let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(builtin)];
-    let mocks = mocks.or_else(|| (!tools.mock.is_empty()).then(|| Mock::new(tools.mock.clone())));
+    let own = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
+    let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(own)];
+    executors.extend(extra.executors);
+    let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| Mock::new(tools.mock.clone())));
     // Last, so that with `collision: last` a mock takes the place of what it imitates.
     executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
     Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
@@ -27,13 +33,12 @@ pub async fn open(
         .context("opening the tools (tools)")
 }
 
-/// The guard of all requests that tools make.
-fn egress(settings: &EgressSettings) -> anyhow::Result<Egress> {
-    Ok(Egress::new(&EgressOptions {
+fn egress_options(settings: &EgressSettings) -> EgressOptions {
+    EgressOptions {
         allow: settings.allow.clone(),
         allowed_domains: settings.allowed_domains.clone(),
         max_redirects: settings.max_redirects,
         max_response_bytes: settings.max_response_bytes,
         timeout: settings.timeout,
-    })?)
+    }
 }

@@ -21,6 +21,7 @@ use clap::{Args, ValueEnum};
 
 use super::offline;
 use crate::app::Assembly;
+use crate::app::tools::Extra;
 use crate::config::import::go_duration;
 use crate::config::{LoadOptions, Settings};
 use crate::tools::Mock;
@@ -118,8 +119,9 @@ impl PromptArgs {
         let mocks = self.mocks()?;
         let Setup { settings, agent, options } = setup::load(self, options)?;
         offline::with(settings, async |settings: Settings| {
-            let assembly =
-                Assembly::of(&settings, mocks).await.map_err(|error| format!("Error: {error:#}"))?;
+            let assembly = Assembly::of(&settings, Extra { mocks, ..Extra::default() })
+                .await
+                .map_err(|error| format!("Error: {error:#}"))?;
             let model = request::model(self, agent.as_ref(), &assembly).await?;
             if self.protocol == Protocol::Embeddings {
                 return embeddings::show(self, &model, &assembly).await;

@@ -74,7 +74,9 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
 }
 
 async fn open(settings: &Settings) -> Result<Arc<Toolbox>, String> {
-    app::tools::open(settings, &Metrics::install(), None).await.map_err(|error| format!("{error:#}"))
+    app::tools::open(settings, &Metrics::install(), app::tools::Extra::default())
+        .await
+        .map_err(|error| format!("{error:#}"))
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {

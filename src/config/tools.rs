@@ -8,6 +8,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, MIB};
+pub use crate::protocol::request::Visibility;
 
 /// Server-side tools.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -82,19 +83,6 @@ impl Default for ToolsSettings {
             mock: BTreeMap::new(),
         }
     }
-}
-
-/// What clients see of calls that the gateway runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Visibility {
-    /// Items, and every event of their making.
-    #[default]
-    Full,
-    /// Items, without the events between their beginning and end.
-    Items,
-    /// A `function_call` item and nothing of its result.
-    Hidden,
 }
 
 /// Whether what tools say to the user becomes an item.

@@ -57,5 +57,8 @@ fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> Echo {
         top_p: request.top_p.unwrap_or(1.0),
         truncation: request.truncation.as_str(),
         user: request.user.clone(),
+        prompt: request.prompt.clone(),
+        agent: request.agent.clone(),
+        antwort: request.antwort.clone(),
     }
 }

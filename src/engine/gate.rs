@@ -3,23 +3,17 @@
 //! Every tool stays visible to the model (prompt caches), so a model may call what it must not. Such a
 //! call never becomes an item, not even in a stream; it goes back to the model as an error.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::choice::Allowed;
+use super::offer::Offer;
 use crate::protocol::id::IdMint;
+use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
-use crate::response::turn::{CallKind, Context, ModelEvent};
-
-/// Which calls may pass.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Allowed {
-    /// Any of the request's tools.
-    All,
-    /// These of them.
-    Only(HashSet<String>),
-    /// None: `tool_choice: "none"`.
-    Nothing,
-}
+use crate::response::machine::OWN_SERVER;
+use crate::response::turn::{CallKind, Context, ModelEvent, ModelTool};
 
 /// A call that did not pass.
 #[derive(Debug, Clone)]
@@ -34,26 +28,30 @@ pub(super) struct Denied {
 }
 
 /// Watches one turn.
-#[derive(Debug)]
 pub(super) struct Gate {
     allowed: Allowed,
-    known: HashSet<String>,
+    tools: Arc<[ModelTool]>,
     parallel: bool,
     passed: usize,
     denied: BTreeMap<u32, Denied>,
 }
 
 impl Gate {
-    /// `known`: the names of the request's tools. `parallel`: whether a turn may hold several calls.
-    pub(super) fn new(allowed: Allowed, known: HashSet<String>, parallel: bool) -> Self {
-        Self { allowed, known, parallel, passed: 0, denied: BTreeMap::new() }
+    /// `tools`: those of the request. `parallel`: whether a turn may hold several calls.
+    pub(super) fn new(allowed: Allowed, tools: Arc<[ModelTool]>, parallel: bool) -> Self {
+        Self { allowed, tools, parallel, passed: 0, denied: BTreeMap::new() }
+    }
+
+    /// From now on no call passes.
+    pub(super) fn shut(&mut self) {
+        self.allowed = Allowed::Nothing;
     }
 
     /// Lets an event pass, or keeps it.
     pub(super) fn admit(&mut self, event: ModelEvent) -> Option<ModelEvent> {
         match event {
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
-                let Some((reason, answered)) = self.objection(&name) else {
+                let Some((reason, answered)) = self.objection(namespace.as_deref(), &name) else {
                     self.passed += 1;
                     return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace });
                 };
@@ -73,20 +71,24 @@ impl Gate {
         }
     }
 
+    /// Whether anything of this turn was kept back that the model will be told of.
+    pub(super) fn kept_back(&self) -> bool {
+        self.denied.values().any(|denied| denied.answered)
+    }
+
     /// Ends the turn: what was denied in it and must be told to the model, in order.
     pub(super) fn end_turn(&mut self) -> Vec<Denied> {
         self.passed = 0;
         std::mem::take(&mut self.denied).into_values().filter(|denied| denied.answered).collect()
     }
 
-    fn objection(&self, name: &str) -> Option<(String, bool)> {
-        match &self.allowed {
-            Allowed::Nothing => return Some(("tool_choice is \"none\"".into(), false)),
-            Allowed::Only(names) if !names.contains(name) && self.known.contains(name) => {
+    fn objection(&self, namespace: Option<&str>, name: &str) -> Option<(String, bool)> {
+        let place = Offer::find(&self.tools, namespace, name);
+        match (&self.allowed, place) {
+            (Allowed::Nothing, _) => return Some(("tool_choice is \"none\"".into(), false)),
+            (_, None) => return Some((format!("there is no tool '{name}'"), true)),
+            (Allowed::Only(places), Some(place)) if !places.contains(&place) => {
                 return Some((format!("tool '{name}' is not among the allowed tools of this request"), true));
-            }
-            _ if !self.known.contains(name) => {
-                return Some((format!("there is no tool '{name}'"), true));
             }
             _ => {}
         }
@@ -96,11 +98,12 @@ impl Gate {
 
 impl Denied {
     /// The call and its error, as the model sees them in the next turn.
-    pub(super) fn into_history(self, ids: &mut IdMint) -> [Context; 2] {
+    pub(super) fn into_history(self, ids: &mut IdMint) -> Vec<Context> {
         let call_id = ids.next("call").to_string();
         let status = ItemStatus::Completed;
         let output = ToolOutput::Text(format!("Error: {}.", self.reason));
         let (call, answer) = match self.kind {
+            CallKind::Server(_) => return vec![self.into_server_call(ids).into()],
             CallKind::Function => (
                 Item::FunctionCall(FunctionCall {
                     id: ids.next("fc"),
@@ -129,7 +132,20 @@ impl Denied {
                 }),
             ),
         };
-        [call.into(), answer.into()]
+        vec![call.into(), answer.into()]
+    }
+
+    fn into_server_call(self, ids: &mut IdMint) -> Item {
+        Item::McpCall(McpCall {
+            id: ids.next("mcp"),
+            server_label: self.namespace.unwrap_or_else(|| OWN_SERVER.to_owned()),
+            name: self.name,
+            arguments: self.arguments,
+            output: None,
+            error: Some(McpCallError::Text(self.reason)),
+            status: ItemStatus::Failed,
+            approval_request_id: None,
+        })
     }
 }
 
@@ -148,12 +164,20 @@ mod tests {
     }
 
     fn gate(allowed: Allowed, parallel: bool) -> Gate {
-        Gate::new(allowed, ["a", "b"].map(String::from).into(), parallel)
+        let tools = ["a", "b"].map(|name| ModelTool {
+            wire_name: name.into(),
+            name: name.into(),
+            namespace: None,
+            description: None,
+            input: crate::response::turn::ToolInput::Json { schema: None, strict: None },
+            kind: CallKind::Function,
+        });
+        Gate::new(allowed, tools.into(), parallel)
     }
 
     #[test]
     fn a_call_outside_the_allowed_tools_never_passes_nor_do_its_arguments() {
-        let mut gate = gate(Allowed::Only(["a".to_owned()].into()), true);
+        let mut gate = gate(Allowed::Only([0].into()), true);
         assert!(gate.admit(start(0, "b")).is_none());
         assert!(gate.admit(ModelEvent::CallDelta { slot: 0, delta: "{}".into() }).is_none());
         assert!(gate.admit(start(1, "a")).is_some());

@@ -5,10 +5,12 @@ use std::collections::HashMap;
 use super::Parts;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::protocol::item::{InputItem, Item, ItemStatus};
+use crate::protocol::item::hosted::{McpCall, McpCallError};
+use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use crate::protocol::response::Status;
+use crate::response::machine::OWN_SERVER;
 use crate::response::seal::BoundSeal;
-use crate::response::turn::Context;
+use crate::response::turn::{Context, ProviderState};
 use crate::store::Owner;
 
 /// The items of the responses that this one continues.
@@ -142,12 +144,44 @@ pub(super) fn visible(items: impl Iterator<Item = Item>, seal: &BoundSeal) -> Ve
     items.filter_map(|item| context(item, seal)).collect()
 }
 
-fn context(item: Item, seal: &BoundSeal) -> Option<Context> {
-    match &item {
-        // Declarations, not conversation: they are among the tools already.
-        Item::AdditionalTools(_) => None,
+/// An item of this run as the next inference sees it; reasoning comes with its state.
+pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<Context> {
+    match item {
+        Item::Reasoning(_) => Some(Context { state, ..Context::from(item.clone()) }),
+        _ => shown(item.clone()),
+    }
+}
+
+/// What is not reasoning, as the model sees it.
+fn shown(item: Item) -> Option<Context> {
+    match item {
+        // Declarations, and words to the user: no conversation.
+        Item::AdditionalTools(_) | Item::UserMessage(_) => None,
         Item::FunctionCall(call) if call.status == ItemStatus::Incomplete => None,
         Item::CustomToolCall(call) if call.status == ItemStatus::Incomplete => None,
+        Item::McpCall(call) if call.output.is_none() && call.error.is_none() => None,
+        Item::ServerToolCall(call) if call.output.is_none() && call.error.is_none() => None,
+        Item::ServerToolCall(call) => Some(Item::McpCall(as_mcp_call(call)).into()),
+        item => Some(item.into()),
+    }
+}
+
+/// The two are one and the same to the model.
+fn as_mcp_call(call: ServerToolCall) -> McpCall {
+    McpCall {
+        id: call.id,
+        server_label: OWN_SERVER.to_owned(),
+        name: call.name,
+        arguments: call.arguments,
+        output: call.output,
+        error: call.error.map(|error| McpCallError::of_tool(&error.code, &error.message)),
+        status: call.status,
+        approval_request_id: None,
+    }
+}
+
+fn context(item: Item, seal: &BoundSeal) -> Option<Context> {
+    match &item {
         Item::Reasoning(reasoning) => {
             let blob = reasoning.encrypted_content.as_deref();
             let state = blob.and_then(|blob| seal.open(blob));
@@ -157,6 +191,6 @@ fn context(item: Item, seal: &BoundSeal) -> Option<Context> {
             let empty = state.is_none() && reasoning.content.is_empty() && reasoning.summary.is_empty();
             (!empty).then(|| Context { state, ..Context::from(item) })
         }
-        _ => Some(item.into()),
+        _ => shown(item),
     }
 }

@@ -2,23 +2,27 @@
 
 use std::sync::Arc;
 
+use super::limits::{self, Limits};
+use super::offer::{self, Offer, ServerTools};
+use super::profile::{self, Profile};
 use super::structured::Form;
-use super::tools::Offer;
 use super::truncate::{self, Budget};
-use super::{Caller, Parts, echo, history, tools, unix_now};
+use super::{Caller, Parts, choice, echo, history, unix_now};
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
+use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
 use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
-use crate::protocol::request::{CreateResponse, Truncation};
+use crate::protocol::request::{CreateResponse, ToolCacheMode, Truncation, Visibility};
 use crate::protocol::response::Response;
-use crate::protocol::tool_choice::ToolChoice;
 use crate::provider::Provider;
+use crate::provider::routing::Route;
 use crate::response::machine::{Options, ReasoningDisplay, Seal};
 use crate::response::seal::BoundSeal;
-use crate::response::turn::{Context, Hints, ModelRequest, Sampling};
+use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
 use crate::store::Owner;
+use crate::tools::Subject;
 
 /// A request that is ready to run.
 pub(super) struct Prepared {
@@ -38,6 +42,14 @@ pub(super) struct Prepared {
     pub input: Vec<Item>,
     /// The tools on offer.
     pub offer: Offer,
+    /// Whether tools are run here; if not, one inference is all there is.
+    pub executes: bool,
+    /// How far the run may go.
+    pub limits: Limits,
+    /// The agent profile.
+    pub agent: Option<Arc<str>>,
+    /// Whether cached results of tools are left alone.
+    pub bypass_cache: bool,
     /// What the answer is held to.
     pub form: Form,
     /// Who answers.
@@ -59,11 +71,14 @@ pub(super) async fn prepare(
     request: CreateResponse,
     caller: &Caller,
 ) -> Result<Prepared, ApiError> {
+    let mut request = request;
+    let agent = profile::apply(&parts.agents, &mut request)?;
+    let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
     let form = Form::new(&request.text.format)?;
-    let mut request = request;
+    let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
     let past = history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
@@ -71,7 +86,7 @@ pub(super) async fn prepare(
     refuse_unserved(&input)?;
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
-    let offer = tools::offer(&request, &input)?;
+    let (executes, offer) = offer(parts, &request, &input, caller, agent.as_ref())?;
 
     let ids = IdMint::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
@@ -82,6 +97,11 @@ pub(super) async fn prepare(
         fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
     });
     let mut prepared = Prepared {
+        bypass_cache: request.antwort.as_ref().and_then(|options| options.tool_cache)
+            == Some(ToolCacheMode::Bypass),
+        agent: agent.map(|agent| agent.name.into()),
+        executes,
+        limits,
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         ids,
         encoding: Encoding { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation },
@@ -90,7 +110,7 @@ pub(super) async fn prepare(
         previous: request.previous_response_id.as_deref().map(Id::from),
         input,
         form,
-        ask: ask(request_fields(&mut request), route.model, conversation, &offer),
+        ask: ask(request_fields(&mut request), route.model, conversation, &offer, instructions),
         offer,
         provider: route.provider,
         budget,
@@ -171,7 +191,57 @@ fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Opt
         logprobs: logprobs(request).is_some(),
         seal: kept.then_some(seal as Arc<dyn Seal>),
         show_sealed,
+        server_steps: visibility(parts, request) == Visibility::Full,
     }
+}
+
+fn visibility(parts: &Parts, request: &CreateResponse) -> Visibility {
+    let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
+    asked.unwrap_or(parts.limits.tools.stream_visibility)
+}
+
+/// The run's limits, shown in the echo of a request that has any.
+fn limits(
+    parts: &Parts,
+    request: &mut CreateResponse,
+    route: &Route,
+    agent: Option<&Profile<'_>>,
+) -> Result<Limits, ApiError> {
+    let engine = &parts.limits.engine;
+    let price = limits::price(&route.provider.profile().prices, &route.model);
+    let agent = agent.map(|agent| &agent.settings.limits);
+    let limits = Limits::of(request, &engine.limits, &engine.ceilings, agent, price)?;
+    if let Some(options) = &mut request.antwort {
+        options.limits = limits.shown();
+    }
+    Ok(limits)
+}
+
+/// The tools on offer, and whether those of the gateway are run.
+fn offer(
+    parts: &Parts,
+    request: &CreateResponse,
+    input: &[Item],
+    caller: &Caller,
+    agent: Option<&Profile<'_>>,
+) -> Result<(bool, Offer), ApiError> {
+    let asked = request.antwort.as_ref().and_then(|options| options.execute_tools);
+    let allowed = agent.and_then(|agent| agent.settings.execution_enabled);
+    // Each may switch it off, none may switch it on against another.
+    let executes = parts.limits.tools.execution_enabled && allowed != Some(false) && asked != Some(false);
+    let surface = match (visibility(parts, request), caller.dialect) {
+        (Visibility::Hidden, _) => Surface::Hidden,
+        (_, Dialect::OpenAi) => Surface::Mcp,
+        (_, Dialect::OpenResponses) => Surface::Extension,
+    };
+    let server = ServerTools {
+        toolbox: &parts.toolbox,
+        catalog: parts.toolbox.catalog(),
+        subject: Subject { tenant: &caller.owner.tenant, agent: agent.map(|agent| agent.name) },
+        surface: executes.then_some(surface),
+    };
+    let names = agent.map_or(&[][..], |agent| &agent.settings.tools);
+    Ok((executes, offer::offer(request, input, names, &server)?))
 }
 
 fn logprobs(request: &CreateResponse) -> Option<u8> {
@@ -186,14 +256,20 @@ fn request_fields(request: &mut CreateResponse) -> CreateResponse {
     std::mem::replace(request, kept)
 }
 
-fn ask(request: CreateResponse, model: String, conversation: Vec<Context>, offer: &Offer) -> ModelRequest {
+fn ask(
+    request: CreateResponse,
+    model: String,
+    conversation: Vec<Context>,
+    offer: &Offer,
+    instructions: Option<String>,
+) -> ModelRequest {
     let logprobs = logprobs(&request);
     ModelRequest {
         model,
-        instructions: request.instructions,
+        instructions: request.instructions.or(instructions),
         conversation,
         tools: Arc::clone(&offer.tools),
-        tool_choice: if offer.tools.is_empty() { ToolChoice::Auto } else { request.tool_choice },
+        tool_choice: choice::for_provider(request.tool_choice, &offer.tools),
         parallel_tool_calls: request.parallel_tool_calls,
         max_output_tokens: request.max_output_tokens,
         format: request.text.format,

@@ -1,21 +1,23 @@
 //! What is kept of a run: the response as sent, and its items as clients and models see them.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::prepare::Prepared;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::{Response, Snapshot, to_raw};
+use crate::response::machine::{Finished, Machine};
 use crate::store::{History, Record, Side, StoredItem};
 
 /// The row of a response that has ended.
-pub(super) fn ended(prepared: &Prepared, snapshot: &Snapshot, sealed: &BTreeMap<u32, String>) -> Record {
+pub(super) fn ended(prepared: &Prepared, finished: &Finished) -> Record {
+    let snapshot = &finished.snapshot;
     let mut items = input_items(prepared);
     items.extend((0_u32..).zip(&snapshot.response.output).map(|(index, item)| StoredItem {
         id: item.id().clone(),
         side: Side::Output,
         wire: json(item),
-        history: history(item, sealed.get(&index)),
+        history: history(item, finished.sealed.get(&index), finished.history.get(&index)),
     }));
     record(prepared, &snapshot.response, snapshot.json(), items)
 }
@@ -24,6 +26,23 @@ pub(super) fn ended(prepared: &Prepared, snapshot: &Snapshot, sealed: &BTreeMap<
 pub(super) fn running(prepared: &Prepared, response: &Response) -> Record {
     let snapshot = Snapshot::new(Response { output: Vec::new(), ..response.clone() });
     record(prepared, response, snapshot.json(), input_items(prepared))
+}
+
+/// Items of a response that is still being made, without what only its end will know of them.
+pub(super) fn output_items(machine: &Machine, which: Range<usize>) -> Vec<StoredItem> {
+    let output = &machine.response().output;
+    which
+        .filter_map(|index| {
+            let item = output.get(index)?;
+            let place = u32::try_from(index).ok()?;
+            Some(StoredItem {
+                id: item.id().clone(),
+                side: Side::Output,
+                wire: json(item),
+                history: history(item, machine.sealed_state(place), machine.history_of(place)),
+            })
+        })
+        .collect()
 }
 
 fn record(prepared: &Prepared, response: &Response, body: &str, items: Vec<StoredItem>) -> Record {
@@ -51,8 +70,12 @@ fn input_items(prepared: &Prepared) -> Vec<StoredItem> {
         .collect()
 }
 
-fn history(item: &Item, sealed: Option<&String>) -> History {
+fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> History {
+    if let Some(other) = other {
+        return History::Other(json(other));
+    }
     match item {
+        Item::UserMessage(_) => History::Hidden,
         // A call that was cut off was never made: a continuation must not have to answer it.
         Item::FunctionCall(call) if call.status != ItemStatus::Completed => History::Hidden,
         Item::CustomToolCall(call) if call.status != ItemStatus::Completed => History::Hidden,

@@ -9,23 +9,23 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
+use futures_util::{FutureExt, StreamExt};
 use tokio::time::Sleep;
 
-use super::gate::Gate;
+use super::calls::Calls;
+use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
-use super::{Caller, Engine, record, unix_now};
+use super::{Caller, Engine, history, record, search, unix_now};
 use crate::config::settings::ClientActionStatus;
 use crate::protocol::error::ApiError;
+use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::Status;
 use crate::protocol::tool_choice::ToolChoice;
 use crate::provider::{CallContext, Failure, ProviderError};
-use crate::response::machine::{Ending, Machine, Turn, Violation};
-use crate::response::turn::{Context, FinishReason, ModelEvent};
+use crate::response::machine::{Ending, Machine, ServerCall, Turn, TurnOutput, Violation};
+use crate::response::turn::{Context, FinishReason, ModelEvent, ProviderState};
 
-/// Inferences in one run.
-const MAX_TURNS: usize = 10;
 /// Turns in a row in which the model only called what it must not.
 const MAX_DENIED_TURNS: usize = 3;
 /// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
@@ -64,6 +64,7 @@ pub(super) struct Run {
     prepared: Prepared,
     machine: Machine,
     gate: Gate,
+    calls: Calls,
     outlet: Outlet,
     call: CallContext,
     started: Instant,
@@ -73,7 +74,13 @@ pub(super) struct Run {
     first_event: Option<Duration>,
     /// A row says that the run is in progress.
     recorded: bool,
+    /// Inferences so far.
+    turns: u32,
     denied_turns: usize,
+    /// Turns in a row all of whose calls failed.
+    failed_turns: u32,
+    /// The name of the limit that the deadline is.
+    deadline_name: &'static str,
 }
 
 impl Run {
@@ -84,11 +91,14 @@ impl Run {
         outlet: Outlet,
         started: Instant,
     ) -> Self {
-        let deadline = started + engine.parts.limits.engine.run_timeout;
+        let (time, deadline_name) = prepared.limits.clock(engine.parts.limits.engine.run_timeout);
+        let deadline = started + time;
         let ids = std::mem::take(&mut prepared.ids);
         let machine = Machine::new(prepared.response.clone(), ids, prepared.options.clone());
         let offer = &prepared.offer;
-        let gate = Gate::new(offer.allowed.clone(), offer.known.clone(), prepared.ask.parallel_tool_calls);
+        let tools = Arc::clone(&offer.tools);
+        let gate = Gate::new(offer.allowed.clone(), tools, prepared.ask.parallel_tool_calls);
+        let calls = Calls::new(&engine, &prepared, &caller, deadline);
         let call = CallContext {
             deadline: Some(deadline),
             traceparent: caller.traceparent,
@@ -98,6 +108,7 @@ impl Run {
         Self {
             machine,
             gate,
+            calls,
             outlet,
             call,
             started,
@@ -109,7 +120,10 @@ impl Run {
             )),
             first_event: None,
             recorded: false,
+            turns: 0,
             denied_turns: 0,
+            failed_turns: 0,
+            deadline_name,
             engine,
             prepared,
         }
@@ -132,11 +146,13 @@ impl Run {
     /// The loop: ask, hear, and ask again if the model must be told something first.
     async fn turns(&mut self) -> Result<Ending, Stop> {
         self.machine.start(self.outlet.events());
-        for _ in 0..MAX_TURNS {
+        while self.turns < self.prepared.limits.run.max_turns {
+            self.check_deadline()?;
             let turn = self.infer().await?;
-            if let Some(ending) = self.judge(&turn)? {
+            if let Some(ending) = self.follow(turn).await? {
                 return Ok(ending);
             }
+            self.turns += 1;
         }
         Err(Stop::Limit("max_turns"))
     }
@@ -190,7 +206,20 @@ impl Run {
             }
         }
         drop(stream);
-        Ok(self.machine.end_turn(self.outlet.events())?)
+        self.cite()?;
+        Ok(self.machine.end_turn(self.gate.kept_back(), self.outlet.events())?)
+    }
+
+    /// Names the sources in the text with which the turn ends.
+    fn cite(&mut self) -> Result<(), Stop> {
+        if self.calls.sources.is_empty() {
+            return Ok(());
+        }
+        let text = self.machine.open_text_so_far().unwrap_or_default();
+        for annotation in search::annotations(text, &self.calls.sources) {
+            self.machine.push(ModelEvent::Annotation(annotation), self.outlet.events())?;
+        }
+        Ok(())
     }
 
     fn hear(&mut self, event: ModelEvent) -> Result<(), Stop> {
@@ -206,7 +235,7 @@ impl Run {
     }
 
     /// What follows from a turn: the end, or another turn.
-    fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
+    async fn follow(&mut self, turn: Turn) -> Result<Option<Ending>, Stop> {
         let denied = self.gate.end_turn();
         match turn.finish {
             Some(FinishReason::Length) => return Ok(Some(Ending::Incomplete("max_output_tokens".into()))),
@@ -215,37 +244,125 @@ impl Run {
             }
             Some(FinishReason::Stop) | None => {}
         }
-        if !turn.calls.is_empty() {
+        if turn.server_calls.is_empty() && turn.client_calls == 0 && denied.is_empty() {
+            return Ok(Some(self.judge()));
+        }
+        let made = !turn.server_calls.is_empty();
+        if made {
+            self.run_calls(&turn.server_calls).await?;
+        }
+        let output = self.machine.close_turn(self.outlet.events())?;
+        self.check_size()?;
+        if turn.client_calls > 0 {
             return Ok(Some(self.pause()));
         }
-        if denied.is_empty() {
-            let output = &self.machine.response().output;
-            return Ok(Some(match self.prepared.form.check(output) {
-                Ok(()) => Ending::Completed,
-                Err(error) => Ending::Failed(error.body),
-            }));
+        if !made {
+            self.count_denied_turn()?;
         }
+        self.spend(&turn)?;
+        if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
+            return Err(Stop::Limit(limit));
+        }
+        self.remember(output, denied);
+        self.prepare_next_turn();
+        Ok(None)
+    }
+
+    /// The end of a response in which nothing was called any more.
+    fn judge(&self) -> Ending {
+        match self.prepared.form.check(&self.machine.response().output) {
+            Ok(()) => Ending::Completed,
+            Err(error) => Ending::Failed(error.body),
+        }
+    }
+
+    /// Runs what the model asked the gateway to run, and shows what came of it.
+    async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
+        let limits = &self.prepared.limits;
+        if let Some(limit) = limits.reached_by(&self.machine.usage()) {
+            return Err(Stop::Limit(limit));
+        }
+        if self.calls.repeat_too_often(calls, limits.run.max_identical_calls) {
+            return Err(Stop::Limit("max_identical_calls"));
+        }
+        // Whoever follows the stream sees what is about to run.
+        self.flush().await?;
+        self.recorded =
+            self.calls.commit(&self.prepared, &self.machine, self.recorded, self.turns, calls).await?;
+        let offer = &self.prepared.offer;
+        let runner =
+            |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
+        let id = self.prepared.response.id.clone();
+        let mut outcomes = self.calls.make(&id, self.turns, calls, runner);
+        let mut all_failed = true;
+        for made in calls {
+            let Some((_, outcome)) = self.wait(outcomes.next()).await? else { break };
+            // Tools have the run's deadline, too: that one of them kept it is not the news.
+            self.check_deadline()?;
+            let result = self.calls.result(made, outcome)?;
+            all_failed &= result.error.is_some();
+            self.machine.finish_call(made.slot, result, self.outlet.events())?;
+            self.flush().await?;
+        }
+        drop(outcomes);
+        self.count_failed_turn(all_failed)
+    }
+
+    fn count_failed_turn(&mut self, failed: bool) -> Result<(), Stop> {
+        self.failed_turns = if failed { self.failed_turns + 1 } else { 0 };
+        if self.failed_turns < self.prepared.limits.run.max_consecutive_failures || self.calls.are_used_up() {
+            return Ok(());
+        }
+        Err(Stop::Error(ApiError::new(
+            500,
+            "server_error",
+            "tool_failures_exceeded",
+            format!("Every tool call of {} turns in a row failed.", self.failed_turns),
+        )))
+    }
+
+    fn count_denied_turn(&mut self) -> Result<(), Stop> {
         self.denied_turns += 1;
-        if !self.engine.parts.limits.execution_enabled || self.denied_turns > MAX_DENIED_TURNS {
-            return Err(Stop::Error(ApiError::new(
-                500,
-                "model_error",
-                "tool_not_allowed",
-                "The model called only tools that this request does not have or does not allow.",
-            )));
+        if self.prepared.executes && self.denied_turns <= MAX_DENIED_TURNS {
+            return Ok(());
         }
-        self.spend(turn)?;
-        let spoken = self.machine.response().output.iter().skip(turn.first).cloned().collect::<Vec<_>>();
-        let ask = &mut self.prepared.ask;
-        ask.conversation.extend(spoken.into_iter().map(Context::from));
+        Err(Stop::Error(ApiError::new(
+            500,
+            "model_error",
+            "tool_not_allowed",
+            "The model called only tools that this request does not have or does not allow.",
+        )))
+    }
+
+    /// Adds to the conversation what the turn brought, in its order.
+    fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
+        let TurnOutput { first, states, loose } = turn;
+        let conversation = &mut self.prepared.ask.conversation;
+        if let Some(state) = loose {
+            conversation.push(stateful(state, &mut self.prepared.ids));
+        }
+        let mut states: std::collections::HashMap<u32, ProviderState> = states.into_iter().collect();
+        let items = self.machine.response().output.len();
+        for place in first..items {
+            let Ok(place) = u32::try_from(place) else { break };
+            let item = self.machine.visible(place);
+            conversation.extend(item.and_then(|item| history::of_this_run(item, states.remove(&place))));
+        }
         for call in denied {
-            ask.conversation.extend(call.into_history(&mut self.prepared.ids));
+            conversation.extend(call.into_history(&mut self.prepared.ids));
         }
-        // `required` and forced choices bind the first inference only, or the loop would never end.
-        if !matches!(ask.tool_choice, ToolChoice::Allowed { .. }) {
+    }
+
+    fn prepare_next_turn(&mut self) {
+        let ask = &mut self.prepared.ask;
+        if self.calls.are_used_up() {
+            // One last inference, which must not ask for what it will not get.
+            ask.tool_choice = ToolChoice::None;
+            self.gate.shut();
+        } else if !matches!(ask.tool_choice, ToolChoice::Allowed { .. }) {
+            // `required` and forced choices bind the first inference only, or the loop would never end.
             ask.tool_choice = ToolChoice::Auto;
         }
-        Ok(None)
     }
 
     /// `max_output_tokens` is for the whole response: what a turn spent is missing in the next.
@@ -259,11 +376,15 @@ impl Run {
     fn pause(&self) -> Ending {
         let limits = &self.engine.parts.limits;
         match limits.engine.client_action_status {
-            _ if !limits.execution_enabled => Ending::Completed,
+            _ if !self.prepared.executes => Ending::Completed,
             ClientActionStatus::RequiresAction => Ending::RequiresAction,
-            // No executor of ours is bound to any request yet, and then `auto` means OpenAI's status.
+            ClientActionStatus::Auto if self.prepared.offer.has_runners() => Ending::RequiresAction,
             ClientActionStatus::Completed | ClientActionStatus::Auto => Ending::Completed,
         }
+    }
+
+    fn check_deadline(&self) -> Result<(), Stop> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(Stop::Limit(self.deadline_name)) }
     }
 
     fn check_size(&self) -> Result<(), Stop> {
@@ -304,7 +425,7 @@ impl Run {
                 () = &mut self.clock => {}
             }
             match self.alarm {
-                Alarm::Deadline => return Err(Stop::Limit("run_timeout")),
+                Alarm::Deadline => return Err(Stop::Limit(self.deadline_name)),
                 Alarm::Commit => {
                     self.outlet.flush().await?;
                     self.set_alarm_after_commit();
@@ -351,7 +472,8 @@ impl Run {
 
     /// Ends the response: commits its row, then lets the terminal event leave.
     async fn end(self: Box<Self>, outcome: Outcome) {
-        let Self { engine, prepared, machine, mut outlet, started, first_event, .. } = *self;
+        let Self { engine, prepared, machine, calls, mut outlet, started, first_event, .. } = *self;
+        calls.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
         let ending = match outcome {
@@ -364,7 +486,7 @@ impl Run {
         };
         let mut finished = machine.end(ending, unix_now(), outlet.events());
         if prepared.store {
-            let record = record::ended(&prepared, &finished.snapshot, &finished.sealed);
+            let record = record::ended(&prepared, &finished);
             let committing = Instant::now();
             let committed = engine.parts.store.finish(record).await;
             metrics.store_commit(committing.elapsed());
@@ -403,9 +525,27 @@ fn shutting_down() -> ApiError {
     .with_retry_after(Duration::from_secs(1))
 }
 
+/// State that came without any reasoning, in an item that no client sees.
+fn stateful(state: ProviderState, ids: &mut crate::protocol::id::IdMint) -> Context {
+    let item = Item::Reasoning(Reasoning {
+        id: ids.next("rs"),
+        status: ItemStatus::Completed,
+        summary: Vec::new(),
+        content: Vec::new(),
+        encrypted_content: None,
+    });
+    Context { state: Some(state), ..Context::from(item) }
+}
+
 impl From<Gone> for Stop {
     fn from(_: Gone) -> Self {
         Self::Cancelled
+    }
+}
+
+impl From<ApiError> for Stop {
+    fn from(error: ApiError) -> Self {
+        Self::Error(error)
     }
 }
 

@@ -4,6 +4,7 @@
 //! writing is exact. An item that arrives without an id is given one when it is read, so that every
 //! item of a stored response can be referred to.
 
+pub mod extension;
 pub mod function;
 pub mod hosted;
 pub mod message;
@@ -15,6 +16,7 @@ use serde_json::value::RawValue;
 use super::id::Id;
 use super::parse::{self, Shape, ShapeError};
 
+pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
 pub use message::{Message, Role};
 pub use reasoning::{Compaction, Reasoning, ReasoningText, SummaryText};
@@ -68,6 +70,10 @@ pub enum Item {
     McpApprovalResponse(hosted::McpApprovalResponse),
     Program(hosted::Program),
     ProgramOutput(hosted::ProgramOutput),
+    #[serde(rename = "antwort:tool_call")]
+    ServerToolCall(extension::ServerToolCall),
+    #[serde(rename = "antwort:user_message")]
+    UserMessage(extension::UserMessage),
 }
 
 /// What may stand in `input`: an item, or the id of one that is stored.
@@ -151,6 +157,8 @@ macro_rules! each_item {
             Item::McpApprovalResponse($inner) => $body,
             Item::Program($inner) => $body,
             Item::ProgramOutput($inner) => $body,
+            Item::ServerToolCall($inner) => $body,
+            Item::UserMessage($inner) => $body,
         }
     };
 }

@@ -12,6 +12,7 @@ mod include;
 mod input;
 mod metadata;
 mod options;
+mod run;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ pub use metadata::Metadata;
 pub use options::{
     CacheRetention, Effort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode, Truncation,
 };
+pub use run::{PromptRef, RequestLimits, RunOptions, ToolCacheMode, Visibility};
 pub use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 
 /// A request for a response. `None` means that the client did not say.
@@ -95,6 +97,12 @@ pub struct CreateResponse {
     pub prompt_cache_key: Option<String>,
     /// How long the provider's cache should keep the prompt.
     pub prompt_cache_retention: Option<CacheRetention>,
+    /// The agent profile that is asked for; an extension. OpenAI's name for the same is `prompt`.
+    pub agent: Option<String>,
+    /// The agent profile that is asked for, with variables.
+    pub prompt: Option<PromptRef>,
+    /// How the run is limited; an extension.
+    pub antwort: Option<RunOptions>,
     /// Fields that the API does not have, in the order they came; see [`Self::check_extra`].
     pub extra: Vec<(String, Box<RawValue>)>,
 }
@@ -130,6 +138,9 @@ impl Default for CreateResponse {
             safety_identifier: None,
             prompt_cache_key: None,
             prompt_cache_retention: None,
+            agent: None,
+            prompt: None,
+            antwort: None,
             extra: Vec::new(),
         }
     }
@@ -198,6 +209,11 @@ fn check_exclusive(given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         let problem = "give either 'previous_response_id' or 'conversation'.";
         let error = ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters");
         return Err(error.into_api_error("previous_response_id"));
+    }
+    if given("prompt") && given("agent") {
+        let problem = "give either 'prompt' or 'agent': both name an agent profile.";
+        let error = ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters");
+        return Err(error.into_api_error("agent"));
     }
     Ok(())
 }

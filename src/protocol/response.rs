@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::Item;
+use super::request::{PromptRef, RunOptions};
 
 /// Where a response stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +149,15 @@ pub struct Echo {
     pub top_p: f64,
     pub truncation: &'static str,
     pub user: Option<String>,
+    /// Only where the request named an agent profile by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<PromptRef>,
+    /// Only where the request named an agent profile by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Only where the request has it: the limits as they hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub antwort: Option<RunOptions>,
 }
 
 /// A response at one moment, with its JSON: the same bytes serve the client, the store and every replay.

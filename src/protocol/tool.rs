@@ -52,6 +52,9 @@ pub enum Tool {
     ToolSearch(ToolSearchTool),
     /// Lets the model write programs that call tools; it has no options.
     ProgrammaticToolCalling,
+    /// A tool of this gateway, named by its type.
+    #[serde(untagged)]
+    Server(ServerTool),
     /// Two names for one tool, so the type is a field of it.
     #[serde(untagged)]
     WebSearch(Box<WebSearchTool>),
@@ -60,10 +63,36 @@ pub enum Tool {
     WebSearchPreview(WebSearchPreviewTool),
 }
 
+/// A tool of this gateway: its type is `antwort:` and its name, and it has no options.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerTool {
+    #[serde(rename = "type")]
+    kind: String,
+}
+
+impl ServerTool {
+    /// What its type begins with.
+    pub const PREFIX: &str = "antwort:";
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.kind.strip_prefix(Self::PREFIX).unwrap_or(&self.kind)
+    }
+}
+
+impl Shape for ServerTool {
+    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+        let tool: Self = parse::read(raw)?;
+        check_name("type", tool.name(), 64)?;
+        Ok(tool)
+    }
+}
+
 /// The types of [`Tool`]; what an unknown one is answered with.
 const KINDS: &str = "function, custom, namespace, mcp, web_search, web_search_preview, file_search, \
     code_interpreter, image_generation, computer, computer_use_preview, local_shell, shell, apply_patch, \
-    tool_search or programmatic_tool_calling";
+    tool_search, programmatic_tool_calling or antwort:<name>";
 
 impl Shape for Tool {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
@@ -90,12 +119,7 @@ impl Shape for Tool {
             "web_search_preview" | "web_search_preview_2025_03_11" => {
                 Self::WebSearchPreview(parse::read(raw)?)
             }
-            other if other.starts_with("antwort:") => {
-                return Err(ShapeError::unsupported(
-                    "type",
-                    "names that begin with 'antwort:' are reserved for tools of this gateway to come.",
-                ));
-            }
+            other if other.starts_with(ServerTool::PREFIX) => Self::Server(ServerTool::read(raw)?),
             other => return Err(ShapeError::unknown_type(other, KINDS)),
         })
     }
@@ -134,6 +158,7 @@ impl Tool {
             Self::ApplyPatch(_) => "apply_patch",
             Self::ToolSearch(_) => "tool_search",
             Self::ProgrammaticToolCalling => "programmatic_tool_calling",
+            Self::Server(_) => "antwort:<name>",
             Self::WebSearch(tool) => tool.kind.as_str(),
             Self::WebSearchPreview(tool) => tool.kind.as_str(),
         }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::parse::{self, Shape, ShapeError};
+use super::tool::ServerTool;
 
 /// `tool_choice`. Whether what it names exists is for the engine to say: it knows the server's own tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -180,7 +181,9 @@ impl Shape for ToolRef {
                 let Fields { server_label, name } = parse::read(raw)?;
                 Ok(Self::Mcp { server_label, name })
             }
-            Some(kind) if HOSTED.contains(&kind) => Ok(Self::Hosted { kind: kind.to_owned() }),
+            Some(kind) if HOSTED.contains(&kind) || kind.starts_with(ServerTool::PREFIX) => {
+                Ok(Self::Hosted { kind: kind.to_owned() })
+            }
             Some(other) => Err(ShapeError::unknown_type(
                 other,
                 "function, custom, mcp, allowed_tools or the type of a hosted tool",

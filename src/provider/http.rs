@@ -88,6 +88,7 @@ impl ChatProvider {
             name: name.to_owned(),
             profile: Profile {
                 context_window: settings.context_window.clone(),
+                prices: settings.prices.clone(),
                 passthrough: settings.passthrough.clone(),
             },
             options: ChatOptions::from(settings),

@@ -9,12 +9,13 @@
 mod call;
 mod message;
 mod reasoning;
+mod server;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::fold::{Fold, Misplaced};
-use super::turn::{CallKind, FinishReason, ModelEvent, ProviderState};
+use super::turn::{CallKind, FinishReason, ModelEvent, ProviderState, ToolCallRequest};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{Event, StreamEvent};
 use crate::protocol::id::IdMint;
@@ -23,6 +24,9 @@ use crate::protocol::response::{IncompleteDetails, Response, Snapshot, Status, U
 use call::OpenCall;
 use message::OpenMessage;
 use reasoning::OpenReasoning;
+use server::{HiddenCall, OpenServerCall};
+
+pub use server::{CallResult, OWN_SERVER, Search};
 
 /// Events in the order in which they happened.
 pub type Events = Vec<StreamEvent>;
@@ -38,6 +42,8 @@ pub struct Options {
     pub seal: Option<Arc<dyn Seal>>,
     /// Whether sealed state is shown to the client (`include: ["reasoning.encrypted_content"]`).
     pub show_sealed: bool,
+    /// Whether clients see the steps of calls that the gateway runs, and not only their items.
+    pub server_steps: bool,
 }
 
 /// How raw reasoning is shown to clients.
@@ -93,17 +99,37 @@ pub enum Ending {
     Cancelled,
 }
 
-/// One turn of the model, closed.
+/// One turn of the model, as far as the model made it: what the gateway was asked to run is still to be run.
 #[derive(Debug)]
 pub struct Turn {
     /// Why the model stopped; `None`: it never said so.
     pub finish: Option<FinishReason>,
-    /// Where its output begins in the response's.
-    pub first: usize,
-    /// Places in the output of the calls that it made, in order.
-    pub calls: Vec<u32>,
+    /// Calls that are for the client to run.
+    pub client_calls: usize,
+    /// Calls that are for the gateway to run, in order. Each is to be finished by [`Machine::finish_call`].
+    pub server_calls: Vec<ServerCall>,
     /// Tokens spent, if the provider said.
     pub usage: Option<Usage>,
+}
+
+/// A call that is for the gateway to run.
+#[derive(Debug, Clone)]
+pub struct ServerCall {
+    /// Its number in the turn.
+    pub slot: u32,
+    /// What is called, with what.
+    pub call: ToolCallRequest,
+}
+
+/// What a turn left behind, for the next one.
+#[derive(Debug, Default)]
+pub struct TurnOutput {
+    /// Where its output begins in the response's.
+    pub first: usize,
+    /// State of its reasoning items, by their place in the output.
+    pub states: Vec<(u32, ProviderState)>,
+    /// State that came without any reasoning; it belongs to the turn's calls.
+    pub loose: Option<ProviderState>,
 }
 
 /// A response that has ended.
@@ -113,6 +139,8 @@ pub struct Finished {
     pub snapshot: Arc<Snapshot>,
     /// By place in the output: sealed state of reasoning items, for the history.
     pub sealed: BTreeMap<u32, String>,
+    /// By place in the output: what the model sees where clients see another item.
+    pub history: BTreeMap<u32, Item>,
 }
 
 /// The item that is being written.
@@ -122,6 +150,7 @@ enum Open {
     Message(OpenMessage),
     Reasoning(OpenReasoning),
     Call(OpenCall),
+    Server(OpenServerCall),
 }
 
 /// What is known of the turn so far.
@@ -132,10 +161,17 @@ struct TurnSoFar {
     waiting: VecDeque<ModelEvent>,
     finish: Option<FinishReason>,
     usage: Option<Usage>,
-    calls: Vec<u32>,
+    client_calls: usize,
+    server_calls: Vec<ServerCall>,
+    /// Server calls whose items are closed and whose results are still to come.
+    hidden: Vec<HiddenCall>,
     closed_slots: Vec<u32>,
+    /// Nothing more is run: open calls end incomplete.
+    cut: bool,
     /// The turn's last reasoning item, whose state may still come.
     reasoning: Option<(u32, ProviderState)>,
+    states: Vec<(u32, ProviderState)>,
+    loose: Option<ProviderState>,
 }
 
 /// Writes one response.
@@ -148,6 +184,7 @@ pub struct Machine {
     turn: TurnSoFar,
     usage: Option<Usage>,
     sealed: BTreeMap<u32, String>,
+    history: BTreeMap<u32, Item>,
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
@@ -171,7 +208,7 @@ impl Finished {
         out.push(StreamEvent { sequence_number, event: Event::Error { error } });
         let event = Event::Failed { response: Arc::clone(&snapshot) };
         out.push(StreamEvent { sequence_number: sequence_number + 1, event });
-        Self { snapshot, sealed: self.sealed }
+        Self { snapshot, ..self }
     }
 }
 
@@ -187,6 +224,7 @@ impl Machine {
             turn: TurnSoFar::default(),
             usage: None,
             sealed: BTreeMap::new(),
+            history: BTreeMap::new(),
             bytes: 0,
             item_bytes: 0,
             largest_item: 0,
@@ -230,8 +268,12 @@ impl Machine {
                 self.turn.finish.get_or_insert(reason);
             }
             ModelEvent::ReasoningState(fields) => self.keep_state(fields),
-            event if self.continues_open_call(&event) => self.write(event, out)?,
+            event if self.continues_open_call(&event) => {
+                self.note_call(&event)?;
+                self.write(event, out)?;
+            }
             event => {
+                self.note_call(&event)?;
                 self.turn.waiting.push_back(event);
                 self.write_waiting(Patience::UntilWhole, out)?;
             }
@@ -239,31 +281,103 @@ impl Machine {
         Ok(())
     }
 
-    /// Ends the model's turn: closes what is open and says what the model asked for.
-    pub fn end_turn(&mut self, out: &mut Events) -> Result<Turn, Violation> {
-        self.write_waiting(Patience::Over, out)?;
+    /// Keeps what the model asks the gateway to run: some of it may have to wait to be written.
+    fn note_call(&mut self, event: &ModelEvent) -> Result<(), Violation> {
+        match event {
+            ModelEvent::CallStarted { slot, kind: CallKind::Server(_), name, namespace, .. } => {
+                let call = ToolCallRequest {
+                    name: name.clone(),
+                    namespace: namespace.clone(),
+                    arguments: String::new(),
+                };
+                self.turn.server_calls.push(ServerCall { slot: *slot, call });
+            }
+            ModelEvent::CallStarted { .. } => self.turn.client_calls += 1,
+            ModelEvent::CallDelta { slot, delta } => {
+                if self.is_settled(*slot) && !delta.trim().is_empty() {
+                    return Err(Violation::LateArguments);
+                }
+                if let Some(made) = self.turn.server_calls.iter_mut().rfind(|made| made.slot == *slot) {
+                    made.call.arguments.push_str(delta);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Ends the model's part of a turn: closes what is open and says what the model asked for.
+    ///
+    /// `kept_back`: it said something that is not shown, so that nothing to show is no silence.
+    pub fn end_turn(&mut self, kept_back: bool, out: &mut Events) -> Result<Turn, Violation> {
         let cut = matches!(self.turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
-        self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?;
-        let silent = self.response().output.len() == self.turn.first;
+        self.turn.cut = cut;
+        self.write_waiting(Patience::Over, out)?;
+        match &self.open {
+            Open::Server(_) if !cut => self.settle_open(out)?,
+            _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
+        }
+        let silent = self.response().output.len() == self.turn.first && !kept_back;
         if silent && self.turn.finish == Some(FinishReason::Stop) {
             // A model may have nothing to say; clients expect a message all the same.
             self.open_text(out)?;
             self.close(ItemStatus::Completed, out)?;
         }
+        let usage = self.turn.usage.take();
+        if let Some(usage) = usage {
+            self.usage.get_or_insert_default().add(&usage);
+        }
+        Ok(Turn {
+            finish: self.turn.finish,
+            client_calls: self.turn.client_calls,
+            server_calls: std::mem::take(&mut self.turn.server_calls),
+            usage,
+        })
+    }
+
+    /// Ends a turn, all of whose calls that the gateway runs have been finished.
+    pub fn close_turn(&mut self, out: &mut Events) -> Result<TurnOutput, Violation> {
+        self.write_waiting(Patience::Over, out)?;
+        self.close(ItemStatus::Completed, out)?;
         self.keep_sealed();
         let ended = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
-        if let Some(usage) = ended.usage {
-            self.usage.get_or_insert_default().add(&usage);
-        }
-        Ok(Turn { finish: ended.finish, first: ended.first, calls: ended.calls, usage: ended.usage })
+        Ok(TurnOutput { first: ended.first, states: ended.states, loose: ended.loose })
+    }
+
+    /// What the model sees in the place of an item.
+    pub fn visible(&self, index: u32) -> Option<&Item> {
+        self.history_of(index).or_else(|| self.response().output.get(index as usize))
+    }
+
+    /// What the model sees in the place of an item, if that is another one.
+    pub fn history_of(&self, index: u32) -> Option<&Item> {
+        self.history.get(&index)
+    }
+
+    /// Sealed state of the reasoning item in this place.
+    pub fn sealed_state(&self, index: u32) -> Option<&String> {
+        self.sealed.get(&index)
+    }
+
+    /// Tokens spent in the turns so far.
+    pub fn usage(&self) -> Usage {
+        self.usage.unwrap_or_default()
+    }
+
+    /// The text that is being written.
+    pub fn open_text_so_far(&self) -> Option<&str> {
+        let Open::Message(open) = &self.open else { return None };
+        self.text_of(open)
     }
 
     /// Ends the response; what is still open is closed as incomplete.
     pub fn end(mut self, ending: Ending, now: i64, out: &mut Events) -> Finished {
+        self.turn.cut = true;
         // A violation here cannot change the ending any more; what can be written is.
         let _closed = self.write_waiting(Patience::Over, out);
         let _closed = self.close(ItemStatus::Incomplete, out);
+        self.drop_hidden_calls();
         self.keep_sealed();
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);
@@ -297,24 +411,42 @@ impl Machine {
         };
         let snapshot = Arc::new(Snapshot::new(response));
         self.number(event(Arc::clone(&snapshot)), out);
-        Finished { snapshot, sealed: self.sealed }
+        Finished { snapshot, sealed: self.sealed, history: self.history }
     }
 
     /// Writes what waits, as far as the open item allows.
     fn write_waiting(&mut self, patience: Patience, out: &mut Events) -> Result<(), Violation> {
         while let Some(event) = self.turn.waiting.pop_front() {
-            if let Open::Call(call) = &self.open
-                && !self.continues_open_call(&event)
-            {
-                if patience == Patience::UntilWhole && !self.is_whole(call) {
-                    self.turn.waiting.push_front(event);
-                    return Ok(());
-                }
-                self.close(ItemStatus::Completed, out)?;
+            if !self.continues_open_call(&event) && !self.make_way(patience, out)? {
+                self.turn.waiting.push_front(event);
+                return Ok(());
             }
             self.write(event, out)?;
         }
         Ok(())
+    }
+
+    /// Closes the open call, if that can be done, so that something else may be written.
+    fn make_way(&mut self, patience: Patience, out: &mut Events) -> Result<bool, Violation> {
+        let whole = match &self.open {
+            Open::Call(call) => self.is_whole(call),
+            Open::Server(call) => Self::server_call_is_whole(call),
+            Open::Nothing | Open::Message(_) | Open::Reasoning(_) => return Ok(true),
+        };
+        if patience == Patience::UntilWhole && !whole {
+            return Ok(false);
+        }
+        match &self.open {
+            Open::Server(_) if self.turn.cut => self.close(ItemStatus::Incomplete, out)?,
+            Open::Server(_) => self.settle_server_call(out)?,
+            _ => self.close(ItemStatus::Completed, out)?,
+        }
+        Ok(!matches!(self.open, Open::Server(_)))
+    }
+
+    /// Declares the open call's arguments whole, if it is one that the gateway runs.
+    fn settle_open(&mut self, out: &mut Events) -> Result<(), Violation> {
+        if matches!(self.open, Open::Server(_)) { self.settle_server_call(out) } else { Ok(()) }
     }
 
     /// Writes a piece of the answer whose turn it is.
@@ -325,8 +457,15 @@ impl Machine {
             ModelEvent::Annotation(annotation) => self.write_annotation(annotation, out),
             ModelEvent::Reasoning(delta) => self.write_reasoning(delta, out),
             ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
+            ModelEvent::CallStarted { slot, kind: CallKind::Server(surface), call_id, name, namespace } => {
+                let call = ToolCallRequest { name, namespace, arguments: String::new() };
+                self.open_server_call(slot, surface, call_id, call, out)
+            }
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
                 self.open_call(slot, kind, call_id, name, namespace, out)
+            }
+            ModelEvent::CallDelta { slot, delta } if self.continues_server_call(slot) => {
+                self.write_server_arguments(delta, out)
             }
             ModelEvent::CallDelta { slot, delta } => self.write_arguments(slot, delta, out),
             ModelEvent::Usage(_)
@@ -343,6 +482,7 @@ impl Machine {
             Open::Message(message) => self.close_message(&message, status, out),
             Open::Reasoning(reasoning) => self.close_reasoning(reasoning, status, out),
             Open::Call(call) => self.close_call(&call, status, out),
+            Open::Server(call) => self.drop_server_call(&call, out),
         }
     }
 
@@ -396,12 +536,4 @@ enum Patience {
     UntilWhole,
     /// No longer: the turn is over.
     Over,
-}
-
-/// The prefix of item ids by kind of call.
-fn call_prefix(kind: CallKind) -> &'static str {
-    match kind {
-        CallKind::Function => "fc",
-        CallKind::Custom => "ctc",
-    }
 }

@@ -82,6 +82,8 @@ pub struct ModelTool {
     pub description: Option<String>,
     /// What it takes.
     pub input: ToolInput,
+    /// Whose it is to run, and so which item a call of it becomes.
+    pub kind: CallKind,
 }
 
 /// What a tool takes.
@@ -101,16 +103,6 @@ pub enum ToolInput {
     },
 }
 
-impl ToolInput {
-    /// The kind of call that calls such a tool.
-    pub fn call_kind(&self) -> CallKind {
-        match self {
-            Self::Json { .. } => CallKind::Function,
-            Self::Text { .. } => CallKind::Custom,
-        }
-    }
-}
-
 /// Which item a call becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
@@ -118,6 +110,32 @@ pub enum CallKind {
     Function,
     /// `custom_tool_call`
     Custom,
+    /// The gateway runs it.
+    Server(Surface),
+}
+
+/// What a call that the gateway runs looks like to clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surface {
+    /// `mcp_call`: every SDK shows it and none tries to run it.
+    Mcp,
+    /// `antwort:tool_call`, in the dialect that knows no `mcp_call`.
+    Extension,
+    /// `web_search_call`
+    WebSearch,
+    /// `function_call`, without a result: seed 001.
+    Hidden,
+}
+
+/// A call of a tool that the gateway runs, as the model asked for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCallRequest {
+    /// The tool's own name.
+    pub name: String,
+    /// Its server's label.
+    pub namespace: Option<String>,
+    /// The arguments as the model wrote them: a JSON object, if it did well.
+    pub arguments: String,
 }
 
 /// Sampling parameters as the client gave them.

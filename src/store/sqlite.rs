@@ -6,6 +6,7 @@
 
 mod connection;
 mod error;
+mod journal;
 mod lifetime;
 mod list;
 mod read;
@@ -26,7 +27,7 @@ use self::lifetime::Rules;
 use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
-use super::{Lineage, Owner, Page, PageRequest, Record, Store, StoreError};
+use super::{CallOutcome, Lineage, Owner, Page, PageRequest, Record, Store, StoreError, TurnRecord};
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 
@@ -132,6 +133,18 @@ impl Store for SqliteStore {
             Outcome::Changed | Outcome::Absent => Ok(()),
             Outcome::Superseded => Err(StoreError::Superseded),
         }
+    }
+
+    async fn turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
+        match self.writer.write(Write::Turn(turn)).await? {
+            Outcome::Changed | Outcome::Absent => Ok(()),
+            // Another process has taken the response over: its calls are not ours to make.
+            Outcome::Superseded => Err(StoreError::Superseded),
+        }
+    }
+
+    fn call_ended(&self, outcome: CallOutcome) {
+        self.writer.post(Write::CallEnded(outcome));
     }
 
     async fn finish(&self, record: Record) -> Result<(), StoreError> {

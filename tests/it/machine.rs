@@ -30,7 +30,7 @@ fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>
         }
     }
     if !matches!(ending, Ending::Failed(_) | Ending::Cancelled)
-        && let Err(violation) = machine.end_turn(&mut out)
+        && let Err(violation) = machine.end_turn(false, &mut out)
     {
         ending = failed(violation);
     }

@@ -24,3 +24,4 @@ mod responses;
 mod state;
 mod store;
 mod support;
+mod tools;

@@ -3,6 +3,7 @@
 pub mod gateway;
 pub mod legal;
 pub mod openapi;
+pub mod probe;
 pub mod process;
 pub mod response;
 pub mod upstream;

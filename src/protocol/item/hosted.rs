@@ -59,6 +59,8 @@ pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
         "mcp_approval_response" => (parse::read(raw).map(Item::McpApprovalResponse)?, "mcpa"),
         "program" => (parse::read(raw).map(Item::Program)?, "prog"),
         "program_output" => (parse::read(raw).map(Item::ProgramOutput)?, "prgo"),
+        "antwort:tool_call" => (parse::read(raw).map(Item::ServerToolCall)?, "tc"),
+        "antwort:user_message" => (parse::read(raw).map(Item::UserMessage)?, "um"),
         "compaction_trigger" => {
             return Err(ShapeError::unsupported("type", "compaction on demand is not served."));
         }
@@ -71,11 +73,11 @@ pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
 }
 
 /// The id of an item that came without one, until [`read`] mints it: only there is the prefix known.
-fn unset() -> Id {
+pub(super) fn unset() -> Id {
     Id::from("")
 }
 
 /// Reads an id that may be null.
-fn id_or_unset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+pub(super) fn id_or_unset<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_else(unset))
 }

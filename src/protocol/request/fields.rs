@@ -15,7 +15,9 @@ type Reader = fn(&mut CreateResponse, &RawValue) -> Result<(), ShapeError>;
 
 /// Every field that is known, by name. Readers never see null.
 pub(super) const READERS: &[(&str, Reader)] = &[
+    ("agent", |r, raw| put_some(&mut r.agent, filled_string(raw))),
     ("allowed_tools", |r, raw| put(&mut r.allowed_tools, strings(raw))),
+    ("antwort", |r, raw| put_some(&mut r.antwort, Shape::read(raw))),
     ("background", |_, raw| refuse_true(raw, "background responses are not served yet.")),
     ("client_metadata", |_, _| Ok(())),
     ("context_management", |_, _| refuse("compaction by the server is not served yet.")),
@@ -38,7 +40,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("parallel_tool_calls", |r, raw| put(&mut r.parallel_tool_calls, boolean(raw))),
     ("presence_penalty", |r, raw| put_some(&mut r.presence_penalty, decimal(raw, -2.0, 2.0))),
     ("previous_response_id", |r, raw| put_some(&mut r.previous_response_id, filled_string(raw))),
-    ("prompt", |_, _| refuse("prompt templates are not served yet; send 'instructions' and 'input'.")),
+    ("prompt", |r, raw| put_some(&mut r.prompt, Shape::read(raw))),
     ("prompt_cache_key", |r, raw| put_some(&mut r.prompt_cache_key, short_string(raw, 64))),
     ("prompt_cache_options", |_, raw| any_object(raw)),
     ("prompt_cache_retention", |r, raw| put_some(&mut r.prompt_cache_retention, name(raw))),

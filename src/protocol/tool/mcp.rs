@@ -18,7 +18,8 @@ use crate::protocol::parse::{self, Shape, ShapeError};
 pub struct McpTool {
     /// Names the server in items.
     pub server_label: String,
-    /// Where it is. Exactly one of this and the next two is given.
+    /// Where it is. At most one of this and the next two is given; without any, the label names a server of
+    /// the configuration.
     pub server_url: Option<String>,
     /// One of OpenAI's own connectors.
     pub connector_id: Option<String>,
@@ -34,8 +35,8 @@ pub struct McpTool {
     pub allowed_tools: Option<McpAllowedTools>,
     /// Who may call them; everyone when absent.
     pub allowed_callers: Option<Vec<AllowedCaller>>,
-    /// Which calls a person has to allow.
-    pub require_approval: Approval,
+    /// Which calls a person has to allow; what absence means depends on the server.
+    pub require_approval: Option<Approval>,
     /// Not shown to the model until tool search finds them.
     pub defer_loading: Option<bool>,
 }
@@ -147,8 +148,7 @@ impl Shape for McpTool {
                 .require_approval
                 .map(Approval::read)
                 .transpose()
-                .map_err(|e| e.within("require_approval"))?
-                .unwrap_or_default(),
+                .map_err(|e| e.within("require_approval"))?,
             server_label: fields.server_label,
             server_url: fields.server_url,
             connector_id: fields.connector_id,
@@ -165,14 +165,28 @@ impl Shape for McpTool {
 }
 
 impl McpTool {
+    /// Which calls a person has to allow: of a server that the client names, all, if nothing is said; of one
+    /// that the operator configured, none.
+    pub fn approval(&self) -> Approval {
+        match &self.require_approval {
+            Some(approval) => approval.clone(),
+            None if self.is_configured() => Approval::Never,
+            None => Approval::Always,
+        }
+    }
+
+    /// Whether its label names a server of the configuration.
+    pub fn is_configured(&self) -> bool {
+        self.server_url.is_none() && self.connector_id.is_none() && self.tunnel_id.is_none()
+    }
+
     fn check(&self) -> Result<(), ShapeError> {
         if self.server_label.is_empty() {
             return Err(ShapeError::invalid("server_label", "must not be empty."));
         }
         let places = [&self.server_url, &self.connector_id, &self.tunnel_id];
         match places.iter().filter(|place| place.is_some()).count() {
-            0 => Err(ShapeError::missing("server_url")),
-            1 => Ok(()),
+            0 | 1 => Ok(()),
             _ => Err(ShapeError::invalid(
                 "server_url",
                 "give only one of 'server_url', 'connector_id' and 'tunnel_id'.",
@@ -220,7 +234,7 @@ impl Serialize for McpTool {
         echo.serialize_field("server_description", &self.server_description)?;
         echo.serialize_field("headers", &None::<()>)?;
         echo.serialize_field("allowed_tools", &self.allowed_tools)?;
-        echo.serialize_field("require_approval", &self.require_approval)?;
+        echo.serialize_field("require_approval", &self.approval())?;
         if let Some(callers) = &self.allowed_callers {
             echo.serialize_field("allowed_callers", callers)?;
         }

@@ -168,7 +168,7 @@ impl Calls {
             return;
         }
         let (mut kind, name, namespace) = match tool {
-            Some(tool) => (tool.input.call_kind(), tool.name.clone(), tool.namespace.clone()),
+            Some(tool) => (tool.kind, tool.name.clone(), tool.namespace.clone()),
             None => (CallKind::Function, call.name.clone(), None),
         };
         if call.raw {

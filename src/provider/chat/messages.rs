@@ -17,7 +17,7 @@ use super::content;
 use super::message::{Assistant, Call, CallInput, Content, Part, Reasoning};
 use super::options::ChatOptions;
 use crate::config::{DeveloperRole, ReasoningField, SystemPlacement};
-use crate::protocol::item::hosted::{McpCall, McpCallError};
+use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
 use crate::response::turn::{Context, ModelRequest};
@@ -346,14 +346,7 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
 fn outcome(call: &McpCall) -> Cow<'_, str> {
     match (&call.output, &call.error) {
         (Some(output), _) => Cow::Borrowed(output),
-        (
-            None,
-            Some(McpCallError::McpProtocolError { message, .. } | McpCallError::HttpError { message, .. }),
-        ) => Cow::Owned(format!("Error: {message}")),
-        (None, Some(McpCallError::McpToolExecutionError { content })) => {
-            Cow::Owned(format!("Error: {}", content.get()))
-        }
-        (None, Some(McpCallError::Text(message))) => Cow::Owned(format!("Error: {message}")),
+        (None, Some(error)) => Cow::Owned(format!("Error: {}", error.message())),
         (None, None) => Cow::Borrowed("The call gave nothing."),
     }
 }

@@ -115,7 +115,8 @@ fn show(event: &ModelEvent) -> String {
 
 /// Tools `f`, `get_weather` and `ns__js` (in a namespace), and the custom tool `patch`.
 fn tools() -> Arc<[ModelTool]> {
-    let tool = |wire_name: &str, name: &str, namespace: Option<&str>, input| ModelTool {
+    let tool = |wire_name: &str, name: &str, namespace: Option<&str>, input: ToolInput| ModelTool {
+        kind: if matches!(input, ToolInput::Text { .. }) { CallKind::Custom } else { CallKind::Function },
         wire_name: wire_name.to_owned(),
         name: name.to_owned(),
         namespace: namespace.map(str::to_owned),

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::config::Supports;
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
-use crate::response::turn::{CallKind, ModelTool, ToolInput};
+use crate::response::turn::{ModelTool, ToolInput};
 
 /// The list of tools.
 pub(super) struct Tools<'a> {
@@ -166,9 +166,13 @@ impl<'a> Choice<'a> {
         // One of a group cannot be demanded by name: some call is demanded, and the engine sees to which.
         let Some(tool) = tool else { return Some(Self::Mode("required")) };
         let named = Named { name: &tool.wire_name };
-        Some(match tool.input.call_kind() {
-            CallKind::Custom if supports.custom_tools => Self::Custom { r#type: "custom", custom: named },
-            CallKind::Custom | CallKind::Function => Self::Function { r#type: "function", function: named },
+        Some(match tool.input {
+            ToolInput::Text { .. } if supports.custom_tools => {
+                Self::Custom { r#type: "custom", custom: named }
+            }
+            ToolInput::Text { .. } | ToolInput::Json { .. } => {
+                Self::Function { r#type: "function", function: named }
+            }
         })
     }
 }

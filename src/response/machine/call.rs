@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Events, Machine, Open, Violation, call_prefix};
+use super::{Events, Machine, Open, Violation};
 use crate::protocol::event::Event;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
@@ -14,13 +14,14 @@ pub(super) struct OpenCall {
     id: Id,
     output_index: u32,
     slot: u32,
-    kind: CallKind,
+    custom: bool,
 }
 
 impl Machine {
     /// Whether the event is more of the call that is being written.
     pub(super) fn continues_open_call(&self, event: &ModelEvent) -> bool {
-        matches!((&self.open, event), (Open::Call(open), ModelEvent::CallDelta { slot, .. }) if *slot == open.slot)
+        let ModelEvent::CallDelta { slot, .. } = event else { return false };
+        matches!(&self.open, Open::Call(open) if *slot == open.slot) || self.continues_server_call(*slot)
     }
 
     pub(super) fn open_call(
@@ -33,36 +34,38 @@ impl Machine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close(ItemStatus::Completed, out)?;
-        let id = self.ids.next(call_prefix(kind));
+        let custom = kind == CallKind::Custom;
+        let id = self.ids.next(if custom { "ctc" } else { "fc" });
         let call_id = self.unique_call_id(call_id);
         let status = ItemStatus::InProgress;
-        let item = match kind {
-            CallKind::Function => Item::FunctionCall(FunctionCall {
-                id: id.clone(),
+        let (item_id, text) = (id.clone(), String::new());
+        let item = if custom {
+            Item::CustomToolCall(CustomToolCall {
+                id: item_id,
                 status,
                 call_id,
                 name,
                 namespace,
-                arguments: String::new(),
-            }),
-            CallKind::Custom => Item::CustomToolCall(CustomToolCall {
-                id: id.clone(),
+                input: text,
+            })
+        } else {
+            Item::FunctionCall(FunctionCall {
+                id: item_id,
                 status,
                 call_id,
                 name,
                 namespace,
-                input: String::new(),
-            }),
+                arguments: text,
+            })
         };
         let output_index = self.add_item(item, out)?;
-        self.turn.calls.push(output_index);
-        self.open = Open::Call(OpenCall { id, output_index, slot, kind });
+        self.open = Open::Call(OpenCall { id, output_index, slot, custom });
         Ok(())
     }
 
     /// The provider's id for a call, unless it gave none, one too long to be sent back, or one twice:
     /// outputs find their calls by it.
-    fn unique_call_id(&mut self, given: Option<String>) -> String {
+    pub(super) fn unique_call_id(&mut self, given: Option<String>) -> String {
         let taken = |id: &str| {
             self.response().output.iter().any(|item| match item {
                 Item::FunctionCall(call) => call.call_id == id,
@@ -90,9 +93,10 @@ impl Machine {
         };
         self.count(&delta);
         let (item_id, output_index) = (open.id, open.output_index);
-        let event = match open.kind {
-            CallKind::Function => Event::FunctionArgumentsDelta { item_id, output_index, delta },
-            CallKind::Custom => Event::CustomInputDelta { item_id, output_index, delta },
+        let event = if open.custom {
+            Event::CustomInputDelta { item_id, output_index, delta }
+        } else {
+            Event::FunctionArgumentsDelta { item_id, output_index, delta }
         };
         self.emit(event, out)
     }

@@ -106,6 +106,15 @@ impl Machine {
         Ok((id, output_index, content_index))
     }
 
+    /// The text that an open message is at.
+    pub(super) fn text_of(&self, open: &OpenMessage) -> Option<&str> {
+        let Ok(Item::Message(message)) = self.output(open.output_index) else { return None };
+        match message.content.get(open.part.content_index as usize) {
+            Some(ContentPart::OutputText(text)) => Some(&text.text),
+            _ => None,
+        }
+    }
+
     pub(super) fn close_message(
         &mut self,
         open: &OpenMessage,

@@ -53,9 +53,8 @@ impl Machine {
         match (&mut self.open, &mut self.turn.reasoning) {
             (Open::Reasoning(open), _) => open.state.fields = fields,
             (_, Some((_, state))) => state.fields = fields,
-            (_, None) => {
-                tracing::debug!("provider state without reasoning dropped");
-            }
+            // Signatures of calls alone; without an item to keep them in they last for this run.
+            (_, None) => self.turn.loose = Some(ProviderState { fields, ..ProviderState::default() }),
         }
     }
 
@@ -67,6 +66,7 @@ impl Machine {
         if let Some(seal) = self.options.seal.as_ref().filter(|_| !visible) {
             self.sealed.insert(index, seal.seal(&state));
         }
+        self.turn.states.push((index, state));
     }
 
     pub(super) fn close_reasoning(

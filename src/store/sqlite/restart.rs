@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 use serde_json::{Map, Value};
 
-use super::OUTPUT;
+use super::{OUTPUT, journal};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::response::Status;
 
@@ -15,15 +15,18 @@ pub(super) fn end(
     now: i64,
     expires_at: Option<i64>,
 ) -> rusqlite::Result<()> {
+    end_items(connection, key)?;
+    journal::conclude(connection, key, now)?;
+    let output = journal::output(connection, key)?;
     // A body that cannot be read stays as it is: the row's status at least is right.
-    let ended = edit(body, end_response).unwrap_or_else(|| body.to_owned());
+    let ended = edit(body, |response| end_response(response, output)).unwrap_or_else(|| body.to_owned());
     connection
         .prepare_cached(
             "UPDATE responses SET status = ?1, finished_at = ?2, expires_at = ?3, lease_until = NULL, body = ?4
              WHERE key = ?5",
         )?
         .execute(params![Status::Failed.as_str(), now, expires_at, ended, key])?;
-    end_items(connection, key)
+    Ok(())
 }
 
 /// Items that were being made: `incomplete` for clients, and nothing for the model.
@@ -50,7 +53,7 @@ fn edit(json: &str, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Opt
     change(&mut object).then(|| Value::Object(object).to_string())
 }
 
-fn end_response(response: &mut Map<String, Value>) -> bool {
+fn end_response(response: &mut Map<String, Value>, journalled: Option<Vec<String>>) -> bool {
     let error = ErrorBody {
         message: "The gateway was stopped while it made this response. Send the request again.".to_owned(),
         kind: "server_error".into(),
@@ -60,6 +63,10 @@ fn end_response(response: &mut Map<String, Value>) -> bool {
     response.insert("status".to_owned(), Status::Failed.as_str().into());
     response.insert("error".to_owned(), serde_json::to_value(error).unwrap_or_default());
     response.insert("completed_at".to_owned(), Value::Null);
+    if let Some(items) = journalled {
+        let items = items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect();
+        response.insert("output".to_owned(), Value::Array(items));
+    }
     if let Some(Value::Array(output)) = response.get_mut("output") {
         output.iter_mut().filter_map(Value::as_object_mut).for_each(|item| {
             end_item(item);
@@ -86,7 +93,7 @@ mod tests {
     fn an_ended_body_keeps_its_keys_in_order() {
         let body = r#"{"id":"resp_1","completed_at":5,"status":"in_progress","error":null,"output":[{"type":"message","status":"in_progress"},{"type":"message","status":"completed"}],"top_p":1.0}"#;
         assert_eq!(
-            edit(body, end_response).unwrap(),
+            edit(body, |response| end_response(response, None)).unwrap(),
             concat!(
                 r#"{"id":"resp_1","completed_at":null,"status":"failed","error":{"message":"The gateway was "#,
                 r#"stopped while it made this response. Send the request again.","type":"server_error","#,

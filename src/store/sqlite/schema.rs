@@ -6,7 +6,10 @@ use super::error::database;
 use crate::store::StoreError;
 
 /// Every migration in order. The n-th leads to schema version n; a released one is never edited.
-const MIGRATIONS: &[&str] = &[include_str!("../../../migrations/sqlite/0001_responses.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("../../../migrations/sqlite/0001_responses.sql"),
+    include_str!("../../../migrations/sqlite/0002_tool_calls.sql"),
+];
 
 /// The schema version that this antwort writes.
 const KNOWN: i64 = MIGRATIONS.len() as i64;

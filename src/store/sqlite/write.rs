@@ -6,13 +6,16 @@ use std::collections::HashMap;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
+use super::journal;
 use super::lifetime::{self, Rules};
 use crate::protocol::id::Id;
-use crate::store::{History, Owner, Record, Side, StoredItem};
+use crate::store::{CallOutcome, History, Owner, Record, Side, StoredItem, TurnRecord};
 
 /// A change that somebody waits for.
 pub(super) enum Write {
     Begin(Record),
+    Turn(TurnRecord),
+    CallEnded(CallOutcome),
     Finish(Record),
     Delete(Owner, String),
 }
@@ -26,6 +29,11 @@ impl Write {
                     record.items.iter().map(|item| item.wire.len() + history(item).map_or(0, str::len));
                 record.body.len() + items.sum::<usize>()
             }
+            Self::Turn(turn) => {
+                let calls = turn.calls.iter().map(|call| call.arguments.len());
+                turn.items.iter().map(|item| item.wire.len()).chain(calls).sum()
+            }
+            Self::CallEnded(outcome) => outcome.output.len(),
             Self::Delete(..) => 0,
         }
     }
@@ -56,6 +64,11 @@ impl Begun {
     fn add(&mut self, id: &Id, key: i64) {
         let before = self.keys.insert(id.clone(), key);
         self.undo.push((id.clone(), before));
+    }
+
+    /// The key of a response that this process has begun.
+    pub(super) fn key(&self, id: &Id) -> Option<i64> {
+        self.keys.get(id).copied()
     }
 
     fn remove(&mut self, id: &Id) -> Option<i64> {
@@ -89,6 +102,8 @@ pub(super) fn apply(
 ) -> rusqlite::Result<Outcome> {
     match write {
         Write::Begin(record) => begin(connection, rules, begun, record),
+        Write::Turn(turn) => journal::turn(connection, rules, begun, turn),
+        Write::CallEnded(outcome) => journal::call_ended(connection, begun, outcome),
         Write::Finish(record) => match begun.remove(&record.id) {
             Some(key) => end(connection, rules, record, key),
             None => insert_ended(connection, rules, record),
@@ -103,7 +118,7 @@ const INSERT: &str =
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
     ON CONFLICT (tenant, principal, id) DO NOTHING";
 
-fn begin(
+pub(super) fn begin(
     connection: &Connection,
     rules: &Rules,
     begun: &mut Begun,
@@ -119,7 +134,7 @@ fn begin(
         return Ok(Outcome::Superseded);
     };
     begun.add(&record.id, key);
-    insert_items(connection, key, &record.items)?;
+    insert_items(connection, key, 0, &record.items)?;
     Ok(Outcome::Changed)
 }
 
@@ -128,7 +143,7 @@ fn insert_ended(connection: &Connection, rules: &Rules, record: &Record) -> rusq
     let Some(key) = insert(connection, rules, record, &row)? else {
         return Ok(Outcome::Superseded);
     };
-    insert_items(connection, key, &record.items)?;
+    insert_items(connection, key, 0, &record.items)?;
     Ok(Outcome::Changed)
 }
 
@@ -160,7 +175,7 @@ fn end(connection: &Connection, rules: &Rules, record: &Record, key: i64) -> rus
         return Ok(if exists { Outcome::Superseded } else { Outcome::Absent });
     }
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
-    insert_items(connection, key, &record.items)?;
+    insert_items(connection, key, 0, &record.items)?;
     Ok(Outcome::Changed)
 }
 
@@ -175,6 +190,7 @@ fn delete(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<
 /// Deletes a response and its items.
 pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
+    connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
     connection.prepare_cached("DELETE FROM responses WHERE key = ?1")?.execute([key])?;
     Ok(())
 }
@@ -220,11 +236,17 @@ fn insert(
     Ok((inserted > 0).then(|| connection.last_insert_rowid()))
 }
 
-fn insert_items(connection: &Connection, key: i64, items: &[StoredItem]) -> rusqlite::Result<()> {
+/// Writes items of a response, the first of them at this place.
+pub(super) fn insert_items(
+    connection: &Connection,
+    key: i64,
+    first: i64,
+    items: &[StoredItem],
+) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO items (response, position, item_id, side, history, wire) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
     )?;
-    for (position, item) in (0_i64..).zip(items) {
+    for (position, item) in (first..).zip(items) {
         insert_item(&mut statement, key, position, item)?;
     }
     Ok(())

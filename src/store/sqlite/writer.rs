@@ -75,6 +75,14 @@ impl Writer {
         outcome.await.map_err(|_| closed())?
     }
 
+    /// Hands in a write for which nobody waits. One that finds the queue full is dropped, with a line in the log.
+    pub(super) fn post(&self, write: Write) {
+        let (answer, _nobody) = oneshot::channel();
+        if self.queue.try_send(Command::Write(write, answer)).is_err() {
+            tracing::warn!("store: the queue is full; a call's outcome was not written");
+        }
+    }
+
     /// Runs something on the writing connection, between groups; nothing if the caller gives up before.
     pub(super) async fn work<T: Send + 'static>(
         &self,

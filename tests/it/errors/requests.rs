@@ -188,7 +188,7 @@ async fn what_waits_for_a_later_capability_is_refused_not_dropped() {
     check(vec![
         (with(json!({"background": true})), "unsupported_parameter", Some("background")),
         (with(json!({"conversation": "conv_1"})), "unsupported_parameter", Some("conversation")),
-        (with(json!({"prompt": {"id": "pmpt_1"}})), "unsupported_parameter", Some("prompt")),
+        (with(json!({"prompt": {"id": "pmpt_1", "version": "1"}})), "unsupported_parameter", Some("prompt.version")),
         (with(json!({"context_management": []})), "unsupported_parameter", Some("context_management")),
         (with(json!({"moderation": {}})), "unsupported_parameter", Some("moderation")),
         (with(json!({"n": 2})), "unsupported_parameter", Some("n")),

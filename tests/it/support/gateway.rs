@@ -2,15 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use antwort::app::App;
 use antwort::config::{Preset, ProviderSettings, Settings, StoreUrl};
+use antwort::tools::ToolExecutor;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::probe::{Probe, Seen};
 use super::upstream::Upstream;
 use super::{legal, openapi};
 
@@ -28,6 +31,7 @@ pub struct Gateway {
 /// A gateway in the making.
 pub struct Builder {
     settings: Settings,
+    executors: Vec<Arc<dyn ToolExecutor>>,
 }
 
 /// An answer.
@@ -67,11 +71,18 @@ impl Builder {
         self.set(|settings| settings.store.url = StoreUrl::Sqlite(path))
     }
 
+    /// With tools that do as they are told.
+    pub fn probe(mut self) -> (Self, Arc<Seen>) {
+        let seen = Arc::new(Seen::default());
+        self.executors.push(Arc::new(Probe(Arc::clone(&seen))));
+        (self, seen)
+    }
+
     /// Starts it.
     pub async fn spawn(self) -> Gateway {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let app = App::build(&self.settings).await.unwrap();
+        let app = App::build_with(&self.settings, self.executors).await.unwrap();
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         let server = tokio::spawn(app.serve(listener, stop.clone()));
@@ -87,7 +98,7 @@ impl Gateway {
 
     /// A gateway with these settings.
     pub fn with(settings: Settings) -> Builder {
-        Builder { settings }
+        Builder { settings, executors: Vec::new() }
     }
 
     /// A gateway in front of whatever is at this URL.
@@ -98,7 +109,7 @@ impl Gateway {
         provider.default = true;
         provider.retries.initial_backoff = Duration::from_millis(5);
         settings.providers.insert("default".into(), provider);
-        Builder { settings }
+        Self::with(settings)
     }
 
     /// Sends this header with every request.

@@ -45,6 +45,9 @@ pub fn blank_response(ids: &IdMint) -> Response {
             top_p: 1.0,
             truncation: "disabled",
             user: None,
+            prompt: None,
+            agent: None,
+            antwort: None,
         }),
     }
 }

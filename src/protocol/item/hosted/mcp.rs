@@ -1,5 +1,7 @@
 //! Items of MCP servers: what they offer, what was called, and who allowed it.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
@@ -80,8 +82,11 @@ pub enum McpCallError {
     },
     /// The tool itself failed.
     McpToolExecutionError {
-        /// What it said; any JSON.
+        /// What it said; any JSON, from us a list of one `text` part.
         content: Json,
+        /// Which kind of failure it was, where this gateway says so; stable.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        code: Option<String>,
     },
     /// The server could not be reached or refused.
     HttpError {
@@ -124,6 +129,41 @@ pub struct McpApprovalResponse {
     pub reason: Option<String>,
 }
 
+impl McpCallError {
+    /// The tool failed, with this code and in these words.
+    pub fn of_tool(code: &str, message: &str) -> Self {
+        let content = serde_json::json!([{ "type": "text", "text": message }]);
+        Self::McpToolExecutionError { content: (&content).into(), code: Some(code.to_owned()) }
+    }
+
+    /// In words, for the model.
+    pub fn message(&self) -> Cow<'_, str> {
+        match self {
+            Self::McpProtocolError { message, .. }
+            | Self::HttpError { message, .. }
+            | Self::Text(message) => Cow::Borrowed(message),
+            Self::McpToolExecutionError { content, .. } => texts(content),
+        }
+    }
+}
+
+/// The texts of a list of parts; anything else as it stands.
+fn texts(content: &Json) -> Cow<'_, str> {
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        text: Cow<'a, str>,
+    }
+    if let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(content.get()) {
+        let texts: Vec<&str> = parts.iter().map(|part| part.text.as_ref()).collect();
+        return Cow::Owned(texts.join("\n"));
+    }
+    match serde_json::from_str::<String>(content.get()) {
+        Ok(text) => Cow::Owned(text),
+        Err(_) => Cow::Borrowed(content.get()),
+    }
+}
+
 impl Shape for McpCallError {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
         #[derive(Deserialize)]
@@ -134,6 +174,8 @@ impl Shape for McpCallError {
         #[derive(Deserialize)]
         struct Content {
             content: Json,
+            #[serde(default)]
+            code: Option<String>,
         }
         if raw.get().starts_with('"') {
             return parse::read(raw).map(Self::Text);
@@ -144,8 +186,8 @@ impl Shape for McpCallError {
                 Ok(Self::McpProtocolError { code, message })
             }
             Some("mcp_tool_execution_error") => {
-                let Content { content } = parse::read(raw)?;
-                Ok(Self::McpToolExecutionError { content })
+                let Content { content, code } = parse::read(raw)?;
+                Ok(Self::McpToolExecutionError { content, code })
             }
             Some("http_error") => {
                 let Coded { code, message } = parse::read(raw)?;

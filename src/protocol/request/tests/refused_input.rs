@@ -7,7 +7,12 @@ fn what_waits_for_a_later_capability() {
     check_fields(&[
         (r#""background":true"#, "unsupported_parameter", "background"),
         (r#""conversation":"conv_1""#, "unsupported_parameter", "conversation"),
-        (r#""prompt":{"id":"p"}"#, "unsupported_parameter", "prompt"),
+        (r#""prompt":{"id":"p","version":"2"}"#, "unsupported_parameter", "prompt.version"),
+        (
+            r#""prompt":{"id":"p","variables":{"x":{"type":"input_image","image_url":"u"}}}"#,
+            "unsupported_parameter",
+            "prompt.variables.x",
+        ),
         (r#""context_management":[]"#, "unsupported_parameter", "context_management"),
         (r#""moderation":{"model":"m"}"#, "unsupported_parameter", "moderation"),
         (r#""n":2"#, "unsupported_parameter", "n"),

@@ -10,7 +10,9 @@ fn tools_that_cannot_be_read() {
         (tool("1"), "invalid_type", "tools[0]"),
         (tool("{}"), "missing_required_parameter", "tools[0].type"),
         (tool(r#"{"type":"hammer"}"#), "invalid_value", "tools[0].type"),
-        (tool(r#"{"type":"antwort:hammer"}"#), "unsupported_parameter", "tools[0].type"),
+        (tool(r#"{"type":"antwort:"}"#), "string_below_min_length", "tools[0].type"),
+        (tool(r#"{"type":"antwort:a b"}"#), "invalid_value", "tools[0].type"),
+        (tool(r#"{"type":"antwort:hammer","x":1}"#), "unknown_parameter", "tools[0].x"),
         (tool(r#"{"type":"function"}"#), "missing_required_parameter", "tools[0].name"),
         (tool(r#"{"type":"function","name":"a b"}"#), "invalid_value", "tools[0].name"),
         (tool(r#"{"type":"function","name":""}"#), "string_below_min_length", "tools[0].name"),
@@ -51,7 +53,6 @@ fn tools_that_cannot_be_read() {
 #[test]
 fn servers_and_hosted_tools_that_cannot_be_read() {
     check(&[
-        (tool(r#"{"type":"mcp","server_label":"l"}"#), "missing_required_parameter", "tools[0].server_url"),
         (
             tool(r#"{"type":"mcp","server_url":"https://x"}"#),
             "missing_required_parameter",

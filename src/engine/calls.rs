@@ -1,0 +1,280 @@
+//! Runs the calls of one turn that are the gateway's to run: journalled, in parallel, their results in the
+//! order of the calls.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use serde_json::Value;
+
+use super::journal::RunJournal;
+use super::offer::Runner;
+use super::prepare::Prepared;
+use super::{Caller, Engine, record, search};
+use crate::config::UserMessages;
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::response::Response;
+use crate::response::machine::{CallResult, Machine, OWN_SERVER, Search, ServerCall};
+use crate::store::{JournaledCall, TurnRecord};
+use crate::tools::{
+    Budget, CacheUse, CallKey, Citation, Code, Fault, Progress, ToolCall, ToolContext, ToolError, ToolOutput,
+};
+
+/// What the run knows of its calls over all turns.
+pub(super) struct Calls {
+    context: Arc<ToolContext>,
+    journal: Option<Arc<RunJournal>>,
+    /// How often each call was made, by tool and arguments.
+    made: HashMap<(String, String), u32>,
+    /// How much of the output the journal holds.
+    written: usize,
+    /// What searches have found, to be cited.
+    pub sources: Vec<Citation>,
+    user_messages: UserMessages,
+    parallel: usize,
+}
+
+/// What came of a call: for its item, or the end of the run.
+pub(super) type Made = Result<CallResult, ApiError>;
+
+impl Calls {
+    pub(super) fn new(
+        engine: &Engine,
+        prepared: &Prepared,
+        caller: &Caller,
+        deadline: std::time::Instant,
+    ) -> Self {
+        let parts = &engine.parts;
+        let journal = prepared.store.then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store))));
+        let metadata = prepared.ask.hints.metadata.clone();
+        let note =
+            |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let context = ToolContext {
+            tenant: Arc::clone(&caller.owner.tenant),
+            principal: Arc::clone(&caller.owner.principal),
+            response_id: Some(prepared.response.id.clone()),
+            conversation: prepared.previous.clone(),
+            agent: prepared.agent.clone(),
+            channel: note("channel"),
+            chat_id: note("chat_id"),
+            metadata,
+            deadline: Some(deadline),
+            traceparent: caller.traceparent.clone(),
+            request_id: caller.request_id.clone(),
+            cancel: engine.cut.child_token(),
+            budget: Arc::new(prepared.limits.run.max_tool_calls.map(Budget::of).unwrap_or_default()),
+            cache: if prepared.bypass_cache { CacheUse::Bypass } else { CacheUse::Allowed },
+            journal: journal.clone().map(|journal| journal as _),
+        };
+        let tools = &parts.limits.tools;
+        Self {
+            context: Arc::new(context),
+            journal,
+            made: HashMap::new(),
+            written: 0,
+            sources: Vec::new(),
+            user_messages: tools.user_messages,
+            parallel: if prepared.ask.parallel_tool_calls { tools.max_parallel.max(1) } else { 1 },
+        }
+    }
+
+    /// Whether the request's or the configuration's number of calls was used up.
+    pub(super) fn are_used_up(&self) -> bool {
+        self.context.budget.was_exceeded()
+    }
+
+    /// Tells running tools that nobody waits for them any more.
+    pub(super) fn cancel(&self) {
+        self.context.cancel.cancel();
+    }
+
+    /// Counts the calls; whether one was made too often with the same arguments.
+    pub(super) fn repeat_too_often(&mut self, calls: &[ServerCall], most: u32) -> bool {
+        calls.iter().any(|made| {
+            let key = (made.call.name.clone(), canonical(&made.call.arguments));
+            let times = self.made.entry(key).or_insert(0);
+            *times += 1;
+            *times > most
+        })
+    }
+
+    /// Commits the turn with its calls, before any of them is made. Whether the response has a row now.
+    pub(super) async fn commit(
+        &mut self,
+        prepared: &Prepared,
+        machine: &Machine,
+        recorded: bool,
+        turn: u32,
+        calls: &[ServerCall],
+    ) -> Result<bool, ApiError> {
+        let Some(journal) = &self.journal else { return Ok(recorded) };
+        let response = machine.response();
+        let whole = whole_items(response);
+        let items = record::output_items(machine, self.written..whole);
+        let record = TurnRecord {
+            id: response.id.clone(),
+            begin: (!recorded).then(|| record::running(prepared, response)),
+            first: prepared.input.len() + self.written,
+            items,
+            turn,
+            calls: calls.iter().map(journalled).collect(),
+        };
+        self.written = whole;
+        journal.commit(record).await?;
+        Ok(true)
+    }
+
+    /// Makes the calls. What comes of them comes in the order of the calls, whichever is done first.
+    pub(super) fn make(
+        &self,
+        response: &Id,
+        turn: u32,
+        calls: &[ServerCall],
+        runner: impl Fn(&ServerCall) -> Option<Runner>,
+    ) -> BoxStream<'static, (u32, Result<ToolOutput, ToolError>)> {
+        let made: Vec<_> = (0_u32..)
+            .zip(calls)
+            .map(|(index, made)| {
+                let key = Some(CallKey { response: response.clone(), turn, index });
+                let (slot, runner, context) = (made.slot, runner(made), Arc::clone(&self.context));
+                let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
+                async move {
+                    let Some(Runner { tool, fixed }) = runner else {
+                        let message = format!("tool {name} not found");
+                        return (slot, Err(ToolError::refused(Code::ToolNotFound, message)));
+                    };
+                    let raw = if fixed.is_empty() { raw } else { with_fixed(&raw, &fixed) };
+                    let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
+                    (slot, tool.call(call, context, Progress::none()).await)
+                }
+            })
+            .collect();
+        stream::iter(made).buffered(self.parallel).boxed()
+    }
+
+    /// What a call's item shows of its outcome; an error where the run must end.
+    pub(super) fn result(&mut self, call: &ServerCall, outcome: Result<ToolOutput, ToolError>) -> Made {
+        let output = match outcome {
+            Ok(output) => output,
+            Err(error) if error.fault == Fault::Fatal => return Err(fatal(&error)),
+            Err(error) => {
+                return Ok(CallResult {
+                    output: error.message,
+                    error: Some(error.code.as_str()),
+                    search: searched(call, &[]),
+                    ..CallResult::default()
+                });
+            }
+        };
+        let search = searched(call, &output.citations);
+        for citation in output.citations {
+            if !self.sources.contains(&citation) {
+                self.sources.push(citation);
+            }
+        }
+        let shown = self.user_messages == UserMessages::Item && !output.silent;
+        let skipped = output.meta.skipped;
+        Ok(CallResult {
+            output: output.for_model,
+            error: (output.is_error && !skipped).then_some(Code::ToolExecutionFailed.as_str()),
+            skipped,
+            search,
+            user_message: output.for_user.filter(|text| shown && !text.is_empty()),
+        })
+    }
+}
+
+/// Items that are whole: the last one may be a call that waits for its result.
+fn whole_items(response: &Response) -> usize {
+    use crate::protocol::item::{Item, ItemStatus};
+    let open = |item: &Item| match item {
+        Item::McpCall(call) => call.status == ItemStatus::InProgress,
+        Item::ServerToolCall(call) => call.status == ItemStatus::InProgress,
+        Item::WebSearchCall(call) => call.status == ItemStatus::InProgress,
+        _ => false,
+    };
+    response.output.iter().position(open).unwrap_or(response.output.len())
+}
+
+fn journalled(made: &ServerCall) -> JournaledCall {
+    JournaledCall {
+        server_label: made.call.namespace.clone().unwrap_or_else(|| OWN_SERVER.to_owned()),
+        tool: made.call.name.clone(),
+        arguments: made.call.arguments.clone(),
+    }
+}
+
+/// Of a search: what was asked and found.
+fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
+    if call.call.name != search::TOOL {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(&call.call.arguments).unwrap_or_default();
+    let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some(Search { query, sources: found.iter().map(|citation| citation.url.clone()).collect() })
+}
+
+/// The model's arguments with those that the request has fixed. What is no object stays what it is: the
+/// tool's validation says so better.
+fn with_fixed(raw: &str, fixed: &serde_json::Map<String, Value>) -> String {
+    match serde_json::from_str::<serde_json::Map<String, Value>>(raw) {
+        Ok(mut arguments) => {
+            arguments.extend(fixed.iter().map(|(name, value)| (name.clone(), value.clone())));
+            Value::Object(arguments).to_string()
+        }
+        Err(_) => raw.to_owned(),
+    }
+}
+
+/// The same text for the same arguments, whatever their order and spaces.
+fn canonical(raw: &str) -> String {
+    fn sort(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.sort_keys();
+                map.values_mut().for_each(sort);
+            }
+            Value::Array(list) => list.iter_mut().for_each(sort),
+            _ => {}
+        }
+    }
+    match serde_json::from_str::<Value>(raw) {
+        Ok(mut value) => {
+            sort(&mut value);
+            value.to_string()
+        }
+        Err(_) => raw.trim().to_owned(),
+    }
+}
+
+fn fatal(error: &ToolError) -> ApiError {
+    tracing::warn!(%error, "a call ended its run");
+    let kind = "server_error";
+    match error.code {
+        Code::StorageError => {
+            ApiError::new(500, kind, "storage_error", "The response store failed. Try again.")
+        }
+        code => ApiError::new(500, kind, code.as_str(), error.message.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_arguments_are_recognised_in_any_order() {
+        assert_eq!(canonical(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#), r#"{"a":1,"b":[1,{"x":2,"y":1}]}"#);
+        assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":2}"#));
+        assert_eq!(canonical(" no json "), "no json");
+    }
+
+    #[test]
+    fn what_the_request_fixed_wins_over_the_model() {
+        let fixed = serde_json::from_str(r#"{"limit":3}"#).unwrap();
+        assert_eq!(with_fixed(r#"{"query":"x","limit":99}"#, &fixed), r#"{"query":"x","limit":3}"#);
+        assert_eq!(with_fixed("{", &fixed), "{");
+    }
+}

@@ -1,0 +1,157 @@
+//! How far a run may go: the configuration's limits, changed by the agent, lowered by the request.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::{LimitOverrides, Price, RunLimits};
+use crate::protocol::error::ApiError;
+use crate::protocol::request::{CreateResponse, RequestLimits};
+use crate::protocol::response::Usage;
+
+/// The limits of one run, as they hold.
+#[derive(Debug, Clone)]
+pub(super) struct Limits {
+    /// In force; `max_tool_calls` is the lower one of the request's and the configuration's.
+    pub run: RunLimits,
+    /// What tokens cost, where a cost limit is set.
+    price: Option<Price>,
+}
+
+impl Limits {
+    /// What holds for a request. A limit that it asks to raise beyond the ceiling is clamped to it.
+    pub(super) fn of(
+        request: &CreateResponse,
+        configured: &RunLimits,
+        ceilings: &LimitOverrides,
+        agent: Option<&LimitOverrides>,
+        price: Option<Price>,
+    ) -> Result<Self, ApiError> {
+        let mut run = configured.clone();
+        if let Some(agent) = agent {
+            overlay(&mut run, agent);
+        }
+        let asked = request.antwort.as_ref().map(|options| options.limits.clone()).unwrap_or_default();
+        let turns = ceilings.max_turns.unwrap_or(run.max_turns);
+        run.max_turns = asked.max_turns.map_or(run.max_turns, |asked| asked.min(turns));
+        let identical = ceilings.max_identical_calls.unwrap_or(run.max_identical_calls);
+        run.max_identical_calls =
+            asked.max_identical_calls.map_or(run.max_identical_calls, |asked| asked.min(identical));
+        run.max_total_tokens =
+            lowered(asked.max_total_tokens, run.max_total_tokens, ceilings.max_total_tokens);
+        run.max_seconds = lowered(asked.max_seconds, run.max_seconds, ceilings.max_seconds);
+        run.max_cost_usd = lowered(asked.max_cost_usd, run.max_cost_usd, ceilings.max_cost_usd);
+        run.max_tool_calls = lowered(request.max_tool_calls, run.max_tool_calls, ceilings.max_tool_calls);
+        if run.max_cost_usd.is_some() && price.is_none() {
+            let param = if asked.max_cost_usd.is_some() { "antwort.limits.max_cost_usd" } else { "model" };
+            return Err(ApiError::invalid(
+                "unknown_price",
+                param,
+                "The cost of this run is limited and the price of the model is not configured.",
+            ));
+        }
+        Ok(Self { run, price })
+    }
+
+    /// The limits as the response shows them.
+    pub(super) fn shown(&self) -> RequestLimits {
+        RequestLimits {
+            max_turns: Some(self.run.max_turns),
+            max_total_tokens: self.run.max_total_tokens,
+            max_seconds: self.run.max_seconds,
+            max_cost_usd: self.run.max_cost_usd,
+            max_identical_calls: Some(self.run.max_identical_calls),
+        }
+    }
+
+    /// The limit that the tokens spent so far have reached.
+    pub(super) fn reached_by(&self, usage: &Usage) -> Option<&'static str> {
+        if self.run.max_total_tokens.is_some_and(|most| usage.total_tokens >= most) {
+            return Some("max_total_tokens");
+        }
+        let cost = self.price.map(|price| cost(&price, usage))?;
+        self.run.max_cost_usd.is_some_and(|most| cost >= most).then_some("max_cost_usd")
+    }
+
+    /// How long the run may take, and what it is called if it takes longer.
+    pub(super) fn clock(&self, run_timeout: Duration) -> (Duration, &'static str) {
+        match self.run.wall_clock() {
+            Some(limit) if limit < run_timeout => (limit, "max_seconds"),
+            _ => (run_timeout, "run_timeout"),
+        }
+    }
+}
+
+/// The price of a model; `*` stands for those that are not named.
+pub(super) fn price(prices: &BTreeMap<String, Price>, model: &str) -> Option<Price> {
+    prices.get(model).or_else(|| prices.get("*")).copied()
+}
+
+fn overlay(run: &mut RunLimits, agent: &LimitOverrides) {
+    run.max_turns = agent.max_turns.unwrap_or(run.max_turns);
+    run.max_identical_calls = agent.max_identical_calls.unwrap_or(run.max_identical_calls);
+    run.max_consecutive_failures = agent.max_consecutive_failures.unwrap_or(run.max_consecutive_failures);
+    run.max_tool_calls = agent.max_tool_calls.or(run.max_tool_calls);
+    run.max_total_tokens = agent.max_total_tokens.or(run.max_total_tokens);
+    run.max_seconds = agent.max_seconds.or(run.max_seconds);
+    run.max_cost_usd = agent.max_cost_usd.or(run.max_cost_usd);
+}
+
+/// What was asked, clamped to the ceiling, or to what holds anyway where there is none.
+fn lowered<T: PartialOrd + Copy>(asked: Option<T>, holds: Option<T>, ceiling: Option<T>) -> Option<T> {
+    match (asked, ceiling.or(holds)) {
+        (Some(asked), Some(most)) => Some(if asked < most { asked } else { most }),
+        (Some(asked), None) => Some(asked),
+        (None, _) => holds,
+    }
+}
+
+fn cost(price: &Price, usage: &Usage) -> f64 {
+    let cached = usage.input_tokens_details.cached_tokens.min(usage.input_tokens);
+    let fresh = usage.input_tokens - cached;
+    let dollars = fresh as f64 * price.input
+        + cached as f64 * price.cached_input.unwrap_or(price.input)
+        + usage.output_tokens as f64 * price.output;
+    dollars / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::request::RunOptions;
+
+    fn asking(limits: RequestLimits) -> CreateResponse {
+        let antwort = Some(RunOptions { limits, ..RunOptions::default() });
+        CreateResponse { antwort, ..CreateResponse::default() }
+    }
+
+    fn limits(request: &CreateResponse, ceilings: &LimitOverrides) -> RunLimits {
+        Limits::of(request, &RunLimits::default(), ceilings, None, None).unwrap().run
+    }
+
+    #[test]
+    fn a_request_lowers_and_is_clamped() {
+        let low = asking(RequestLimits { max_turns: Some(3), ..RequestLimits::default() });
+        let high = asking(RequestLimits { max_turns: Some(99), ..RequestLimits::default() });
+        let ceilings = LimitOverrides { max_turns: Some(20), ..LimitOverrides::default() };
+        assert_eq!(limits(&low, &LimitOverrides::default()).max_turns, 3);
+        assert_eq!(limits(&high, &LimitOverrides::default()).max_turns, 10);
+        assert_eq!(limits(&high, &ceilings).max_turns, 20);
+        assert_eq!(limits(&CreateResponse::default(), &ceilings).max_turns, 10);
+    }
+
+    #[test]
+    fn a_cost_limit_needs_a_price() {
+        let request = asking(RequestLimits { max_cost_usd: Some(0.5), ..RequestLimits::default() });
+        let none = LimitOverrides::default();
+        let error = Limits::of(&request, &RunLimits::default(), &none, None, None).unwrap_err();
+        assert_eq!(error.body.param.as_deref(), Some("antwort.limits.max_cost_usd"));
+        let price = Price { input: 1.0, cached_input: Some(0.1), output: 10.0 };
+        let limits = Limits::of(&request, &RunLimits::default(), &none, None, Some(price)).unwrap();
+        let mut usage = Usage { input_tokens: 100_000, output_tokens: 39_999, ..Usage::default() };
+        assert_eq!(limits.reached_by(&usage), None);
+        usage.output_tokens = 40_000;
+        assert_eq!(limits.reached_by(&usage), Some("max_cost_usd"));
+        usage.input_tokens_details.cached_tokens = 100_000;
+        assert_eq!(limits.reached_by(&usage), None);
+    }
+}

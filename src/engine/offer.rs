@@ -1,0 +1,373 @@
+//! Which tools the model is offered, under which names, who runs them, and which of them it may call.
+//!
+//! Server-side tools are offered only where the request or its agent asks for them. A client's function stays
+//! the client's, whatever server-side tool has the same name: the server's is then offered as `antwort__name`.
+
+use std::sync::Arc;
+
+use aws_lc_rs::digest;
+use serde_json::{Map, Value};
+
+use super::choice::{self, Allowed};
+use super::search;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Item;
+use crate::protocol::parse::shorten;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::tool::{
+    Approval, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, McpAllowedTools, McpTool, McpToolFilter,
+    NamespaceTool, Tool,
+};
+use crate::response::machine::OWN_SERVER;
+use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
+use crate::tools::{Catalog, RegisteredTool, Subject, Toolbox};
+
+/// Chat completions allow no longer names.
+const LONGEST_WIRE_NAME: usize = 64;
+
+/// The tools of a request.
+pub(super) struct Offer {
+    /// As the model sees them: the request's in its order, then the agent's.
+    pub tools: Arc<[ModelTool]>,
+    /// Who runs them, by their place among the tools; `None`: the client.
+    pub runners: Vec<Option<Runner>>,
+    /// Which may be called.
+    pub allowed: Allowed,
+}
+
+/// Runs a tool on the server.
+#[derive(Clone)]
+pub(super) struct Runner {
+    /// The tool, with all that is around it.
+    pub tool: Arc<RegisteredTool>,
+    /// Arguments that the request has fixed; they replace the model's.
+    pub fixed: Map<String, Value>,
+}
+
+/// The server-side tools that a request may ask for.
+pub(super) struct ServerTools<'a> {
+    /// Decides who may use what.
+    pub toolbox: &'a Toolbox,
+    /// As it is now; the run keeps it.
+    pub catalog: Arc<Catalog>,
+    /// Who asks.
+    pub subject: Subject<'a>,
+    /// What calls look like; `None`: they are the client's to run, as tools are not run here.
+    pub surface: Option<Surface>,
+}
+
+impl ServerTools<'_> {
+    fn find(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        self.catalog.get(name).filter(|tool| self.admits(tool))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
+        self.catalog.iter().filter(|tool| self.admits(tool))
+    }
+
+    fn admits(&self, tool: &RegisteredTool) -> bool {
+        self.toolbox.admits(self.subject, tool.definition()).is_ok()
+    }
+}
+
+/// Collects the tools of the request, of its input and of its agent, and checks what the choice names.
+pub(super) fn offer(
+    request: &CreateResponse,
+    input: &[Item],
+    agent: &[String],
+    server: &ServerTools<'_>,
+) -> Result<Offer, ApiError> {
+    let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new() };
+    // The client's own come first to their names.
+    for (i, tool) in request.tools.iter().enumerate() {
+        tools.add_own(tool, &format!("tools[{i}]"))?;
+    }
+    for (i, item) in input.iter().enumerate() {
+        if let Item::AdditionalTools(more) = item {
+            for (j, tool) in more.tools.iter().enumerate() {
+                let path = format!("input[{i}].tools[{j}]");
+                tools.add_own(tool, &path)?;
+                tools.add_server(tool, &path)?;
+            }
+        }
+    }
+    for (i, tool) in request.tools.iter().enumerate() {
+        tools.add_server(tool, &format!("tools[{i}]"))?;
+    }
+    for name in agent {
+        match server.find(name) {
+            Some(tool) => tools.push_server(tool, server.surface, Map::new()),
+            None => tracing::warn!(tool = %name, "an agent's tool is not there, or not for this caller"),
+        }
+    }
+    let allowed = choice::check(request, &tools.tools)?;
+    Ok(Offer { tools: tools.tools.into(), runners: tools.runners, allowed })
+}
+
+impl Offer {
+    /// The place of a tool among the tools.
+    pub(super) fn find(tools: &[ModelTool], namespace: Option<&str>, name: &str) -> Option<usize> {
+        tools.iter().position(|tool| tool.name == name && tool.namespace.as_deref() == namespace)
+    }
+
+    /// Who runs the tool that a call names; `None`: nobody here.
+    pub(super) fn runner(&self, namespace: Option<&str>, name: &str) -> Option<&Runner> {
+        let place = Self::find(&self.tools, namespace, name)?;
+        self.runners.get(place)?.as_ref()
+    }
+
+    /// Whether any tool is run here.
+    pub(super) fn has_runners(&self) -> bool {
+        self.runners.iter().any(Option::is_some)
+    }
+}
+
+struct Collected<'a> {
+    server: &'a ServerTools<'a>,
+    tools: Vec<ModelTool>,
+    runners: Vec<Option<Runner>>,
+}
+
+impl Collected<'_> {
+    /// Adds a tool that the client runs.
+    fn add_own(&mut self, tool: &Tool, path: &str) -> Result<(), ApiError> {
+        match tool {
+            Tool::Function(function) => self.push(from_function(function, None), path),
+            Tool::Custom(custom) => self.push(from_custom(custom, None), path),
+            Tool::Namespace(NamespaceTool { name, tools, .. }) => {
+                for (i, tool) in tools.iter().enumerate() {
+                    let inner = format!("{path}.tools[{i}]");
+                    match tool {
+                        Tool::Function(function) => self.push(from_function(function, Some(name)), &inner)?,
+                        Tool::Custom(custom) => self.push(from_custom(custom, Some(name)), &inner)?,
+                        other => return Err(not_served(other.kind(), &inner)),
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds tools that the gateway runs.
+    fn add_server(&mut self, tool: &Tool, path: &str) -> Result<(), ApiError> {
+        match tool {
+            Tool::Function(_) | Tool::Custom(_) | Tool::Namespace(_) => Ok(()),
+            Tool::Server(named) => match self.server.find(named.name()).cloned() {
+                Some(tool) => {
+                    self.push_server(&tool, self.server.surface, Map::new());
+                    Ok(())
+                }
+                None => Err(no_such_tool(&format!("{path}.type"), named.name())),
+            },
+            Tool::Mcp(mcp) if mcp.is_configured() => self.add_configured(mcp, path),
+            Tool::WebSearch(_) | Tool::WebSearchPreview(_) => {
+                let Some(found) = self.server.find(search::TOOL).cloned() else {
+                    return Err(ApiError::unsupported(
+                        format!("{path}.type"),
+                        "Web search is not configured on this gateway.",
+                    ));
+                };
+                let fixed = search::fixed_arguments(tool, path)?;
+                let surface = self.server.surface.map(|surface| match surface {
+                    Surface::Hidden => Surface::Hidden,
+                    _ => Surface::WebSearch,
+                });
+                self.push_server(&found, surface, fixed);
+                Ok(())
+            }
+            other => Err(not_served(other.kind(), path)),
+        }
+    }
+
+    /// The built-in tools as a server of the configuration.
+    fn add_configured(&mut self, mcp: &McpTool, path: &str) -> Result<(), ApiError> {
+        if mcp.server_label != OWN_SERVER {
+            let message = format!(
+                "Missing required parameter: '{path}.server_url'. No server called '{}' is configured.",
+                shorten(&mcp.server_label)
+            );
+            return Err(ApiError::invalid(
+                "missing_required_parameter",
+                format!("{path}.server_url"),
+                message,
+            ));
+        }
+        check_options(mcp, path)?;
+        let names = match &mcp.allowed_tools {
+            Some(McpAllowedTools::Names(names)) => Some(names),
+            Some(McpAllowedTools::Filter(McpToolFilter { tool_names, .. })) => tool_names.as_ref(),
+            None => None,
+        };
+        let read_only = match &mcp.allowed_tools {
+            Some(McpAllowedTools::Filter(McpToolFilter { read_only, .. })) => *read_only,
+            _ => None,
+        };
+        let mut chosen = Vec::new();
+        match names {
+            Some(names) => {
+                for (i, name) in names.iter().enumerate() {
+                    let tool = self.server.find(name);
+                    let missing = || no_such_tool(&format!("{path}.allowed_tools[{i}]"), name);
+                    chosen.push(Arc::clone(tool.ok_or_else(missing)?));
+                }
+            }
+            None => chosen.extend(self.server.all().cloned()),
+        }
+        for tool in chosen {
+            if read_only.is_none_or(|wanted| tool.definition().annotations.read_only == wanted) {
+                self.push_server(&tool, self.server.surface, Map::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers a server-side tool; one that is offered already is not offered twice.
+    fn push_server(
+        &mut self,
+        tool: &Arc<RegisteredTool>,
+        surface: Option<Surface>,
+        fixed: Map<String, Value>,
+    ) {
+        let definition = tool.definition();
+        let offered = |runner: &Runner| runner.tool.definition().name == definition.name;
+        if self.runners.iter().flatten().any(offered) {
+            return;
+        }
+        let taken = self.tools.iter().any(|other| other.wire_name == definition.name);
+        let namespace = OWN_SERVER.to_owned();
+        let hosted = surface == Some(Surface::WebSearch);
+        self.tools.push(ModelTool {
+            wire_name: wire_name(taken.then_some(&namespace), &definition.name),
+            name: definition.name.clone(),
+            namespace: surface.is_some().then_some(namespace),
+            description: Some(definition.description.clone()),
+            input: ToolInput::Json {
+                schema: Some(if hosted {
+                    search::schema()
+                } else {
+                    definition.parameters.as_raw().to_owned()
+                }),
+                strict: None,
+            },
+            kind: surface.map_or(CallKind::Function, CallKind::Server),
+        });
+        self.runners.push(surface.map(|_| Runner { tool: Arc::clone(tool), fixed }));
+    }
+
+    fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {
+        if self.tools.iter().any(|other| other.wire_name == tool.wire_name) {
+            return Err(ApiError::invalid(
+                "invalid_value",
+                format!("{path}.name"),
+                format!("There is more than one tool named '{}'; names must be unique.", tool.name),
+            ));
+        }
+        self.tools.push(tool);
+        self.runners.push(None);
+        Ok(())
+    }
+}
+
+/// What means nothing for tools of our own is refused rather than ignored.
+fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
+    let refused = |field: &str, why: &str| Err(ApiError::unsupported(format!("{path}.{field}"), why));
+    if matches!(mcp.require_approval, Some(Approval::Always | Approval::Rules(_))) {
+        return refused("require_approval", "Approvals are not served yet; only 'never' is.");
+    }
+    if mcp.authorization.is_some() {
+        return refused("authorization", "The gateway's own tools take no credentials of clients.");
+    }
+    if !mcp.headers.is_empty() {
+        return refused("headers", "The gateway's own tools take no headers of clients.");
+    }
+    if mcp.defer_loading == Some(true) {
+        return refused("defer_loading", "Tool search is not served yet.");
+    }
+    Ok(())
+}
+
+fn from_function(tool: &FunctionTool, namespace: Option<&String>) -> ModelTool {
+    ModelTool {
+        wire_name: wire_name(namespace, &tool.name),
+        name: tool.name.clone(),
+        namespace: namespace.cloned(),
+        description: tool.description.clone(),
+        input: ToolInput::Json {
+            schema: tool.parameters.as_ref().map(|schema| schema.as_raw().to_owned()),
+            strict: tool.strict,
+        },
+        kind: CallKind::Function,
+    }
+}
+
+fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
+    let grammar = match &tool.format {
+        CustomFormat::Text => None,
+        CustomFormat::Grammar { syntax, definition } => {
+            let syntax = match syntax {
+                GrammarSyntax::Lark => "Lark grammar",
+                GrammarSyntax::Regex => "regular expression",
+            };
+            Some(format!("The input must match this {syntax}:\n{definition}"))
+        }
+    };
+    ModelTool {
+        wire_name: wire_name(namespace, &tool.name),
+        name: tool.name.clone(),
+        namespace: namespace.cloned(),
+        description: tool.description.clone(),
+        input: ToolInput::Text { grammar },
+        kind: CallKind::Custom,
+    }
+}
+
+/// The name upstream: `namespace__name`, cut and told apart by a hash where it would be too long.
+fn wire_name(namespace: Option<&String>, name: &str) -> String {
+    let full = match namespace {
+        Some(namespace) => format!("{namespace}__{name}"),
+        None => name.to_owned(),
+    };
+    if full.len() <= LONGEST_WIRE_NAME {
+        return full;
+    }
+    let hash = digest::digest(&digest::SHA256, full.as_bytes());
+    let hash: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    // Names are ASCII: the request was refused otherwise.
+    let kept = full.get(..LONGEST_WIRE_NAME - hash.len() - 1).unwrap_or_default();
+    format!("{kept}_{hash}")
+}
+
+/// Whether there is none or it is forbidden is nobody's business.
+fn no_such_tool(path: &str, name: &str) -> ApiError {
+    ApiError::invalid(
+        "tool_not_found",
+        path,
+        format!("This gateway has no tool '{}' for you; GET /v1/tools lists those it has.", shorten(name)),
+    )
+}
+
+pub(super) fn not_served(kind: &str, path: &str) -> ApiError {
+    ApiError::unsupported(
+        format!("{path}.type"),
+        format!(
+            "Tools of type '{kind}' are not served; 'function', 'custom', 'namespace', 'antwort:<name>', \
+             'web_search' and 'mcp' with the server_label '{OWN_SERVER}' are."
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_cut_and_stay_apart() {
+        let space = "s".repeat(40);
+        let (a, b) = ("a".repeat(40), format!("{}b", "a".repeat(39)));
+        let (a, b) = (wire_name(Some(&space), &a), wire_name(Some(&space), &b));
+        assert_eq!((a.len(), b.len()), (64, 64));
+        assert_ne!(a, b);
+        assert_eq!(wire_name(Some(&"ns".to_owned()), "f"), "ns__f");
+    }
+}

@@ -1,0 +1,99 @@
+//! Agent profiles: a request that names one takes from it what it does not say itself.
+
+use std::collections::BTreeMap;
+
+use crate::config::AgentSettings;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+use crate::protocol::request::CreateResponse;
+
+/// A profile that a request has chosen.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Profile<'a> {
+    pub name: &'a str,
+    pub settings: &'a AgentSettings,
+}
+
+/// Finds the profile that the request names, and fills in model and instructions where it has none.
+///
+/// Returns the instructions of the profile: they are the model's to see and not the client's.
+pub(super) fn apply<'a>(
+    agents: &'a BTreeMap<String, AgentSettings>,
+    request: &mut CreateResponse,
+) -> Result<Option<(Profile<'a>, Option<String>)>, ApiError> {
+    let (name, param) = match (&request.prompt, &request.agent) {
+        (Some(prompt), _) => (prompt.id.as_str(), "prompt.id"),
+        (None, Some(agent)) => (agent.as_str(), "agent"),
+        (None, None) => return Ok(None),
+    };
+    let Some((name, settings)) = agents.get_key_value(name) else {
+        return Err(ApiError::new(
+            404,
+            "invalid_request_error",
+            "agent_not_found",
+            format!("There is no agent profile '{}'; GET /v1/agents lists them.", shorten(name)),
+        )
+        .with_param(param));
+    };
+    if request.model.is_none() {
+        request.model.clone_from(&settings.model);
+    }
+    let given = request.prompt.as_ref().map(|prompt| &prompt.variables);
+    let instructions = match (&request.instructions, &settings.instructions) {
+        (None, Some(template)) => Some(render(template, given, &settings.variables)?),
+        _ => None,
+    };
+    Ok(Some((Profile { name, settings }, instructions)))
+}
+
+/// The template with each `{{name}}` replaced; one without a value is the request's mistake.
+fn render(
+    template: &str,
+    given: Option<&BTreeMap<String, String>>,
+    defaults: &BTreeMap<String, String>,
+) -> Result<String, ApiError> {
+    let mut text = String::with_capacity(template.len());
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once("{{") {
+        text.push_str(before);
+        let Some((name, behind)) = after.split_once("}}") else {
+            text.push_str("{{");
+            rest = after;
+            continue;
+        };
+        let name = name.trim();
+        match given.and_then(|given| given.get(name)).or_else(|| defaults.get(name)) {
+            Some(value) => text.push_str(value),
+            None => {
+                return Err(ApiError::invalid(
+                    "missing_required_parameter",
+                    format!("prompt.variables.{name}"),
+                    format!("The agent's instructions need the variable '{name}'."),
+                ));
+            }
+        }
+        rest = behind;
+    }
+    text.push_str(rest);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_replaced_once_and_missing_ones_refused() {
+        let map = |pairs: &[(&str, &str)]| {
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect::<BTreeMap<_, _>>()
+        };
+        let given = map(&[("name", "{{tone}}")]);
+        let text = render("Hi {{ name }}, be {{tone}}. {{", Some(&given), &map(&[("tone", "kind")])).unwrap();
+        assert_eq!(text, "Hi {{tone}}, be kind. {{");
+        let error = render("{{x}}", None, &BTreeMap::new()).unwrap_err();
+        assert_eq!(error.body.param.as_deref(), Some("prompt.variables.x"));
+    }
+}

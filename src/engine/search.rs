@@ -1,0 +1,128 @@
+//! The hosted web search: what its options mean for the tool behind it, and which parts of an answer cite
+//! what it found.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+
+use crate::protocol::content::Annotation;
+use crate::protocol::error::ApiError;
+use crate::protocol::response::to_raw;
+use crate::protocol::tool::{ContentKind, ContextSize, Tool, UserLocation};
+use crate::tools::Citation;
+
+/// The server-side tool that searches.
+pub(super) const TOOL: &str = "web_search";
+
+/// What the model sees of the hosted tool: the options are the request's to set.
+pub(super) fn schema() -> Box<RawValue> {
+    to_raw(&json!({
+        "type": "object",
+        "properties": { "query": { "type": "string", "description": "What to search for." } },
+        "required": ["query"],
+        "additionalProperties": false
+    }))
+}
+
+/// The request's options as arguments of the tool; they replace whatever the model says.
+pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Value>, ApiError> {
+    let (size, location, kinds) = match tool {
+        Tool::WebSearch(tool) => {
+            if tool.external_web_access == Some(false) {
+                return Err(ApiError::unsupported(
+                    format!("{path}.external_web_access"),
+                    "There is no search without access to the web.",
+                ));
+            }
+            (tool.search_context_size, &tool.user_location, &tool.search_content_types)
+        }
+        Tool::WebSearchPreview(tool) => {
+            (tool.search_context_size, &tool.user_location, &tool.search_content_types)
+        }
+        _ => return Ok(Map::new()),
+    };
+    if kinds.as_ref().is_some_and(|kinds| !kinds.contains(&ContentKind::Text)) {
+        return Err(ApiError::unsupported(
+            format!("{path}.search_content_types"),
+            "Only 'text' is searched for.",
+        ));
+    }
+    let mut fixed = Map::new();
+    let size = match size.unwrap_or(ContextSize::Medium) {
+        ContextSize::Low => "low",
+        ContextSize::Medium => "medium",
+        ContextSize::High => "high",
+    };
+    fixed.insert("search_context_size".to_owned(), size.into());
+    if let Tool::WebSearch(tool) = tool
+        && let Some(domains) = tool.filters.as_ref().and_then(|filters| filters.allowed_domains.as_ref())
+    {
+        fixed.insert("allowed_domains".to_owned(), domains.clone().into());
+    }
+    if let Some(UserLocation { country, region, city, timezone, .. }) = location {
+        let parts = [("country", country), ("region", region), ("city", city), ("timezone", timezone)];
+        for (name, value) in parts {
+            if let Some(value) = value {
+                fixed.insert(name.to_owned(), value.clone().into());
+            }
+        }
+    }
+    Ok(fixed)
+}
+
+/// Where a text names what was found: each address, or the Markdown link around it, in the order of the text.
+pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
+    let mut found: Vec<(usize, usize, &Citation)> = Vec::new();
+    for source in sources {
+        for (at, _) in text.match_indices(source.url.as_str()) {
+            let end = at + source.url.len();
+            // A longer address is another one.
+            let goes_on = |c: char| c.is_alphanumeric() || "/?&=_%#~+-".contains(c);
+            if text.get(end..).and_then(|rest| rest.chars().next()).is_some_and(goes_on) {
+                continue;
+            }
+            let (start, end) = link_around(text, at, end);
+            if !found.iter().any(|(other, ..)| *other == start) {
+                found.push((start, end, source));
+            }
+        }
+    }
+    found.sort_by_key(|(start, ..)| *start);
+    let characters = |byte: usize| text.get(..byte).map_or(0, |before| before.chars().count()) as u64;
+    found
+        .into_iter()
+        .map(|(start, end, source)| Annotation::UrlCitation {
+            url: source.url.clone(),
+            title: source.title.clone(),
+            start_index: characters(start),
+            end_index: characters(end),
+        })
+        .collect()
+}
+
+/// The Markdown link whose target this is, or the address itself.
+fn link_around(text: &str, start: usize, end: usize) -> (usize, usize) {
+    let before = text.get(..start).unwrap_or_default();
+    let closed = text.get(end..).is_some_and(|rest| rest.starts_with(')'));
+    match before.strip_suffix("](").and_then(|label| label.rfind('[')) {
+        Some(open) if closed => (open, end + 1),
+        _ => (start, end),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_and_addresses_are_found_and_longer_addresses_are_not() {
+        let source = |url: &str| Citation { url: url.to_owned(), title: "T".to_owned() };
+        let text = "Ä [Rust](https://a.example/x) and https://b.example; not https://b.example/longer.";
+        let sources = [source("https://b.example"), source("https://a.example/x")];
+        let found = serde_json::to_value(annotations(text, &sources)).unwrap();
+        assert_eq!(found.as_array().unwrap().len(), 2);
+        assert_eq!(found[0]["url"], "https://a.example/x");
+        assert_eq!((found[0]["start_index"].as_u64(), found[0]["end_index"].as_u64()), (Some(2), Some(29)));
+        assert_eq!(found[1]["url"], "https://b.example");
+        assert_eq!(found[1]["start_index"], 34);
+    }
+}

@@ -1,0 +1,352 @@
+//! Writes calls that the gateway runs: their items stay open until it is known what came of them.
+//!
+//! What the model said behind such a call waits, so that a stream has one open item at a time. Calls whose
+//! results clients do not see ([`Surface::Hidden`]) are closed at once; their results go to the history only.
+
+use serde::de::IgnoredAny;
+
+use super::{Events, Machine, Open, Violation};
+use crate::protocol::event::{Event, HostedProgress, HostedStage};
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::{McpCall, McpCallError, WebSearchAction, WebSearchCall, WebSource};
+use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, ServerToolError, UserMessage};
+use crate::response::turn::{Surface, ToolCallRequest};
+
+/// The server of tools that are the gateway's own.
+pub const OWN_SERVER: &str = "antwort";
+
+/// The call that is being written, or waits for its result.
+#[derive(Debug)]
+pub(super) struct OpenServerCall {
+    id: Id,
+    output_index: u32,
+    slot: u32,
+    surface: Surface,
+    call: ToolCallRequest,
+    /// All its arguments have come.
+    settled: bool,
+}
+
+/// A call whose item is closed while its result is still to come.
+#[derive(Debug)]
+pub(super) struct HiddenCall {
+    slot: u32,
+    output_index: u32,
+    id: Id,
+    call: ToolCallRequest,
+}
+
+/// What came of a call.
+#[derive(Debug, Clone, Default)]
+pub struct CallResult {
+    /// What the model reads.
+    pub output: String,
+    /// Why it failed: a stable code. `output` says it in words.
+    pub error: Option<&'static str>,
+    /// It was left out: neither done nor failed.
+    pub skipped: bool,
+    /// Of a search: what was asked and what was found.
+    pub search: Option<Search>,
+    /// What the user is shown in an item of its own.
+    pub user_message: Option<String>,
+}
+
+/// What a search asked and found.
+#[derive(Debug, Clone, Default)]
+pub struct Search {
+    /// The query.
+    pub query: String,
+    /// Addresses of what was found.
+    pub sources: Vec<String>,
+}
+
+impl Machine {
+    pub(super) fn open_server_call(
+        &mut self,
+        slot: u32,
+        surface: Surface,
+        call_id: Option<String>,
+        call: ToolCallRequest,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.close(ItemStatus::Completed, out)?;
+        let (prefix, stage) = match surface {
+            Surface::Mcp => ("mcp", Some(HostedStage::McpCallInProgress)),
+            Surface::Extension => ("tc", None),
+            Surface::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
+            Surface::Hidden => ("fc", None),
+        };
+        let id = self.ids.next(prefix);
+        let item = match surface {
+            Surface::Hidden => Item::FunctionCall(FunctionCall {
+                id: id.clone(),
+                status: ItemStatus::InProgress,
+                call_id: self.unique_call_id(call_id),
+                name: call.name.clone(),
+                namespace: None,
+                arguments: String::new(),
+            }),
+            Surface::WebSearch => Item::WebSearchCall(WebSearchCall {
+                id: id.clone(),
+                status: ItemStatus::InProgress,
+                action: None,
+            }),
+            Surface::Mcp => Item::McpCall(mcp_call(&id, &call, ItemStatus::InProgress)),
+            Surface::Extension => Item::ServerToolCall(ServerToolCall {
+                id: id.clone(),
+                status: ItemStatus::InProgress,
+                name: call.name.clone(),
+                arguments: String::new(),
+                output: None,
+                error: None,
+            }),
+        };
+        let output_index = self.add_item(item, out)?;
+        let open = OpenServerCall { id, output_index, slot, surface, call, settled: false };
+        self.step(&open, stage, out)?;
+        self.open = Open::Server(open);
+        Ok(())
+    }
+
+    /// Whether the event is more of the server's call that is being written.
+    pub(super) fn continues_server_call(&self, slot: u32) -> bool {
+        matches!(&self.open, Open::Server(open) if open.slot == slot && !open.settled)
+    }
+
+    /// Whether the slot's arguments were declared whole already.
+    pub(super) fn is_settled(&self, slot: u32) -> bool {
+        matches!(&self.open, Open::Server(open) if open.slot == slot && open.settled)
+    }
+
+    pub(super) fn write_server_arguments(
+        &mut self,
+        delta: String,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.count(&delta);
+        let full = self.options.server_steps;
+        let Open::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
+        open.call.arguments.push_str(&delta);
+        let (item_id, output_index) = (open.id.clone(), open.output_index);
+        match open.surface {
+            Surface::Mcp if full => self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out),
+            Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
+            Surface::Mcp | Surface::Extension | Surface::WebSearch => Ok(()),
+        }
+    }
+
+    /// Whether the open call has all its arguments, as far as one can tell from them.
+    pub(super) fn server_call_is_whole(open: &OpenServerCall) -> bool {
+        open.settled || serde_json::from_str::<IgnoredAny>(&open.call.arguments).is_ok()
+    }
+
+    /// Declares the open call's arguments whole. It stays open for its result, unless nobody is to see that.
+    pub(super) fn settle_server_call(&mut self, out: &mut Events) -> Result<(), Violation> {
+        let Open::Server(mut open) = std::mem::replace(&mut self.open, Open::Nothing) else {
+            return Err(Violation::Misplaced);
+        };
+        if open.settled {
+            self.open = Open::Server(open);
+            return Ok(());
+        }
+        open.settled = true;
+        self.turn.closed_slots.push(open.slot);
+        if open.call.arguments.trim().is_empty() {
+            "{}".clone_into(&mut open.call.arguments);
+            if open.surface == Surface::Hidden {
+                let (item_id, output_index) = (open.id.clone(), open.output_index);
+                let delta = open.call.arguments.clone();
+                self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out)?;
+            }
+        }
+        self.finish_arguments(&open, out)?;
+        if open.surface != Surface::Hidden {
+            self.open = Open::Server(open);
+            return Ok(());
+        }
+        self.finish_item(open.output_index, out, |item| {
+            if let Item::FunctionCall(call) = item {
+                call.status = ItemStatus::Completed;
+            }
+        })?;
+        let OpenServerCall { id, output_index, slot, call, .. } = open;
+        self.turn.hidden.push(HiddenCall { slot, output_index, id, call });
+        Ok(())
+    }
+
+    fn finish_arguments(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
+        let (item_id, output_index) = (open.id.clone(), open.output_index);
+        let arguments = open.call.arguments.clone();
+        match open.surface {
+            Surface::Mcp if self.options.server_steps => {
+                self.emit(Event::McpArgumentsDone { item_id, output_index, arguments }, out)
+            }
+            Surface::Hidden => {
+                let name = open.call.name.clone();
+                self.emit(Event::FunctionArgumentsDone { item_id, output_index, name, arguments }, out)
+            }
+            Surface::WebSearch => self.step(open, Some(HostedStage::WebSearchSearching), out),
+            Surface::Mcp | Surface::Extension => Ok(()),
+        }
+    }
+
+    /// Says what came of a call. Calls are finished in the order in which the model made them.
+    pub fn finish_call(&mut self, slot: u32, result: CallResult, out: &mut Events) -> Result<(), Violation> {
+        self.count(&result.output);
+        if let Some(at) = self.turn.hidden.iter().position(|hidden| hidden.slot == slot) {
+            let HiddenCall { output_index, id, call, .. } = self.turn.hidden.remove(at);
+            let mut item = mcp_call(&id, &call, ItemStatus::Completed);
+            conclude(&mut item, &result);
+            self.history.insert(output_index, Item::McpCall(item));
+            return self.say(&call.name, result.user_message, out);
+        }
+        match std::mem::replace(&mut self.open, Open::Nothing) {
+            Open::Server(open) if open.slot == slot && open.settled => {
+                self.close_finished(&open, &result, out)?;
+                self.say(&open.call.name, result.user_message, out)?;
+            }
+            other => {
+                self.open = other;
+                return Err(Violation::Misplaced);
+            }
+        }
+        self.write_waiting(super::Patience::Over, out)?;
+        self.settle_open(out)
+    }
+
+    fn close_finished(
+        &mut self,
+        open: &OpenServerCall,
+        result: &CallResult,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let mut concluded = mcp_call(&open.id, &open.call, ItemStatus::Completed);
+        conclude(&mut concluded, result);
+        let stage = match open.surface {
+            Surface::Mcp if concluded.error.is_some() => Some(HostedStage::McpCallFailed),
+            Surface::Mcp => Some(HostedStage::McpCallCompleted),
+            Surface::WebSearch => Some(HostedStage::WebSearchCompleted),
+            Surface::Extension | Surface::Hidden => None,
+        };
+        self.step(open, stage, out)?;
+        let item = match open.surface {
+            Surface::Mcp | Surface::Hidden => Item::McpCall(concluded),
+            Surface::Extension => Item::ServerToolCall(extension(concluded, result)),
+            Surface::WebSearch => {
+                let status = concluded.status;
+                self.history.insert(open.output_index, Item::McpCall(concluded));
+                Item::WebSearchCall(WebSearchCall {
+                    id: open.id.clone(),
+                    status,
+                    action: Some(action(result.search.clone().unwrap_or_default())),
+                })
+            }
+        };
+        self.finish_item(open.output_index, out, |open| *open = item)
+    }
+
+    /// Closes a call that was never run.
+    pub(super) fn drop_server_call(
+        &mut self,
+        open: &OpenServerCall,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        if !open.settled {
+            self.turn.closed_slots.push(open.slot);
+            self.finish_arguments(open, out)?;
+        }
+        let arguments = open.call.arguments.clone();
+        self.finish_item(open.output_index, out, |item| match item {
+            Item::McpCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
+            Item::ServerToolCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
+            Item::FunctionCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
+            Item::WebSearchCall(call) => {
+                call.status = ItemStatus::Incomplete;
+                call.action = Some(action(Search::default()));
+            }
+            _ => {}
+        })
+    }
+
+    /// Calls whose items are closed and which were never run, or not to their end: the model is told so.
+    pub(super) fn drop_hidden_calls(&mut self) {
+        let result = CallResult {
+            output: "the call was not run to its end".to_owned(),
+            error: Some("cancelled"),
+            ..CallResult::default()
+        };
+        for HiddenCall { output_index, id, call, .. } in std::mem::take(&mut self.turn.hidden) {
+            let mut item = mcp_call(&id, &call, ItemStatus::Completed);
+            conclude(&mut item, &result);
+            self.history.insert(output_index, Item::McpCall(item));
+        }
+    }
+
+    /// A tool's words to the user, as an item of their own.
+    fn say(&mut self, name: &str, text: Option<String>, out: &mut Events) -> Result<(), Violation> {
+        let Some(text) = text else { return Ok(()) };
+        let (id, status) = (self.ids.next("um"), ItemStatus::InProgress);
+        let message = UserMessage { id, status, name: name.to_owned(), text };
+        let index = self.add_item(Item::UserMessage(message), out)?;
+        self.finish_item(index, out, |item| {
+            if let Item::UserMessage(message) = item {
+                message.status = ItemStatus::Completed;
+            }
+        })
+    }
+
+    fn step(
+        &mut self,
+        open: &OpenServerCall,
+        stage: Option<HostedStage>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let Some(stage) = stage.filter(|_| self.options.server_steps) else { return Ok(()) };
+        let progress = HostedProgress { stage, item_id: open.id.clone(), output_index: open.output_index };
+        self.emit(Event::Hosted(progress), out)
+    }
+}
+
+/// The call as the model's history has it, whatever clients see of it.
+fn mcp_call(id: &Id, call: &ToolCallRequest, status: ItemStatus) -> McpCall {
+    let arguments = if status == ItemStatus::InProgress { String::new() } else { call.arguments.clone() };
+    McpCall {
+        id: id.clone(),
+        server_label: call.namespace.clone().unwrap_or_else(|| OWN_SERVER.to_owned()),
+        name: call.name.clone(),
+        arguments,
+        output: None,
+        error: None,
+        status,
+        approval_request_id: None,
+    }
+}
+
+fn conclude(call: &mut McpCall, result: &CallResult) {
+    match result.error {
+        Some(code) => {
+            call.status = ItemStatus::Failed;
+            call.error = Some(McpCallError::of_tool(code, &result.output));
+        }
+        None => call.output = Some(result.output.clone()),
+    }
+    if result.skipped {
+        call.status = ItemStatus::Incomplete;
+    }
+}
+
+fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
+    let error =
+        result.error.map(|code| ServerToolError { code: code.to_owned(), message: result.output.clone() });
+    let McpCall { id, name, arguments, output, status, .. } = call;
+    ServerToolCall { id, status, name, arguments, output, error }
+}
+
+fn action(search: Search) -> WebSearchAction {
+    let source = |url| WebSource { kind: "url".to_owned(), url: Some(url), name: None };
+    WebSearchAction::Search {
+        queries: Some(vec![search.query.clone()]),
+        query: Some(search.query),
+        sources: Some(search.sources.into_iter().map(source).collect()),
+    }
+}

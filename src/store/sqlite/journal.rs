@@ -1,0 +1,144 @@
+//! The journal of calls: a turn is written before its calls are made, and what came of each after it.
+
+use rusqlite::{Connection, params};
+
+use super::OUTPUT;
+use super::lifetime::{self, Rules};
+use super::write::{self, Begun, Outcome};
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::{McpCall, McpCallError};
+use crate::protocol::item::{Item, ItemStatus};
+use crate::protocol::response::to_raw;
+use crate::store::{CallOutcome, History, Side, StoredItem, TurnRecord};
+
+/// What the model and clients are told of a call that was made and of which nothing is known.
+const UNKNOWN: &str = "the gateway was stopped between this call and its result; it may have had its effect";
+
+/// Writes a turn and the calls that follow from it.
+pub(super) fn turn(
+    connection: &Connection,
+    rules: &Rules,
+    begun: &mut Begun,
+    turn: &TurnRecord,
+) -> rusqlite::Result<Outcome> {
+    if let Some(record) = &turn.begin
+        && write::begin(connection, rules, begun, record)? != Outcome::Changed
+    {
+        return Ok(Outcome::Superseded);
+    }
+    let Some(key) = begun.key(&turn.id) else { return Ok(Outcome::Superseded) };
+    let exists: bool = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)")?
+        .query_row(params![key, turn.id.as_str()], |row| row.get(0))?;
+    if !exists {
+        // Deleted while it runs, as its owner wants it: there is nothing to come back to.
+        return Ok(Outcome::Absent);
+    }
+    write::insert_items(connection, key, i64::try_from(turn.first).unwrap_or(i64::MAX), &turn.items)?;
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let now = lifetime::now();
+    for (position, call) in (0_i64..).zip(&turn.calls) {
+        statement.execute(params![
+            key,
+            turn.turn,
+            position,
+            call.server_label,
+            call.tool,
+            call.arguments,
+            now
+        ])?;
+    }
+    Ok(Outcome::Changed)
+}
+
+/// Writes what came of a call.
+pub(super) fn call_ended(
+    connection: &Connection,
+    begun: &Begun,
+    outcome: &CallOutcome,
+) -> rusqlite::Result<Outcome> {
+    // A response that has ended holds the outcome in its item.
+    let Some(key) = begun.key(&outcome.id) else { return Ok(Outcome::Absent) };
+    connection
+        .prepare_cached(
+            "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
+             WHERE response = ?4 AND turn = ?5 AND position = ?6",
+        )?
+        .execute(params![lifetime::now(), outcome.output, outcome.error, key, outcome.turn, outcome.index])?;
+    Ok(Outcome::Changed)
+}
+
+/// Of a response whose process is gone: turns the calls of its last turn, which no item shows yet, into items.
+/// Those without an outcome are declared unknown, and are never made again.
+pub(super) fn conclude(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<()> {
+    let last: Option<i64> = connection
+        .prepare_cached("SELECT max(turn) FROM tool_calls WHERE response = ?1")?
+        .query_row([key], |row| row.get(0))?;
+    let Some(last) = last else { return Ok(()) };
+    connection
+        .prepare_cached(
+            "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = 'outcome_unknown'
+             WHERE response = ?3 AND completed_at IS NULL",
+        )?
+        .execute(params![now, UNKNOWN, key])?;
+    let calls: Vec<Item> = connection
+        .prepare_cached(
+            "SELECT server_label, tool, arguments, output, error FROM tool_calls
+             WHERE response = ?1 AND turn = ?2 ORDER BY position",
+        )?
+        .query_map(params![key, last], |row| {
+            Ok(item(row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        })?
+        .collect::<rusqlite::Result<_>>()?;
+    let next: i64 = connection
+        .prepare_cached("SELECT coalesce(max(position) + 1, 0) FROM items WHERE response = ?1")?
+        .query_row([key], |row| row.get(0))?;
+    let items: Vec<StoredItem> = calls
+        .iter()
+        .map(|item| StoredItem {
+            id: item.id().clone(),
+            side: Side::Output,
+            wire: to_raw(item).get().into(),
+            history: History::Same,
+        })
+        .collect();
+    write::insert_items(connection, key, next, &items)
+}
+
+/// The output of a response as its items have it; `None` if there is no journal, and so nothing but its body.
+pub(super) fn output(connection: &Connection, key: i64) -> rusqlite::Result<Option<Vec<String>>> {
+    let journalled: bool = connection
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM tool_calls WHERE response = ?1)")?
+        .query_row([key], |row| row.get(0))?;
+    if !journalled {
+        return Ok(None);
+    }
+    let wires = connection
+        .prepare_cached("SELECT wire FROM items WHERE response = ?1 AND side = ?2 ORDER BY position")?
+        .query_map(params![key, OUTPUT], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Some(wires))
+}
+
+fn item(
+    server_label: String,
+    name: String,
+    arguments: String,
+    output: Option<String>,
+    error: Option<String>,
+) -> Item {
+    let failed = error.map(|code| McpCallError::of_tool(&code, output.as_deref().unwrap_or_default()));
+    Item::McpCall(McpCall {
+        id: Id::mint("mcp"),
+        server_label,
+        name,
+        arguments,
+        status: if failed.is_some() { ItemStatus::Failed } else { ItemStatus::Completed },
+        output: output.filter(|_| failed.is_none()),
+        error: failed,
+        approval_request_id: None,
+    })
+}

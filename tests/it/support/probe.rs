@@ -1,0 +1,131 @@
+//! A tool executor that does what a test tells it to, and counts what it was told to do.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use antwort::tools::{
+    Annotations, Code, Fault, Outcome, Progress, ToolCall, ToolContext, ToolDefinition, ToolError,
+    ToolExecutor, ToolKind, ToolOutput,
+};
+use async_trait::async_trait;
+use serde_json::json;
+
+/// What the executor saw.
+#[derive(Default)]
+pub struct Seen {
+    counts: Mutex<HashMap<String, usize>>,
+    contexts: Mutex<Vec<ToolContext>>,
+    keys: Mutex<Vec<String>>,
+    cancelled: Mutex<usize>,
+}
+
+/// The executor. Its tools are:
+/// `echo` (says its arguments), `noop`, `slow` (200 ms), `hang` (for ever), `fails`, `says_error`, `panics`,
+/// `fatal`, `unavailable`, `tells` (speaks to the user), `needs` (has a strict schema), `big` (100 KiB), and
+/// `writes` (not to be repeated).
+pub struct Probe(pub Arc<Seen>);
+
+impl Seen {
+    /// How often a tool was run.
+    pub fn count(&self, tool: &str) -> usize {
+        self.counts.lock().unwrap().get(tool).copied().unwrap_or(0)
+    }
+
+    /// For whom calls were made.
+    pub fn contexts(&self) -> Vec<ToolContext> {
+        self.contexts.lock().unwrap().clone()
+    }
+
+    /// Under which keys.
+    pub fn keys(&self) -> Vec<String> {
+        self.keys.lock().unwrap().clone()
+    }
+
+    /// How many calls were given up before they were done.
+    pub fn cancelled(&self) -> usize {
+        *self.cancelled.lock().unwrap()
+    }
+}
+
+/// Counts a call that is dropped before it is done.
+struct Guard<'a>(&'a Seen, bool);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if !self.1 {
+            *self.0.cancelled.lock().unwrap() += 1;
+        }
+    }
+}
+
+#[async_trait]
+impl ToolExecutor for Probe {
+    fn id(&self) -> &str {
+        "probe"
+    }
+
+    fn kind(&self) -> ToolKind {
+        ToolKind::Custom
+    }
+
+    async fn list(&self) -> Result<Vec<ToolDefinition>, ToolError> {
+        let any = json!({"type": "object"});
+        let needs = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let names = [
+            "echo",
+            "noop",
+            "slow",
+            "hang",
+            "fails",
+            "says_error",
+            "panics",
+            "fatal",
+            "unavailable",
+            "tells",
+            "needs",
+            "big",
+            "writes",
+        ];
+        Ok(names
+            .into_iter()
+            .map(|name| {
+                let schema = if name == "needs" { &needs } else { &any };
+                let annotations =
+                    if name == "writes" { Annotations::UNKNOWN } else { Annotations::LOOKS_OUTSIDE };
+                let definition = ToolDefinition::new(name, "A probe.", schema).with_annotations(annotations);
+                ToolDefinition { executor: "probe".into(), ..definition }
+            })
+            .collect())
+    }
+
+    async fn execute(
+        &self,
+        call: &ToolCall,
+        context: &ToolContext,
+        _progress: &Progress,
+    ) -> Result<Outcome, ToolError> {
+        *self.0.counts.lock().unwrap().entry(call.name.clone()).or_insert(0) += 1;
+        self.0.contexts.lock().unwrap().push(context.clone());
+        self.0.keys.lock().unwrap().extend(call.key.as_ref().map(ToString::to_string));
+        let mut guard = Guard(&self.0, false);
+        let outcome = match call.name.as_str() {
+            "echo" => Ok(ToolOutput::text(serde_json::Value::Object(call.arguments.clone()).to_string())),
+            "slow" => {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                Ok(ToolOutput::text("slow"))
+            }
+            "hang" => std::future::pending().await,
+            "fails" => Err(ToolError::failed("it does not work").because("secret cause")),
+            "says_error" => Ok(ToolOutput::error("no such thing")),
+            "panics" => panic!("a bug in the tool"),
+            "fatal" => Err(ToolError::fatal(Code::StorageError, "gone")),
+            "unavailable" => Err(ToolError::new(Code::ToolUnavailable, Fault::Before, "not there")),
+            "tells" => Ok(ToolOutput { for_user: Some("for your eyes".into()), ..ToolOutput::text("told") }),
+            "big" => Ok(ToolOutput::text("0123456789".repeat(10 << 10))),
+            _ => Ok(ToolOutput::text("ok")),
+        };
+        guard.1 = true;
+        outcome.map(Outcome::Done)
+    }
+}

@@ -1,0 +1,51 @@
+//! Tools that the gateway runs: how a run goes through its turns, how it ends, and what clients see of it.
+
+mod ends;
+mod journal;
+mod offered;
+mod wire;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::probe::Seen;
+use crate::support::upstream::{Reply, Upstream};
+
+/// A gateway with probes, before this provider.
+async fn gateway(upstream: &Upstream) -> (Gateway, Arc<Seen>) {
+    gateway_with(upstream, |builder| builder).await
+}
+
+async fn gateway_with(upstream: &Upstream, change: impl FnOnce(Builder) -> Builder) -> (Gateway, Arc<Seen>) {
+    let (builder, seen) = change(Gateway::before(upstream)).probe();
+    (builder.spawn().await, seen)
+}
+
+/// The gateway's own tools, all of them, and a function of the client.
+fn tools() -> Value {
+    json!([
+        {"type": "mcp", "server_label": "antwort"},
+        {"type": "function", "name": "ask_user", "parameters": {"type": "object"}},
+    ])
+}
+
+fn ask(extra: Value) -> Value {
+    let mut body = json!({"model": "test-model", "input": "Go.", "tools": tools()});
+    body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+    body
+}
+
+fn call(name: &'static str) -> Reply {
+    Reply::Calls(vec![(name, json!({}))])
+}
+
+fn calls(names: &[&'static str]) -> Reply {
+    Reply::Calls(names.iter().map(|name| (*name, json!({}))).collect())
+}
+
+/// Types of the output's items, in order.
+fn kinds(response: &Value) -> Vec<&str> {
+    response["output"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect()
+}

@@ -1,0 +1,171 @@
+//! Which tools a request is offered, and what may not be asked for.
+
+use antwort::config::{AgentSettings, ToolLists};
+use serde_json::{Value, json};
+
+use super::{ask, call, gateway, gateway_with, kinds};
+use crate::support::gateway::text_of;
+use crate::support::upstream::Upstream;
+
+/// Names of the tools that the provider saw.
+fn offered(upstream: &Upstream) -> Vec<String> {
+    let tools = upstream.last()["tools"].clone();
+    let tools = tools.as_array().cloned().unwrap_or_default();
+    tools.iter().map(|tool| tool["function"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn nothing_is_offered_unasked() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    gateway.create(json!({"model": "test-model", "input": "Hi"})).await;
+    assert_eq!(offered(&upstream), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn each_way_to_ask_for_a_tool() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    for (tools, expected) in [
+        (json!([{"type": "antwort:noop"}]), &["noop"][..]),
+        (
+            json!([{"type": "mcp", "server_label": "antwort", "allowed_tools": ["noop", "echo"]}]),
+            &["noop", "echo"],
+        ),
+        (
+            json!([{"type": "mcp", "server_label": "antwort", "require_approval": "never",
+            "allowed_tools": {"tool_names": ["noop", "writes"], "read_only": true}}]),
+            &["noop"],
+        ),
+        (
+            json!([{"type": "antwort:noop"}, {"type": "mcp", "server_label": "antwort", "allowed_tools": ["noop"]}]),
+            &["noop"],
+        ),
+        (json!([{"type": "antwort:noop"}, {"type": "function", "name": "noop"}]), &["noop", "antwort__noop"]),
+    ] {
+        gateway.create(ask(json!({"tools": tools}))).await;
+        assert_eq!(offered(&upstream), expected, "{tools}");
+    }
+}
+
+#[tokio::test]
+async fn a_function_stays_the_clients_whatever_its_name() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    let tools = json!([{"type": "antwort:noop"}, {"type": "function", "name": "noop"}]);
+    upstream.reply(call("noop"));
+    let response = gateway.create(ask(json!({"tools": tools}))).await;
+    assert_eq!((response["status"].as_str(), seen.count("noop")), (Some("requires_action"), 0));
+    upstream.reply(call("antwort__noop")).text("Done.");
+    let response = gateway.create(ask(json!({"tools": tools}))).await;
+    assert_eq!(kinds(&response), ["mcp_call", "message"]);
+    assert_eq!((response["output"][0]["name"].as_str(), seen.count("noop")), (Some("noop"), 1));
+}
+
+#[tokio::test]
+async fn what_is_not_there_or_not_served_is_refused() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    let own = |extra: Value| {
+        let mut tool = json!({"type": "mcp", "server_label": "antwort"});
+        tool.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        tool
+    };
+    for (tool, code, param) in [
+        (json!({"type": "antwort:nope"}), "tool_not_found", "tools[0].type"),
+        (own(json!({"allowed_tools": ["noop", "nope"]})), "tool_not_found", "tools[0].allowed_tools[1]"),
+        (own(json!({"require_approval": "always"})), "unsupported_parameter", "tools[0].require_approval"),
+        (own(json!({"authorization": "x"})), "unsupported_parameter", "tools[0].authorization"),
+        (own(json!({"headers": {"a": "b"}})), "unsupported_parameter", "tools[0].headers"),
+        (own(json!({"server_label": "other"})), "missing_required_parameter", "tools[0].server_url"),
+        (own(json!({"server_url": "https://x.example/mcp"})), "unsupported_parameter", "tools[0].type"),
+        (json!({"type": "web_search"}), "unsupported_parameter", "tools[0].type"),
+    ] {
+        let error = gateway.refuse(ask(json!({"tools": [tool]})), 400, code).await;
+        assert_eq!(error["param"], param, "{tool}");
+    }
+    for (choice, param) in [
+        (json!({"type": "mcp", "server_label": "antwort", "name": "nope"}), "tool_choice"),
+        (json!({"type": "mcp", "server_label": "other"}), "tool_choice"),
+        (json!({"type": "antwort:nope"}), "tool_choice"),
+        (
+            json!({"type": "allowed_tools", "tools": [{"type": "antwort:noop"}, {"type": "antwort:nope"}]}),
+            "tool_choice.tools[1]",
+        ),
+    ] {
+        let error = gateway.refuse(ask(json!({"tool_choice": choice})), 400, "invalid_value").await;
+        assert_eq!(error["param"], param, "{choice}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_tenant_may_not_use_is_not_there_for_it() {
+    let upstream = Upstream::spawn().await;
+    let change = |builder: crate::support::gateway::Builder| {
+        builder.set(|settings| {
+            let lists = ToolLists { allowed_tools: None, blocked_tools: vec!["no*".into()] };
+            settings.tools.tenants.insert("default".into(), lists);
+        })
+    };
+    let (gateway, _) = gateway_with(&upstream, change).await;
+    gateway.refuse(ask(json!({"tools": [{"type": "antwort:noop"}]})), 400, "tool_not_found").await;
+    gateway.create(ask(json!({}))).await;
+    assert!(!offered(&upstream).contains(&"noop".to_owned()));
+    assert!(offered(&upstream).contains(&"echo".to_owned()));
+}
+
+#[tokio::test]
+async fn an_agent_brings_model_instructions_tools_and_limits() {
+    let upstream = Upstream::spawn().await;
+    let change = |builder: crate::support::gateway::Builder| {
+        builder.set(|settings| {
+            let mut agent = AgentSettings {
+                model: Some("test-model".into()),
+                instructions: Some("You are {{name}}.".into()),
+                tools: vec!["noop".into(), "echo".into()],
+                ..AgentSettings::default()
+            };
+            agent.limits.max_turns = Some(1);
+            agent.blocked_tools = vec!["echo".into()];
+            agent.variables.insert("name".into(), "nobody".into());
+            settings.agents.insert("helper".into(), agent);
+        })
+    };
+    let (gateway, seen) = gateway_with(&upstream, change).await;
+    let variables = json!({"name": {"type": "input_text", "text": "Ada"}});
+    upstream.text("Hi.");
+    let by_prompt = json!({"input": "Go.", "prompt": {"id": "helper", "variables": variables}});
+    let response = gateway.create(by_prompt).await;
+    assert_eq!(text_of(&response), "Hi.");
+    assert_eq!(response["prompt"], json!({"id": "helper", "variables": {"name": "Ada"}, "version": null}));
+    assert_eq!(response["instructions"], Value::Null, "they are the operator's, and not shown");
+    assert_eq!(upstream.last()["messages"][0], json!({"role": "system", "content": "You are Ada."}));
+    assert_eq!(offered(&upstream), ["noop"]);
+    upstream.reply(call("noop"));
+    let response = gateway.create(json!({"input": "Go.", "agent": "helper"})).await;
+    assert_eq!(response["incomplete_details"]["reason"], "max_turns");
+    assert_eq!((seen.count("noop"), response["agent"].as_str()), (1, Some("helper")));
+    assert_eq!(upstream.last()["messages"][0]["content"], "You are nobody.");
+    let error = gateway.refuse(json!({"input": "Go.", "agent": "nobody"}), 404, "agent_not_found").await;
+    assert_eq!(error["param"], "agent");
+    gateway
+        .refuse(
+            json!({"input": "Go.", "agent": "helper", "prompt": {"id": "helper"}}),
+            400,
+            "mutually_exclusive_parameters",
+        )
+        .await;
+}
+
+#[tokio::test]
+async fn a_call_knows_for_whom_it_is_made() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    upstream.reply(call("noop")).text("Done.");
+    let response =
+        gateway.create(ask(json!({"metadata": {"channel": "chat", "chat_id": "42", "x": "y"}}))).await;
+    let context = seen.contexts().pop().unwrap();
+    assert_eq!(context.response_id.as_ref().map(|id| id.as_str()), response["id"].as_str());
+    assert_eq!((context.channel.as_deref(), context.chat_id.as_deref()), (Some("chat"), Some("42")));
+    assert_eq!(seen.keys(), [format!("{}/0/0", response["id"].as_str().unwrap())]);
+}
