@@ -362,6 +362,18 @@ mod tests {
     }
 
     #[test]
+    fn invented_tools_share_one_series() {
+        let metrics = Metrics::install();
+        for number in 0..1000 {
+            metrics.tool_call(&format!("tool-{number}"), "ok", Duration::from_millis(3));
+        }
+        let text = metrics.render();
+        assert!(text.contains("antwort_tool_calls_total{tool=\"other\",outcome=\"ok\"} 500\n"), "{text}");
+        assert!(text.contains("antwort_tool_duration_seconds_count{tool=\"tool-499\"} 1\n"));
+        assert!(!text.contains("tool-500"));
+    }
+
+    #[test]
     fn requests_are_counted_by_route() {
         let metrics = Metrics::install();
         metrics.http_request("/v1/responses/{id}", "GET", 404, Duration::from_millis(3));

@@ -71,14 +71,21 @@ pub(super) struct ToolRequest {
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     attempts: AtomicU32,
+    executor: Mutex<Option<Arc<str>>>,
     running_since: Mutex<Option<Instant>>,
     first_failure: OnceLock<Code>,
 }
 
 impl Trace {
     /// An executor is asked.
-    pub(super) fn attempt(&self) {
+    pub(super) fn attempt(&self, executor: &Arc<str>) {
         self.attempts.fetch_add(1, Ordering::Relaxed);
+        *self.executor.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(executor));
+    }
+
+    /// Who was asked last.
+    pub(super) fn executor(&self) -> Option<Arc<str>> {
+        self.executor.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// How often executors were asked.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
+use super::context::ToolContext;
 use super::definition::ToolDefinition;
 use super::error::{Code, ToolError};
 use crate::config::{AgentSettings, ToolsSettings};
@@ -41,6 +42,12 @@ pub struct BadPattern {
     problem: globset::Error,
 }
 
+impl<'a> Subject<'a> {
+    pub(super) fn of(context: &'a ToolContext) -> Self {
+        Self { tenant: &context.tenant, agent: context.agent.as_deref() }
+    }
+}
+
 impl Policy {
     pub(super) fn new(
         settings: &ToolsSettings,
@@ -66,26 +73,27 @@ impl Policy {
     /// # Errors
     /// Says what forbids the tool, but not by which pattern.
     pub(super) fn check(&self, subject: Subject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
-        let denied = |why: &str| {
-            let message = format!("the tool {} may not be used: {why}", tool.name);
-            Err(ToolError::refused(Code::AccessDenied, message))
+        let why = match tool {
+            tool if !self.files && tool.has_tag("fs") => Some("access to files is off"),
+            tool if !self.network && tool.has_tag("net") => Some("access to the network is off"),
+            tool => self.refusal(subject, &tool.name),
         };
-        if !self.files && tool.has_tag("fs") {
-            return denied("access to files is off");
-        }
-        if !self.network && tool.has_tag("net") {
-            return denied("access to the network is off");
-        }
+        let Some(why) = why else { return Ok(()) };
+        let message = format!("the tool {} may not be used: {why}", tool.name);
+        Err(ToolError::refused(Code::AccessDenied, message))
+    }
+
+    /// Why the lists forbid a tool of this name; `None`: they do not.
+    pub(super) fn refusal(&self, subject: Subject<'_>, name: &str) -> Option<&'static str> {
         let tenant = self.tenants.get(subject.tenant);
         let agent = subject.agent.and_then(|agent| self.agents.get(agent));
         let lists = [Some(&self.general), tenant, agent];
         // A list that blocks beats every one that allows, wherever it stands.
-        if lists.iter().flatten().any(|lists| lists.blocked.is_match(&tool.name)) {
-            return denied("it is blocked");
+        if lists.iter().flatten().any(|lists| lists.blocked.is_match(name)) {
+            return Some("it is blocked");
         }
-        let allows =
-            |lists: &&Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(&tool.name));
-        if lists.iter().flatten().all(allows) { Ok(()) } else { denied("it is not among the allowed ones") }
+        let allows = |lists: &&Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(name));
+        (!lists.iter().flatten().all(allows)).then_some("it is not among the allowed ones")
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn stack(parts: Parts) -> Stack {
         // Around all that may have an effect, and keeps what the model will read.
         .layer(layer_fn(Journaled::new))
         // Around the cache: what is cut is kept for its caller, and a cached result may be another caller's.
-        .layer(layer_fn(|inner| Truncate::new(inner, Arc::clone(&results))))
+        .layer(layer_fn(|inner| Truncate::new(inner, Arc::clone(&results), Arc::clone(&policy))))
         // Around the checks of results: only what has passed them is used again.
         .layer(layer_fn(|inner| Cached::new(inner, Arc::clone(&cache), Arc::clone(&cache_metrics))))
         // Outside the retries: the same call would give the same wrong result.

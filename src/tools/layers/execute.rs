@@ -35,7 +35,7 @@ impl Service<ToolRequest> for Execute {
     fn call(&mut self, request: ToolRequest) -> Answer {
         let Self { executor, id, name } = self.clone();
         Box::pin(async move {
-            request.trace.attempt();
+            request.trace.attempt(&id);
             let call: Cow<'_, ToolCall> = match name {
                 Some(name) => {
                     Cow::Owned(ToolCall { name: name.as_ref().to_owned(), ..(*request.call).clone() })

@@ -83,31 +83,26 @@ impl Watch {
                 if output.meta.fallback_from.is_none() || output.meta.attempts == 0 {
                     output.meta.attempts = self.trace.attempts();
                 }
-                let executor = output.meta.executor.clone();
-                self.record(outcome(output), decision, self.trace.failure(), executor.as_deref());
+                self.record(outcome(output), decision, self.trace.failure());
             }
             Err(error) => {
                 Span::current().record("error.type", error.code.as_str());
                 log(self.plan.name(), error);
-                self.record(error.code.as_str(), decision, Some(error.code), None);
+                self.record(error.code.as_str(), decision, Some(error.code));
             }
         }
         result
     }
 
-    fn record(
-        &mut self,
-        outcome: &'static str,
-        decision: &'static str,
-        code: Option<Code>,
-        who: Option<&str>,
-    ) {
+    fn record(&mut self, outcome: &'static str, decision: &'static str, code: Option<Code>) {
         self.ended = true;
         let duration = self.started.elapsed();
+        // Where nobody was asked, who would have been.
+        let executor = self.trace.executor();
         self.metrics.tool_call(self.plan.name(), outcome, duration);
         self.caller.call(&audit::End {
             tool: self.plan.name(),
-            executor: who.unwrap_or(&self.plan.definition.executor),
+            executor: executor.as_ref().unwrap_or(&self.plan.definition.executor),
             decision,
             code,
             duration,
@@ -119,7 +114,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.ended {
-            self.record("abandoned", "allowed", Some(Code::Cancelled), None);
+            self.record("abandoned", "allowed", Some(Code::Cancelled));
         }
     }
 }

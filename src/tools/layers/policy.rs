@@ -25,8 +25,7 @@ impl<S: Next> Service<ToolRequest> for Gate<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> Answer {
-        let subject = Subject { tenant: &request.context.tenant, agent: request.context.agent.as_deref() };
-        let verdict = self.policy.check(subject, &request.plan.definition);
+        let verdict = self.policy.check(Subject::of(&request.context), &request.plan.definition);
         audit::decision(&request, verdict.as_ref().err());
         match verdict {
             Ok(()) => self.inner.call(request),

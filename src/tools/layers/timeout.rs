@@ -8,7 +8,7 @@ use tower::Service;
 use super::{Answer, Next, ToolRequest, always_ready, ready};
 use crate::tools::error::{Code, Fault, ToolError};
 
-/// Bounds the call as a whole, with its repetitions, its fallbacks and its wait for its turn: the least of the
+/// Bounds the call as a whole, with its repetitions, the executors that take over and its wait for its turn: the least of the
 /// tool's timeout and the time that the run has left.
 #[derive(Clone)]
 pub(in crate::tools) struct Timeout<S> {

@@ -7,6 +7,8 @@ use tower::Service;
 use super::{Answer, Next, ToolRequest, always_ready};
 use crate::tools::context::ToolContext;
 use crate::tools::output::ToolOutput;
+use crate::tools::policy::{Policy, Subject};
+use crate::tools::read_output::ReadToolOutput;
 use crate::tools::results::ResultStore;
 
 /// Cuts what the model reads. What it does not see it can ask for with `read_tool_output`.
@@ -14,11 +16,12 @@ use crate::tools::results::ResultStore;
 pub(in crate::tools) struct Truncate<S> {
     inner: S,
     results: Arc<ResultStore>,
+    policy: Arc<Policy>,
 }
 
 impl<S> Truncate<S> {
-    pub(in crate::tools) fn new(inner: S, results: Arc<ResultStore>) -> Self {
-        Self { inner, results }
+    pub(in crate::tools) fn new(inner: S, results: Arc<ResultStore>, policy: Arc<Policy>) -> Self {
+        Self { inner, results, policy }
     }
 }
 
@@ -27,19 +30,27 @@ impl<S: Next> Service<ToolRequest> for Truncate<S> {
 
     fn call(&mut self, request: ToolRequest) -> Answer {
         let (plan, context) = (Arc::clone(&request.plan), Arc::clone(&request.context));
-        let results = Arc::clone(&self.results);
+        let (results, policy) = (Arc::clone(&self.results), Arc::clone(&self.policy));
         let answer = self.inner.call(request);
         Box::pin(async move {
             let output = answer.await?;
             if output.for_model.len() <= plan.max_result_bytes {
                 return Ok(output);
             }
-            Ok(cut(output, plan.max_result_bytes, &results, &context))
+            // Who may not read on is told nothing of it, and nothing is kept for them.
+            let may_read_on = policy.refusal(Subject::of(&context), ReadToolOutput::NAME).is_none();
+            let reader = may_read_on.then_some(&*context);
+            Ok(cut(output, plan.max_result_bytes, &results, reader))
         })
     }
 }
 
-fn cut(mut output: ToolOutput, most: usize, results: &ResultStore, context: &ToolContext) -> ToolOutput {
+fn cut(
+    mut output: ToolOutput,
+    most: usize,
+    results: &ResultStore,
+    reader: Option<&ToolContext>,
+) -> ToolOutput {
     let whole = std::mem::take(&mut output.for_model);
     let note = Note { total: whole.len(), kept: whole.len().min(results.max_bytes()), id: None };
     // The note must be as long as it can become before it is known how much room it leaves.
@@ -51,7 +62,7 @@ fn cut(mut output: ToolOutput, most: usize, results: &ResultStore, context: &Too
         // Beyond that size nothing of a call stays in memory.
         output.structured = None;
     }
-    let note = Note { id: results.keep(context, whole), ..note };
+    let note = Note { id: reader.and_then(|reader| results.keep(reader, whole)), ..note };
     output.for_model = format!("{head}{}{tail}", note.text(head.len(), end));
     output.meta.truncated = true;
     output

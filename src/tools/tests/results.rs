@@ -93,6 +93,14 @@ async fn where_nothing_is_kept_nothing_is_offered() {
 }
 
 #[tokio::test]
+async fn who_may_not_read_on_is_not_told_to() {
+    let limits = json!({"results": {"max_bytes": "1KiB"}, "allowed_tools": ["t"]});
+    let (toolbox, _) = large(limits, &"x".repeat(5000)).await;
+    let output = call(&toolbox, "t").await.unwrap();
+    assert!(!output.for_model.contains("read_tool_output") && output.meta.truncated);
+}
+
+#[tokio::test]
 async fn sizes_are_per_tool_and_what_fits_is_left_alone() {
     let text = "\u{0}\u{7}é".repeat(500);
     let own = json!({"overrides": {"t": {"max_result_bytes": "2KiB"}}, "results": {"max_bytes": 10}});
