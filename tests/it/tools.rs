@@ -1,7 +1,9 @@
 //! Tools that the gateway runs: how a run goes through its turns, how it ends, and what clients see of it.
 
+mod crash;
 mod direct;
 mod ends;
+mod example;
 mod journal;
 mod offered;
 mod wire;
