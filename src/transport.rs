@@ -15,7 +15,7 @@ mod pass_through;
 mod query;
 mod responses;
 mod sse;
-mod tool_result;
+pub mod tool_result;
 mod tools;
 mod trail;
 

@@ -1,4 +1,4 @@
-//! What a direct call gave, in the shape that its caller wants.
+//! What a direct call gave, in the shape that its caller wants: over HTTP or at the command line.
 
 use axum::Json;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use crate::tools::{Code, ToolError, ToolOutput};
 
 /// Shapes of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum View {
+pub enum View {
     /// All that is known.
     #[default]
     Antwort,
@@ -36,12 +36,7 @@ impl View {
 }
 
 /// The result as JSON. That the tool failed is no failure of the request.
-pub(super) fn render(
-    view: View,
-    call_id: &str,
-    name: &str,
-    outcome: Result<ToolOutput, ToolError>,
-) -> Json<Value> {
+pub fn render(view: View, call_id: &str, name: &str, outcome: Result<ToolOutput, ToolError>) -> Json<Value> {
     let (output, code) = match outcome {
         Ok(output) => {
             let code = output.is_error.then_some(Code::ToolExecutionFailed);

@@ -45,6 +45,10 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     if args.mock_tools.is_some() && settings.tools.collision == Collision::Error {
         // A mock stands in for the tool of its name.
         settings.tools.collision = Collision::Last;
+        if settings.log.filter == "info" {
+            // And is said to, at every prompt.
+            "warn,antwort::tools::assemble=error".clone_into(&mut settings.log.filter);
+        }
     }
     if !args.json() {
         settings.tools.stream_visibility = Visibility::Full;
