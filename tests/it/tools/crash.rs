@@ -55,7 +55,7 @@ async fn a_call_that_was_dispatched_before_a_crash_is_known_and_never_made_again
     let answer = http.post(format!("{}/v1/responses", gateway.base)).json_body(&again).send().await.unwrap();
     assert_eq!(answer.status(), 200, "{}", answer.text().await.unwrap());
     let messages = upstream.last()["messages"].as_array().unwrap().clone();
-    let told = messages.iter().filter(|message| message["role"] == "tool").next_back().unwrap();
+    let told = messages.iter().rfind(|message| message["role"] == "tool").unwrap();
     assert!(told["content"].as_str().unwrap().contains("may have had its effect"), "{messages:#?}");
     assert_eq!(weather.asked(), 1, "it was never called again");
 }
