@@ -6,6 +6,7 @@ mod ends;
 mod example;
 mod journal;
 mod offered;
+mod search;
 mod wire;
 
 use std::sync::Arc;
