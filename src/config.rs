@@ -29,9 +29,9 @@ pub use provider::{
 };
 pub use settings::{
     AgentSettings, BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings,
-    FileReadSettings, LimitOverrides, MockTool, OnError, Price, ResultSettings, ReturnSchema, RouteSettings,
-    RunLimits, SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, UserMessages,
-    Visibility, WeatherSettings, WebSearchSettings,
+    ExecutorSettings, FileReadSettings, LimitOverrides, MockTool, OnError, Price, ResultSettings,
+    ReturnSchema, RouteSettings, RunLimits, SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride,
+    ToolRetry, UserMessages, Visibility, WeatherSettings, WebSearchSettings,
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,

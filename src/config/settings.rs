@@ -18,9 +18,10 @@ pub use super::auth::{AuthSettings, KeySettings, Scope};
 use super::provider::ProviderSettings;
 pub use super::store::{StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
-    BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, FileReadSettings, MockTool,
-    OnError, ResultSettings, ReturnSchema, RouteSettings, SearchProvider, SimpleTool, Strategy, ToolLists,
-    ToolOverride, ToolRetry, ToolsSettings, UserMessages, Visibility, WeatherSettings, WebSearchSettings,
+    BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, ExecutorSettings,
+    FileReadSettings, MockTool, OnError, ResultSettings, ReturnSchema, RouteSettings, SearchProvider,
+    SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, ToolsSettings, UserMessages, Visibility,
+    WeatherSettings, WebSearchSettings,
 };
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;

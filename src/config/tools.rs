@@ -50,6 +50,8 @@ pub struct ToolsSettings {
     pub breaker: BreakerSettings,
     /// What differs by tool, by name.
     pub overrides: BTreeMap<String, ToolOverride>,
+    /// What holds for all tools of one executor, by its id.
+    pub executors: BTreeMap<String, ExecutorSettings>,
     /// Tools that several executors serve, by name.
     pub routes: BTreeMap<String, RouteSettings>,
     /// The tools that are part of the gateway.
@@ -78,6 +80,7 @@ impl Default for ToolsSettings {
             retry: ToolRetry::default(),
             breaker: BreakerSettings::default(),
             overrides: BTreeMap::new(),
+            executors: BTreeMap::new(),
             routes: BTreeMap::new(),
             builtin: BuiltinSettings::default(),
             mock: BTreeMap::new(),
@@ -312,6 +315,18 @@ pub struct ToolOverride {
     pub idempotent: Option<bool>,
     /// Further tags.
     pub tags: Vec<String>,
+}
+
+/// What holds for all tools of one executor.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExecutorSettings {
+    /// How long one attempt may take; the tool's own timeout holds in any case.
+    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+    /// Calls of all its tools that run at the same time, in the whole process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_parallel: Option<usize>,
 }
 
 /// A tool that several executors serve.

@@ -4,6 +4,7 @@
 //! The layers have no settings of their own: those of a tool travel with the request in its [`Plan`], so that
 //! one stack serves all tools and costs nothing to clone.
 
+pub(super) mod attempt;
 pub(super) mod breaker;
 pub(super) mod budget;
 pub(super) mod cache;

@@ -120,12 +120,16 @@ pub(super) struct LegState {
     pub breaker: BreakerState,
     /// Shared by all executors of the tool; `None`: any number of calls at a time.
     pub turns: Option<Arc<Semaphore>>,
+    /// Shared by all tools of the executor; `None`: any number of calls at a time.
+    pub executor_turns: Option<Arc<Semaphore>>,
+    /// How long the executor may take for one attempt.
+    pub attempt: Option<Duration>,
     inflight: AtomicUsize,
 }
 
 impl LegState {
-    pub(super) fn new(breaker: BreakerState, turns: Option<Arc<Semaphore>>) -> Self {
-        Self { breaker, turns, inflight: AtomicUsize::new(0) }
+    pub(super) fn new(breaker: BreakerState) -> Self {
+        Self { breaker, turns: None, executor_turns: None, attempt: None, inflight: AtomicUsize::new(0) }
     }
 
     /// Calls that it works on.
@@ -151,7 +155,11 @@ impl Drop for Inflight {
 
 /// Breakers and queues by tool. A new catalogue must not forget that a server is down or a tool busy.
 #[derive(Default)]
-pub(super) struct States(Mutex<BTreeMap<String, ToolState>>);
+pub(super) struct States {
+    tools: Mutex<BTreeMap<String, ToolState>>,
+    /// Queues by executor; there are as many as there are executors with a limit.
+    executors: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
+}
 
 #[derive(Default)]
 struct ToolState {
@@ -163,20 +171,34 @@ impl States {
     /// The state of one executor of a tool.
     pub(super) fn leg(&self, tool: &str, executor: &Arc<str>, settings: &ToolsSettings) -> Arc<LegState> {
         let own = settings.overrides.get(tool);
-        let mut tools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let state = tools
             .entry(tool.to_owned())
             .or_insert_with(|| ToolState { turns: own.and_then(turns), legs: HashMap::new() });
         let leg = state.legs.entry(Arc::clone(executor)).or_insert_with(|| {
             let breaker = own.and_then(|own| own.breaker.as_ref()).unwrap_or(&settings.breaker);
-            Arc::new(LegState::new(BreakerState::new(breaker.clone()), state.turns.clone()))
+            let of_executor = settings.executors.get(&**executor);
+            Arc::new(LegState {
+                turns: state.turns.clone(),
+                executor_turns: of_executor.and_then(|of| self.executor_turns(executor, of.max_parallel?)),
+                attempt: of_executor.and_then(|of| of.timeout),
+                ..LegState::new(BreakerState::new(breaker.clone()))
+            })
         });
         Arc::clone(leg)
     }
 
+    fn executor_turns(&self, executor: &Arc<str>, most: usize) -> Option<Arc<Semaphore>> {
+        let mut executors = self.executors.lock().unwrap_or_else(PoisonError::into_inner);
+        let turns = executors
+            .entry(Arc::clone(executor))
+            .or_insert_with(|| Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))));
+        Some(Arc::clone(turns))
+    }
+
     /// Forgets the tools that are gone: servers may invent names without end.
     pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|tool, _| is_there(tool));
+        self.tools.lock().unwrap_or_else(PoisonError::into_inner).retain(|tool, _| is_there(tool));
     }
 }
 

@@ -6,6 +6,7 @@ use tower::ServiceBuilder;
 use tower::layer::layer_fn;
 
 use super::executor::ToolExecutor;
+use super::layers::attempt::AttemptTimeout;
 use super::layers::breaker::Breaker;
 use super::layers::budget::Budgeted;
 use super::layers::cache::{Cached, ResultCache};
@@ -34,7 +35,7 @@ pub(super) type Stack = Observe<
 >;
 
 /// The way from the router to one executor.
-pub(super) type Leg = Breaker<Concurrency<PanicGuard<Execute>>>;
+pub(super) type Leg = Breaker<Concurrency<Concurrency<AttemptTimeout<PanicGuard<Execute>>>>>;
 
 /// What the stack needs beside each tool's own settings.
 pub(super) struct Parts {
@@ -87,8 +88,12 @@ pub(super) fn leg(
     ServiceBuilder::new()
         // Before the queue: nobody waits for what is known to be down.
         .layer(layer_fn(|inner| Breaker::new(inner, Arc::clone(state))))
-        // Within the timeout, so that waiting has an end.
+        // Within the timeout, so that waiting has an end. The tool's own queue first: who waits for a tool
+        // must not hold a place that the executor's other tools could use.
         .layer(layer_fn(|inner| Concurrency::new(inner, state.turns.clone())))
+        .layer(layer_fn(|inner| Concurrency::new(inner, state.executor_turns.clone())))
+        // Behind the queues: an attempt begins when it is its turn.
+        .layer(layer_fn(|inner| AttemptTimeout::new(inner, state.attempt)))
         // Innermost: only the tool's own panics are its fault, and permits are returned as after any error.
         .layer(layer_fn(PanicGuard::new))
         .service(Execute::new(executor, id, name))

@@ -21,6 +21,13 @@ pub(super) fn check(tools: &ToolsSettings, check: &mut Check<'_>) {
     }
     limits(tools, check);
     overrides(&tools.overrides, &tools.on_error, check);
+    for (id, executor) in &tools.executors {
+        check.above_zero(
+            &["tools", "executors", id, "timeout"],
+            executor.timeout.is_some_and(|t| t.is_zero()),
+        );
+        check.above_zero(&["tools", "executors", id, "max_parallel"], executor.max_parallel == Some(0));
+    }
     for (name, route) in &tools.routes {
         one_route(name, route, check);
     }

@@ -44,7 +44,7 @@ impl<S: Next> Service<ToolRequest> for Timeout<S> {
     }
 }
 
-fn timed_out(limit: Duration) -> ToolError {
+pub(super) fn timed_out(limit: Duration) -> ToolError {
     // What is left of a run is no round number: nobody wants to read nanoseconds.
     let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1));
     ToolError::new(Code::ToolTimeout, Fault::Transport, format!("timed out after {limit:?}"))

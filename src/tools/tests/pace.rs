@@ -39,6 +39,23 @@ async fn calls_run_at_the_same_time_unless_their_tool_may_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn all_tools_of_an_executor_share_its_queue_and_its_time() {
+    let settings = json!({"executors": {"x": {"max_parallel": 2}, "y": {"timeout": "150ms"}}});
+    let hasty = Arc::new(Script::new("y", vec![tool("c")]).running(|_| {
+        Box::pin(async {
+            tokio::time::sleep(200 * MS).await;
+            Ok(ToolOutput::text("done"))
+        })
+    }));
+    let toolbox = open(settings, &[&slow(vec![tool("a"), tool("b")]), &hasty]).await;
+    let (started, context) = (Instant::now(), someone());
+    let calls = join_all(["a", "b", "a", "b"].map(|name| call_with(&toolbox, name, "{}", &context))).await;
+    assert!(calls.iter().all(Result::is_ok));
+    assert_eq!(started.elapsed(), 400 * MS);
+    assert_eq!(call_with(&toolbox, "c", "{}", &context).await.unwrap_err().message, "timed out after 150ms");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_ends_with_its_timeout_or_its_run() {
     let settings = json!({"timeout": "150ms", "overrides": {
         "short": {"timeout": "100ms"}, "long": {"timeout": "1s"}, "queued": {"timeout": "300ms", "serial": true},
