@@ -1,5 +1,6 @@
 //! Tools that the gateway runs: how a run goes through its turns, how it ends, and what clients see of it.
 
+mod custom;
 mod ends;
 mod journal;
 mod offered;
