@@ -71,7 +71,9 @@ pub enum Command {
     Tools(ToolsCommand),
     /// Asks a model from the command line; with --execute-tools, server-side tools are run.
     ///
-    /// Flags may be written with one dash or two, and -flag=value or -flag value.
+    /// Flags may be written with one dash or two, and -flag=value or -flag value. The configuration may be an agent
+    /// file of go-agents too; without --config, config.ollama.json is read if it exists. --upstream-url, --listen
+    /// and --store mean what they mean to other commands.
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
     /// Prints the OpenAPI document of what is served.

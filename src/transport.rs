@@ -4,6 +4,7 @@ pub mod documents;
 pub mod routes;
 
 mod access;
+mod agents;
 mod body;
 mod error;
 mod health;
@@ -14,6 +15,8 @@ mod pass_through;
 mod query;
 mod responses;
 mod sse;
+pub mod tool_result;
+mod tools;
 mod trail;
 
 use std::sync::Arc;

@@ -9,6 +9,7 @@ NAME = "My name is Ada. Please say hello to me."
 WHICH_NAME = "What is my name?"
 REPORT = "Describe the weather in Paris as a JSON object."
 WEATHER = "What is the weather in Paris?"
+TIME = "What time is it in UTC?"
 WEATHER_RESULT = '{"temperature_celsius": 21, "sky": "clear"}'
 
 # Every value is bounded: an open string could ramble past the token limit.

@@ -112,6 +112,32 @@ def function_call(server: Server) -> None:
     expect(grown > 0, "the call and its result are not in the prompt")
 
 
+def server_tool(server: Server) -> None:
+    """The gateway runs its own tool, and the model answers with the result before it."""
+    tools = [{"type": "antwort:datetime"}]
+    # One call and no more: left the choice, this model calls on and on.
+    request = {"input": ask.TIME, "tools": tools, "tool_choice": tools[0], "max_tool_calls": 1}
+    limits = LIMITS | {"max_output_tokens": ask.CALL_LIMIT + ask.LIMIT}
+    response = server.post(PATH, request | limits)
+    check_usage(response, ask.CALL_LIMIT + ask.LIMIT)
+    kinds = [item["type"] for item in response["output"]]
+    expect(kinds[0] == "mcp_call", f"no mcp_call first in {kinds}")
+    call = response["output"][0]
+    print(f"model: {call['name']}({call['arguments']})")
+    expect(call["server_label"] == "antwort" and call["name"] == "datetime", f"called {call['name']!r}")
+    expect(call["status"] == "completed", f"the call is {call['status']!r}: {call.get('error')}")
+    print(f"tool:  {call['output']}")
+    result = json.loads(call["output"])
+    expect({"timestamp", "formatted", "timezone", "weekday"} <= result.keys(), f"the result is {result}")
+    check_ended(response, ask.CALL_LIMIT + ask.LIMIT)
+    expect("message" in kinds, f"no message after the call in {kinds}")
+    print(f"model: {text_of(response)}")
+    bare = server.post(PATH, {"input": ask.TIME, "tools": tools, "tool_choice": "none"} | limits)
+    grown = response["usage"]["input_tokens"] - 2 * bare["usage"]["input_tokens"]
+    print(f"input tokens: {grown:+} for the call and its result")
+    expect(grown > 0, "the call and its result are not in the second prompt")
+
+
 TERMINAL = {"response.completed", "response.incomplete", "response.failed"}
 
 
@@ -138,4 +164,5 @@ CHECKS = [
     ("chained response", chained, "chat"),
     ("structured output", structured, "chat"),
     ("function call", function_call, "tools"),
+    ("tool that the gateway runs", server_tool, "tools"),
 ]

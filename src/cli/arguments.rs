@@ -8,6 +8,7 @@ use std::path::Path;
 
 /// Flags of `prompt` that are followed by a value.
 pub(super) const WITH_VALUE: &[&str] = &[
+    "agent",
     "base-url",
     "config",
     "image",

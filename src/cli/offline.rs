@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use super::{WRONG_SETTINGS, complain};
-use crate::config::{self, ConfigErrors, LoadOptions, Settings};
+use crate::config::{self, ConfigErrors, LoadOptions, LogFormat, Settings};
 use crate::telemetry;
 
 /// Loads the settings and does this with them.
@@ -32,6 +32,9 @@ pub(super) fn with<T>(
     // Standard output is for the answer; of the rest, people at a prompt want to hear of troubles only.
     if settings.log.filter == "info" {
         "warn".clone_into(&mut settings.log.filter);
+    }
+    if settings.log.format == LogFormat::Auto {
+        settings.log.format = LogFormat::Text;
     }
     let telemetry = telemetry::init(&settings.log, &settings.telemetry).map_err(|error| error.to_string())?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -39,7 +39,10 @@ pub struct PromptArgs {
     /// Instructions for the model; beats those of the file
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
-    /// The model [default: the file's, or the first that the provider lists]
+    /// The agent profile of the configuration [default: the only one, if there is one]
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// The model [default: the agent's, or the first that the provider lists]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
     /// Base URL of the provider; beats the file's
@@ -122,11 +125,11 @@ impl PromptArgs {
             let assembly = Assembly::of(&settings, Extra { mocks, ..Extra::default() })
                 .await
                 .map_err(|error| format!("Error: {error:#}"))?;
-            let model = request::model(self, agent.as_ref(), &assembly).await?;
+            let model = request::model(self, agent.as_deref(), &settings, &assembly).await?;
             if self.protocol == Protocol::Embeddings {
                 return embeddings::show(self, &model, &assembly).await;
             }
-            let asked = request::body(self, &model, agent.as_ref(), options, &assembly)?;
+            let asked = request::body(self, &model, agent.as_deref(), options, &assembly)?;
             let done = answer::show(self, &asked, &settings, &assembly).await;
             assembly.toolbox.shutdown().await;
             done

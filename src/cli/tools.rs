@@ -3,15 +3,14 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use axum::Json;
 
 use super::{complain, offline, say};
 use crate::app;
 use crate::config::{LoadOptions, Settings};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::{
-    Progress, Subject, ToolCall, ToolContext, ToolDefinition, ToolError, ToolOutput, Toolbox,
-};
+use crate::tools::{Progress, Subject, ToolCall, ToolContext, ToolDefinition, Toolbox};
+use crate::transport::tool_result;
 
 /// Whose tools they are: of callers whose key says nothing else.
 const TENANT: &str = "default";
@@ -68,7 +67,8 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
         let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
         let failed = outcome.as_ref().map_or(true, |output| output.is_error);
         toolbox.shutdown().await;
-        say(&pretty(&described(outcome)));
+        let Json(result) = tool_result::render(tool_result::View::Antwort, "cli", name, outcome);
+        say(&pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
 }
@@ -81,31 +81,4 @@ async fn open(settings: &Settings) -> Result<Arc<Toolbox>, String> {
 
 fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
-}
-
-/// A result as a person or a script reads it; what there is not is left out.
-fn described(outcome: Result<ToolOutput, ToolError>) -> Value {
-    let output = match outcome {
-        Ok(output) => output,
-        Err(error) => {
-            return json!({"output": error.message, "is_error": true, "code": error.code.as_str()});
-        }
-    };
-    let mut described = Map::new();
-    described.insert("output".into(), output.for_model.into());
-    described.insert("is_error".into(), output.is_error.into());
-    if output.is_error {
-        described.insert("code".into(), "tool_execution_failed".into());
-    }
-    if let Some(structured) = output.structured {
-        described.insert("structured".into(), structured);
-    }
-    if let Some(text) = output.for_user.filter(|_| !output.silent) {
-        described.insert("for_user".into(), text.into());
-    }
-    if !output.citations.is_empty() {
-        described.insert("citations".into(), json!(output.citations));
-    }
-    described.insert("meta".into(), json!(output.meta));
-    described.into()
 }

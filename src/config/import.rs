@@ -46,7 +46,12 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
     let agent = agent_name(file.text("name")?, &mut notes);
     let mut profile = Map::new();
     if let Some(prompt) = file.text("system_prompt")? {
-        profile.insert("instructions".into(), plain(&prompt, &mut notes).into());
+        // Our files fill in `${…}`, and agents `{{…}}`: both stay what they are.
+        let variables = variables(&prompt);
+        profile.insert("instructions".into(), prompt.replace("${", "$${").into());
+        if !variables.is_empty() {
+            profile.insert("variables".into(), variables.into());
+        }
     }
     let mut request = Map::new();
     if let Some(mut transport) = file.section("transport")? {
@@ -97,12 +102,11 @@ fn agent_name(said: Option<String>, notes: &mut Vec<String>) -> String {
     name
 }
 
-/// A text that stays what it is though our files fill in `${…}`.
-fn plain(text: &str, notes: &mut Vec<String>) -> String {
-    if text.contains("{{") {
-        notes.push("`{{…}}` in system_prompt stands for a variable of the agent here".into());
-    }
-    text.replace("${", "$${")
+/// What looks like a variable of an agent, each standing for itself.
+fn variables(text: &str) -> Map<String, Value> {
+    let pieces = text.split("{{").skip(1).filter_map(|piece| piece.split_once("}}"));
+    let itself = |name: &str| Value::from(format!("{{{{{name}}}}}").replace("${", "$${"));
+    pieces.map(|(name, _)| (name.trim().to_owned(), itself(name))).collect()
 }
 
 /// The provider's name, its settings, and the model's name.

@@ -142,6 +142,12 @@ fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {
             };
             ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
         })?;
+    if super::import::is_go_agents(&text) {
+        let path = path.display();
+        let message =
+            format!("{path} is an agent file of go-agents; `antwort config import {path}` translates it");
+        return Err(ConfigErrors::one(message));
+    }
     parse(&text, &Origin::File(Arc::from(path)))
         .map_err(|error| ConfigErrors::one(format!("{}: {error}", path.display())))
 }

@@ -66,6 +66,7 @@ impl Calls {
             cancel: engine.cut.child_token(),
             budget: Arc::new(prepared.limits.run.max_tool_calls.map(Budget::of).unwrap_or_default()),
             cache: if prepared.bypass_cache { CacheUse::Bypass } else { CacheUse::Allowed },
+            reads_kept_results: prepared.offer.runner(Some(OWN_SERVER), "read_tool_output").is_some(),
             journal: journal.clone().map(|journal| journal as _),
         };
         let tools = &parts.limits.tools;
@@ -145,7 +146,7 @@ impl Calls {
                         let message = format!("tool {name} not found");
                         return (slot, Err(ToolError::refused(Code::ToolNotFound, message)));
                     };
-                    let raw = if fixed.is_empty() { raw } else { with_fixed(&raw, &fixed) };
+                    let raw = if fixed.is_empty() { raw } else { search::arguments(&raw, &fixed) };
                     let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
                     (slot, tool.call(call, context, Progress::none()).await)
                 }
@@ -216,18 +217,6 @@ fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
     Some(Search { query, sources: found.iter().map(|citation| citation.url.clone()).collect() })
 }
 
-/// The model's arguments with those that the request has fixed. What is no object stays what it is: the
-/// tool's validation says so better.
-fn with_fixed(raw: &str, fixed: &serde_json::Map<String, Value>) -> String {
-    match serde_json::from_str::<serde_json::Map<String, Value>>(raw) {
-        Ok(mut arguments) => {
-            arguments.extend(fixed.iter().map(|(name, value)| (name.clone(), value.clone())));
-            Value::Object(arguments).to_string()
-        }
-        Err(_) => raw.to_owned(),
-    }
-}
-
 /// The same text for the same arguments, whatever their order and spaces.
 fn canonical(raw: &str) -> String {
     fn sort(value: &mut Value) {
@@ -269,12 +258,5 @@ mod tests {
         assert_eq!(canonical(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#), r#"{"a":1,"b":[1,{"x":2,"y":1}]}"#);
         assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":2}"#));
         assert_eq!(canonical(" no json "), "no json");
-    }
-
-    #[test]
-    fn what_the_request_fixed_wins_over_the_model() {
-        let fixed = serde_json::from_str(r#"{"limit":3}"#).unwrap();
-        assert_eq!(with_fixed(r#"{"query":"x","limit":99}"#, &fixed), r#"{"query":"x","limit":3}"#);
-        assert_eq!(with_fixed("{", &fixed), "{");
     }
 }

@@ -69,6 +69,19 @@ pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Val
     Ok(fixed)
 }
 
+/// The model's query with the request's options; nothing else of the model's, which was shown nothing else. What
+/// is no object stays what it is: the tool's validation says so better.
+pub(super) fn arguments(raw: &str, fixed: &Map<String, Value>) -> String {
+    match serde_json::from_str::<Map<String, Value>>(raw) {
+        Ok(mut said) => {
+            let query = said.remove("query").map(|query| ("query".to_owned(), query));
+            let options = fixed.iter().map(|(name, value)| (name.clone(), value.clone()));
+            Value::Object(query.into_iter().chain(options).collect()).to_string()
+        }
+        Err(_) => raw.to_owned(),
+    }
+}
+
 /// Where a text names what was found: each address, or the Markdown link around it, in the order of the text.
 pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
     let mut found: Vec<(usize, usize, &Citation)> = Vec::new();
@@ -112,6 +125,14 @@ fn link_around(text: &str, start: usize, end: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_request_s_options_are_not_the_model_s_to_change() {
+        let fixed = serde_json::from_str(r#"{"search_context_size":"low"}"#).unwrap();
+        let said = r#"{"query":"x","search_context_size":"high","allowed_domains":["a"]}"#;
+        assert_eq!(arguments(said, &fixed), r#"{"query":"x","search_context_size":"low"}"#);
+        assert_eq!(arguments("{", &fixed), "{");
+    }
 
     #[test]
     fn links_and_addresses_are_found_and_longer_addresses_are_not() {

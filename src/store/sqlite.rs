@@ -136,7 +136,7 @@ impl Store for SqliteStore {
     }
 
     async fn turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
-        match self.writer.write(Write::Turn(turn)).await? {
+        match self.writer.write(Write::Turn(Box::new(turn))).await? {
             Outcome::Changed | Outcome::Absent => Ok(()),
             // Another process has taken the response over: its calls are not ours to make.
             Outcome::Superseded => Err(StoreError::Superseded),

@@ -66,22 +66,35 @@ pub fn executor(
         tools.push(Arc::new(Datetime::default()));
     }
     let asked = get_weather.base_url != WeatherSettings::default().base_url;
-    tools.extend(settle("get_weather", weather(get_weather, egress), get_weather.required, asked)?);
-    let asked =
-        web_search.provider.is_some() || web_search.base_url.is_some() || web_search.api_key.is_some();
-    tools.extend(settle("web_search", search(web_search, egress), web_search.required, asked)?);
+    if let Some(tool) = settle("get_weather", weather(get_weather, egress), get_weather.required, asked)? {
+        tools.push(tool);
+    }
+    if let Some(tool) = searcher(web_search, egress)? {
+        tools.push(tool);
+    }
     let read = files(file_read, allow_file_access);
-    tools.extend(settle("file_read", read, file_read.required, allow_file_access)?);
+    if let Some(tool) = settle("file_read", read, file_read.required, allow_file_access)? {
+        tools.push(tool);
+    }
     Ok(Local::new(EXECUTOR, ToolKind::Builtin, tools))
 }
 
+/// `web_search` alone, for whoever asks it in other ways than by calls; `None` if it is left out.
+pub fn searcher(
+    settings: &WebSearchSettings,
+    egress: &Arc<Egress>,
+) -> Result<Option<Arc<WebSearch>>, BuiltinError> {
+    let asked = settings.provider.is_some() || settings.base_url.is_some() || settings.api_key.is_some();
+    settle("web_search", search(settings, egress), settings.required, asked)
+}
+
 /// What becomes of a tool that may be lacking something.
-fn settle(
+fn settle<T>(
     name: &str,
-    tool: Result<Arc<dyn Tool>, Lack>,
+    tool: Result<Arc<T>, Lack>,
     required: bool,
     asked: bool,
-) -> Result<Option<Arc<dyn Tool>>, BuiltinError> {
+) -> Result<Option<Arc<T>>, BuiltinError> {
     match tool {
         Ok(tool) => Ok(Some(tool)),
         Err(Lack::Wrong(error)) => Err(error),
@@ -95,14 +108,14 @@ fn settle(
     }
 }
 
-fn weather(settings: &WeatherSettings, egress: &Arc<Egress>) -> Result<Arc<dyn Tool>, Lack> {
+fn weather(settings: &WeatherSettings, egress: &Arc<Egress>) -> Result<Arc<Weather>, Lack> {
     let key = said(settings.api_key.as_ref())
         .ok_or_else(|| missing("tools.builtin.get_weather.api_key", "is needed for get_weather"))?;
     let base_url = server("tools.builtin.get_weather.base_url", &settings.base_url, egress)?;
     Ok(Arc::new(Weather::new(base_url, key.clone(), Arc::clone(egress))))
 }
 
-fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<dyn Tool>, Lack> {
+fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebSearch>, Lack> {
     const URL: &str = "tools.builtin.web_search.base_url";
     const KEY: &str = "tools.builtin.web_search.api_key";
     let no_header = || Lack::Wrong(BuiltinError::new(KEY, "holds characters that a header cannot"));
@@ -132,7 +145,7 @@ fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<dyn 
     Ok(Arc::new(WebSearch::new(engine)))
 }
 
-fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<dyn Tool>, Lack> {
+fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<FileRead>, Lack> {
     const PATHS: &str = "tools.builtin.file_read.allowed_paths";
     if !allow_file_access {
         return Err(missing("tools.allow_file_access", "must be true for file_read"));

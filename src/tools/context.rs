@@ -42,6 +42,8 @@ pub struct ToolContext {
     pub budget: Arc<Budget>,
     /// Whether cached results may be used.
     pub cache: CacheUse,
+    /// Whether `read_tool_output` can be called in the same run, so that cut results may point to it.
+    pub reads_kept_results: bool,
     /// Where calls are journalled; `None` for runs that are not stored.
     pub journal: Option<Arc<dyn Journal>>,
 }

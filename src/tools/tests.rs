@@ -143,7 +143,12 @@ fn someone() -> Arc<ToolContext> {
 }
 
 fn of(tenant: &str, principal: &str) -> ToolContext {
-    ToolContext { tenant: tenant.into(), principal: principal.into(), ..ToolContext::default() }
+    ToolContext {
+        tenant: tenant.into(),
+        principal: principal.into(),
+        reads_kept_results: true,
+        ..ToolContext::default()
+    }
 }
 
 async fn call_with(

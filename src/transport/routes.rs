@@ -11,7 +11,10 @@ use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
-use super::{AppState, access, body, documents, health, leftover, models, pass_through, responses, trail};
+use super::{
+    AppState, access, agents, body, documents, health, leftover, models, pass_through, responses, tools,
+    trail,
+};
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
@@ -36,6 +39,13 @@ pub const API: &[(Method, &str, Access)] = &[
     (Method::GET, "/models/{*model}", Access::Needs(Scope::ModelsRead)),
     (Method::POST, "/chat/completions", Access::Needs(Scope::ChatCreate)),
     (Method::POST, "/embeddings", Access::Needs(Scope::EmbeddingsCreate)),
+    (Method::GET, "/tools", Access::Needs(Scope::ToolsRead)),
+    (Method::POST, "/tools/refresh", Access::Needs(Scope::ToolsAdmin)),
+    (Method::GET, "/tools/{name}", Access::Needs(Scope::ToolsRead)),
+    (Method::POST, "/tools/{name}/execute", Access::Needs(Scope::ToolsExecute)),
+    (Method::DELETE, "/tool_cache", Access::Needs(Scope::ToolsAdmin)),
+    (Method::GET, "/agents", Access::Needs(Scope::AgentsRead)),
+    (Method::GET, "/agents/{id}", Access::Needs(Scope::AgentsRead)),
 ];
 
 /// Routes beside the API.
@@ -110,6 +120,13 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/models/{*model}", get(models::one)),
         ("/chat/completions", post(pass_through::chat)),
         ("/embeddings", post(pass_through::embeddings)),
+        ("/tools", get(tools::list)),
+        ("/tools/refresh", post(tools::refresh)),
+        ("/tools/{name}", get(tools::one)),
+        ("/tools/{name}/execute", post(tools::execute)),
+        ("/tool_cache", delete(tools::purge_cache)),
+        ("/agents", get(agents::list)),
+        ("/agents/{id}", get(agents::one)),
     ]
 }
 

@@ -251,6 +251,12 @@ async fn an_agent_file_becomes_a_configuration_that_is_valid() {
     assert!(shown.contains("  timeout: 30s\n") && shown.contains("total: 1m\n"), "{shown}");
     let output = antwort(folder.path(), &["config", "import", "--format", "go-agents", &file]).await;
     assert!(out(&output).contains("${WEATHER_API_KEY:-}"), "{}", out(&output));
+    let output = antwort(folder.path(), &["config", "check", "--config", &file]).await;
+    assert!(
+        err(&output).contains("is an agent file of go-agents; `antwort config import"),
+        "{}",
+        err(&output)
+    );
     let output = antwort(folder.path(), &["config", "import", "/no/such"]).await;
     assert_eq!(output.status.code(), Some(2));
 }
@@ -316,4 +322,114 @@ async fn the_banner_stands_before_a_stream_in_which_tools_may_run() {
     upstream.text("No need.");
     let output = prompt(&upstream, folder.path(), &words[..words.len() - 1]).await;
     assert!(out(&output).starts_with("Final response: No need.\nTokens: "), "{}", out(&output));
+}
+
+/// Sums, answered as a model would that has seen the result.
+fn sum_then_answer(upstream: &Upstream) {
+    upstream.reply(Reply::Calls(vec![("calculate", json!({"expression": "2+2"}))])).text("It is four.");
+}
+
+fn calculate_tool(folder: &Path) -> String {
+    let parameters = json!({"type": "object", "properties": {"expression": {"type": "string"}}});
+    let tool = json!({"name": "calculate", "description": "Sums", "parameters": parameters});
+    write(folder, "tools.json", json!([tool]))
+}
+
+#[tokio::test]
+async fn tools_of_the_gateway_are_run_and_the_answer_is_final() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    let tools = calculate_tool(folder.path());
+    let words = ["--protocol", "tools", "--prompt", "2+2?", "--tools-file", &tools, "--execute-tools"];
+    sum_then_answer(&upstream);
+    let output = prompt(&upstream, folder.path(), &words).await;
+    assert!(output.status.success(), "{}", err(&output));
+    assert_eq!(out(&output), "Final response: It is four.\nTokens: 10 prompt + 6 completion = 16 total\n");
+    let messages = upstream.last()["messages"].clone();
+    assert_eq!(messages[2]["role"], "tool");
+    assert!(messages[2]["content"].as_str().unwrap().contains("\"result\":4"), "{messages}");
+    sum_then_answer(&upstream);
+    let output = prompt(&upstream, folder.path(), &[&words[..], &["--stream"]].concat()).await;
+    assert_eq!(
+        out(&output),
+        "Streaming response with tool execution:\nIt is four.\nTokens: 10 prompt + 6 completion = 16 total\n"
+    );
+}
+
+#[tokio::test]
+async fn mocks_stand_in_for_tools_and_a_slow_one_is_an_error_for_the_model() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    let tools = calculate_tool(folder.path());
+    for (mock, more, expected) in [
+        (json!({"calculate": "five"}), &[][..], "five"),
+        (
+            json!({"calculate": {"output": "x", "delay": "5s"}}),
+            &["--tool-timeout", "100ms"],
+            "timed out after 100ms",
+        ),
+    ] {
+        let mocks = write(folder.path(), "mocks.json", mock);
+        sum_then_answer(&upstream);
+        let words = ["--protocol", "tools", "--prompt", "2+2?", "--tools-file", &tools, "--execute-tools"];
+        let words = [&words[..], &["--mock-tools", &mocks], more].concat();
+        let output = prompt(&upstream, folder.path(), &words).await;
+        assert!(out(&output).starts_with("Final response: It is four.\n"), "{}", err(&output));
+        let result = upstream.last()["messages"][2]["content"].to_string();
+        assert!(result.contains(expected), "{result}");
+    }
+}
+
+#[tokio::test]
+async fn a_configuration_without_execution_runs_nothing() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    let tools = calculate_tool(folder.path());
+    let file = write(folder.path(), "c.yaml", "tools: {execution_enabled: false}");
+    let words = ["--config", &file, "--protocol", "tools", "--prompt", "2+2?", "--tools-file", &tools];
+    let output = prompt(&upstream, folder.path(), &[&words[..], &["--execute-tools"]].concat()).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).starts_with("Tools execution failed: tools.execution_enabled is false"));
+    assert!(upstream.requests().is_empty());
+}
+
+/// The document's own example, from its agent file to the answer.
+#[tokio::test]
+async fn an_agent_file_runs_the_tools_that_it_allows() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    let base = upstream.url.strip_suffix("/v1").unwrap();
+    write(folder.path(), "config.ollama.json", EXAMPLE.replace("http://localhost:11434", base));
+    let tools = calculate_tool(folder.path());
+    sum_then_answer(&upstream);
+    let words =
+        ["prompt-agent", "-protocol", "tools", "-tools-file", &tools, "-execute-tools", "-prompt", "2+2?"];
+    let output = antwort(folder.path(), &words).await;
+    assert!(out(&output).starts_with("Final response: It is four.\n"), "{}", err(&output));
+}
+
+#[tokio::test]
+async fn an_agent_of_the_configuration_is_asked_by_its_name() {
+    let (upstream, folder) = (Upstream::spawn().await, folder());
+    let yaml = "
+        agents:
+          a: {model: model-a, instructions: 'You are {{who}}.', variables: {who: A}, tools: [calculate]}
+          b: {model: model-b}";
+    let file = write(folder.path(), "c.yaml", yaml);
+    let ask = async |words: &[&str]| {
+        let words =
+            [&["prompt", "--config", &file, "--base-url", &upstream.url, "--prompt", "x"], words].concat();
+        antwort(folder.path(), &words).await
+    };
+    let output = ask(&["--agent", "a"]).await;
+    assert!(output.status.success(), "{}", err(&output));
+    let asked = upstream.last();
+    assert_eq!(
+        (&asked["model"], &asked["messages"][0]["content"]),
+        (&json!("model-a"), &json!("You are A."))
+    );
+    sum_then_answer(&upstream);
+    let output = ask(&["--agent", "a"]).await;
+    assert!(out(&output).contains("\"name\": \"calculate\""), "shown, not run: {}", out(&output));
+    upstream.text("-");
+    let output = ask(&["--agent", "a", "--execute-tools"]).await;
+    assert!(output.status.success(), "{}", err(&output));
+    let output = ask(&["--agent", "c"]).await;
+    assert!(err(&output).starts_with("Error: there is no agent `c` in the configuration; there are: a, b"));
 }

@@ -7,6 +7,7 @@ pub mod probe;
 pub mod process;
 pub mod response;
 pub mod upstream;
+pub mod weather;
 
 use std::time::{Duration, Instant};
 

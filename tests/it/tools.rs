@@ -1,9 +1,13 @@
 //! Tools that the gateway runs: how a run goes through its turns, how it ends, and what clients see of it.
 
+mod crash;
 mod custom;
+mod direct;
 mod ends;
+mod example;
 mod journal;
 mod offered;
+mod search;
 mod wire;
 
 use std::sync::Arc;

@@ -4,15 +4,17 @@ use serde_json::{Map, Value, json};
 
 use super::{PromptArgs, Protocol, images, tools_file};
 use crate::app::Assembly;
-use crate::config::AgentSettings;
+use crate::config::Settings;
 
-/// The model: of the flag, of the file, or the first that a provider lists.
+/// The model: of the flag, of the agent, or the first that a provider lists.
 pub(super) async fn model(
     args: &PromptArgs,
-    agent: Option<&AgentSettings>,
+    agent: Option<&str>,
+    settings: &Settings,
     assembly: &Assembly,
 ) -> Result<String, String> {
-    if let Some(model) = args.model.clone().or_else(|| agent.and_then(|agent| agent.model.clone())) {
+    let of_agent = || settings.agents.get(agent?)?.model.clone();
+    if let Some(model) = args.model.clone().or_else(of_agent) {
         return Ok(model);
     }
     let hint = "say which model: -model NAME";
@@ -29,7 +31,7 @@ pub(super) async fn model(
 pub(super) fn body(
     args: &PromptArgs,
     model: &str,
-    agent: Option<&AgentSettings>,
+    agent: Option<&str>,
     options: Map<String, Value>,
     assembly: &Assembly,
 ) -> Result<Value, String> {
@@ -37,9 +39,8 @@ pub(super) fn body(
     body.insert("model".into(), model.into());
     body.insert("stream".into(), args.stream.into());
     body.insert("store".into(), false.into());
-    if let Some(instructions) = args.system_prompt.clone().or_else(|| agent.and_then(instructions)) {
-        body.insert("instructions".into(), instructions.into());
-    }
+    body.extend(agent.map(|agent| ("agent".to_owned(), agent.into())));
+    body.extend(args.system_prompt.clone().map(|text| ("instructions".to_owned(), text.into())));
     let mut content = vec![json!({"type": "input_text", "text": args.prompt})];
     if args.protocol == Protocol::Vision || !args.images.is_empty() {
         for image in &args.images {
@@ -54,12 +55,4 @@ pub(super) fn body(
         body.insert("tools".into(), tools_file::offer(tools, known).into());
     }
     Ok(body.into())
-}
-
-/// An agent's instructions with the values of its variables.
-fn instructions(agent: &AgentSettings) -> Option<String> {
-    let text = agent.instructions.clone()?;
-    let fill =
-        |text: String, (name, value): (&String, &String)| text.replace(&format!("{{{{{name}}}}}"), value);
-    Some(agent.variables.iter().fold(text, fill))
 }

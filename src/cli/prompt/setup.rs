@@ -10,8 +10,7 @@ use super::PromptArgs;
 use crate::cli::complain;
 use crate::config::import::{self, Imported};
 use crate::config::{
-    self, AgentSettings, Collision, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, UnknownFields,
-    Visibility,
+    self, Collision, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, UnknownFields, Visibility,
 };
 
 /// Read if it is there and no other file is named.
@@ -20,15 +19,16 @@ const DEFAULT_FILE: &str = "config.ollama.json";
 /// With what a prompt is asked.
 pub(super) struct Setup {
     pub settings: Settings,
-    /// The file's agent, if it has exactly one.
-    pub agent: Option<AgentSettings>,
+    /// The agent profile that is asked.
+    pub agent: Option<String>,
     /// What the file says of every request.
     pub options: Map<String, Value>,
 }
 
 /// Loads the settings.
 pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup, String> {
-    if options.file.is_none() && !options.environment.contains_key("ANTWORT_CONFIG") {
+    let named = options.environment.get("ANTWORT_CONFIG").is_some_and(|name| !name.is_empty());
+    if options.file.is_none() && !named {
         options.file = Some(PathBuf::from(DEFAULT_FILE)).filter(|file| file.exists());
     }
     let imported = import_file(&mut options)?;
@@ -45,6 +45,10 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     if args.mock_tools.is_some() && settings.tools.collision == Collision::Error {
         // A mock stands in for the tool of its name.
         settings.tools.collision = Collision::Last;
+        if settings.log.filter == "info" {
+            // And is said to, at every prompt.
+            "warn,antwort::tools::assemble=error".clone_into(&mut settings.log.filter);
+        }
     }
     if !args.json() {
         settings.tools.stream_visibility = Visibility::Full;
@@ -53,11 +57,25 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     settings.compat.unknown_fields = UnknownFields::Ignore;
     settings.store.url = StoreUrl::Memory;
     settings.seal.file = None;
-    let agent = match settings.agents.len() {
-        1 => settings.agents.values().next().cloned(),
-        _ => None,
-    };
+    if !args.execute_tools {
+        // An agent may have tools too: they are shown like those of the file.
+        settings.tools.execution_enabled = false;
+    }
+    let agent = agent(args, &settings)?;
     Ok(Setup { settings, agent, options: imported.map(|imported| imported.request).unwrap_or_default() })
+}
+
+/// The agent that was named, or the only one that there is.
+fn agent(args: &PromptArgs, settings: &Settings) -> Result<Option<String>, String> {
+    let names = || settings.agents.keys().cloned().collect::<Vec<_>>();
+    match &args.agent {
+        Some(name) if settings.agents.contains_key(name) => Ok(Some(name.clone())),
+        Some(name) => Err(format!(
+            "Error: there is no agent `{name}` in the configuration; there are: {}",
+            names().join(", ")
+        )),
+        None => Ok(names().pop().filter(|_| settings.agents.len() == 1)),
+    }
 }
 
 /// Where the file is an agent file, puts our words in its place.

@@ -19,11 +19,8 @@ pub(super) struct View {
     terminal: bool,
     /// Words stand in a line that has not ended.
     writing: bool,
-    turn: usize,
-    /// Calls that run, by place in the output.
+    /// Calls that have begun, by place in the output.
     running: BTreeMap<u32, Instant>,
-    /// Calls of this turn that are over.
-    over: usize,
 }
 
 impl View {
@@ -32,7 +29,7 @@ impl View {
     }
 
     fn of(stream: bool, terminal: bool) -> Self {
-        Self { stream, terminal, writing: false, turn: 1, running: BTreeMap::new(), over: 0 }
+        Self { stream, terminal, writing: false, running: BTreeMap::new() }
     }
 
     /// What is written for an event.
@@ -54,28 +51,22 @@ impl View {
     }
 
     fn added(&mut self, index: u32, item: &Item) -> String {
-        let mut shown = self.end();
-        // Calls of one turn are all there before the first of them is over.
-        if self.running.is_empty() && self.over > 0 {
-            self.turn += 1;
-            self.over = 0;
-            if self.terminal {
-                shown.push_str(&dim(&format!("turn {}", self.turn)));
-            }
-        }
         if is_ours(item) {
             self.running.insert(index, Instant::now());
         }
-        shown
+        self.end()
     }
 
     fn done(&mut self, index: u32, item: &Item) -> String {
         let Some(since) = self.running.remove(&index) else { return String::new() };
-        self.over += 1;
-        match line(item).filter(|_| self.terminal) {
-            Some(line) => self.end() + &dim(&format!("  {line}  {} ms", since.elapsed().as_millis())),
-            None => String::new(),
-        }
+        let Some(line) = line(item).filter(|_| self.terminal) else { return String::new() };
+        // Calls of one turn run together and are shown in order: one that was over before its turn came took no
+        // further time, and how long it took is not known here.
+        let time = match since.elapsed().as_millis() {
+            0 => String::new(),
+            millis => format!("  {millis} ms"),
+        };
+        self.end() + &dim(&format!("  {line}{time}"))
     }
 }
 
@@ -165,11 +156,9 @@ mod tests {
         let events = [
             words("Let me see."),
             added(1, "calculate"),
+            done(1, "calculate", "completed"),
             added(2, "lookup"),
             done(2, "lookup", "failed"),
-            done(1, "calculate", "completed"),
-            added(3, "calculate"),
-            done(3, "calculate", "completed"),
             words("Four\u{1b}[31m"),
         ];
         let text: String = events.iter().map(|event| view.show(event)).collect();
@@ -181,11 +170,10 @@ mod tests {
         assert_eq!(shown(View::of(true, false)), "Let me see.\nFour\u{1b}[31m\n");
         assert_eq!(shown(View::of(false, false)), "");
         let terminal = shown(View::of(true, true)).replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
-        let lines: Vec<_> = terminal.lines().map(|line| line.trim_end_matches(" ms")).collect();
-        assert_eq!(lines.len(), 6, "{terminal}");
-        assert_eq!((lines[0], lines[3]), ("Let me see.", "turn 2"));
-        assert!(lines[1].starts_with("  ✗ lookup {\"a\":1} "), "{terminal}");
-        assert!(lines[2].starts_with("  ✓ calculate {\"a\":1} "), "{terminal}");
-        assert_eq!(lines[5], "Four\u{fffd}[31m");
+        let lines: Vec<_> = terminal.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (4, "Let me see."), "{terminal}");
+        assert!(lines[1].starts_with("  ✓ calculate {\"a\":1} "), "{terminal}");
+        assert!(lines[2].starts_with("  ✗ lookup {\"a\":1} "), "{terminal}");
+        assert_eq!(lines[3], "Four\u{fffd}[31m");
     }
 }

@@ -58,7 +58,7 @@ fn the_example_loads_and_means_what_it_said() {
 #[test]
 fn what_has_no_place_is_said() {
     let text = json!({
-        "name": "my agent", "system_prompt": "Costs ${5}", "colour": "blue",
+        "name": "my agent", "system_prompt": "Costs ${5}, {{ not }} more", "colour": "blue",
         "transport": {"provider": {"name": "azure", "base_url": "https://x.example/openai",
             "model": {"name": "m", "format": "other", "options": {"top_k": 4}},
             "options": {"token": "${TOKEN:-t}", "deployment": "d"}},
@@ -82,7 +82,8 @@ fn what_has_no_place_is_said() {
         assert!(notes.contains(part), "{part}: {notes}");
     }
     let settings = loaded(&imported).settings;
-    assert_eq!(settings.agents["my-agent"].instructions.as_deref(), Some("Costs ${5}"));
+    assert_eq!(settings.agents["my-agent"].instructions.as_deref(), Some("Costs ${5}, {{ not }} more"));
+    assert_eq!(settings.agents["my-agent"].variables["not"], "{{ not }}", "stands for itself");
     let provider = &settings.providers["azure"];
     assert_eq!((provider.url.as_str(), provider.retries.max), ("https://x.example/openai", 3));
     assert_eq!(provider.timeouts.total, Duration::from_secs(90));

@@ -14,7 +14,7 @@ use crate::store::{CallOutcome, History, Owner, Record, Side, StoredItem, TurnRe
 /// A change that somebody waits for.
 pub(super) enum Write {
     Begin(Record),
-    Turn(TurnRecord),
+    Turn(Box<TurnRecord>),
     CallEnded(CallOutcome),
     Finish(Record),
     Delete(Owner, String),

@@ -32,6 +32,8 @@ pub struct FileRead {
 
 /// A directory below which files may be read; held open, so that it stays the same whatever becomes of its name.
 struct Root {
+    /// As configured, for the model.
+    shown: String,
     /// Absolute, as configured and, where links lead to it, as it really is.
     names: Vec<PathBuf>,
     dir: Arc<Dir>,
@@ -80,7 +82,8 @@ impl Root {
         match Dir::open_ambient_dir(&name, ambient_authority()) {
             Ok(dir) => {
                 let real = name.canonicalize().ok().filter(|real| *real != name);
-                Some(Self { names: std::iter::once(name).chain(real).collect(), dir: Arc::new(dir) })
+                let shown = path.display().to_string();
+                Some(Self { shown, names: std::iter::once(name).chain(real).collect(), dir: Arc::new(dir) })
             }
             Err(error) => {
                 tracing::warn!(path = %name.display(), %error, "file_read: directory left out");
@@ -116,12 +119,7 @@ impl Tool for FileRead {
             "Reads a UTF-8 text file, at most {} bytes at once. 'size' is the whole file's in bytes; where \
              'next_offset' is returned the file goes on there. Readable are files below: {}.",
             self.max_bytes,
-            self.roots
-                .iter()
-                .filter_map(|root| root.names.first())
-                .map(|name| name.to_string_lossy())
-                .collect::<Vec<_>>()
-                .join(", "),
+            self.roots.iter().map(|root| root.shown.as_str()).collect::<Vec<_>>().join(", "),
         );
         ToolDefinition::new("file_read", &description, &parameters)
             .with_returns(&returns)

@@ -38,7 +38,8 @@ impl<S: Next> Service<ToolRequest> for Truncate<S> {
                 return Ok(output);
             }
             // Who may not read on is told nothing of it, and nothing is kept for them.
-            let may_read_on = policy.refusal(Subject::of(&context), ReadToolOutput::NAME).is_none();
+            let may_read_on = context.reads_kept_results
+                && policy.refusal(Subject::of(&context), ReadToolOutput::NAME).is_none();
             let reader = may_read_on.then_some(&*context);
             Ok(cut(output, plan.max_result_bytes, &results, reader))
         })
@@ -54,8 +55,8 @@ fn cut(
     let whole = std::mem::take(&mut output.for_model);
     let note = Note { total: whole.len(), kept: whole.len().min(results.max_bytes()), id: None };
     // The note must be as long as it can become before it is known how much room it leaves.
-    let longest =
-        Note { id: Some("out_00000000000000000000000000000000".into()), ..note }.text(0, whole.len());
+    let longest = Note { id: Some("out_00000000000000000000000000000000".into()), ..note }
+        .text(whole.len(), 2 * whole.len());
     let (head, tail) = ends(&whole, most.saturating_sub(longest.len()));
     let (head, tail, end) = (head.to_owned(), tail.to_owned(), whole.len() - tail.len());
     if whole.len() > results.max_bytes() {

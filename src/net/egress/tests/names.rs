@@ -1,5 +1,9 @@
 //! URLs that are refused or let through for what they say, and names for what they resolve to.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use proptest::prelude::*;
+
 use super::*;
 
 fn check(options: &EgressOptions, url: &str) -> Result<(), EgressError> {
@@ -237,4 +241,52 @@ async fn a_name_without_addresses_is_no_refusal() {
     let error = egress.get("http://nowhere.example/", HeaderMap::new()).await.unwrap_err();
     assert_eq!(error, EgressError::Connect { host: "nowhere.example".into() });
     assert!(!error.is_refusal());
+}
+
+/// Where the interesting addresses are, and anywhere.
+fn any_v4() -> impl Strategy<Value = Ipv4Addr> {
+    let first = prop_oneof![
+        prop::sample::select(vec![0_u8, 10, 100, 127, 169, 172, 192, 198, 203, 224, 255]),
+        any::<u8>()
+    ];
+    (first, any::<[u8; 3]>()).prop_map(|(a, [b, c, d])| Ipv4Addr::new(a, b, c, d))
+}
+
+proptest! {
+    #[test]
+    fn an_address_is_judged_the_same_however_it_is_spelled(address in any_v4(), url in any::<String>()) {
+        let number = u32::from(address);
+        let [a, b, c, d] = address.octets();
+        let allowed = check(&options(), &format!("http://{address}/"));
+        for host in [
+            format!("{number}"),
+            format!("{number:#x}"),
+            format!("0{number:o}"),
+            format!("{a:#x}.0{b:o}.{c}.{d}"),
+            format!("{a}.{b}.{}", u32::from(c) << 8 | u32::from(d)),
+            format!("{a}.{}", number & 0xff_ffff),
+            format!("{address}."),
+            format!("[{}]", address.to_ipv6_mapped()),
+            format!("[64:ff9b::{:x}:{:x}]", number >> 16, number & 0xffff),
+        ] {
+            let got = check(&options(), &format!("http://{host}/"));
+            prop_assert_eq!(got.is_ok(), allowed.is_ok(), "{} as {}", address, host);
+        }
+        for embedded in [
+            format!("2002:{:x}:{:x}::", number >> 16, number & 0xffff),
+            format!("::{address}"),
+            format!("2001:0:{:x}:{:x}::", number >> 16, number & 0xffff),
+        ] {
+            let refused = check(&options(), &format!("http://[{embedded}]/"));
+            prop_assert!(refused.is_err(), "{}", embedded);
+        }
+        let _ = check(&options(), &url);
+        let _ = Rules::read(std::slice::from_ref(&url), Some(std::slice::from_ref(&url)));
+    }
+
+    #[test]
+    fn only_one_block_of_ipv6_is_public(address in any::<u128>().prop_map(Ipv6Addr::from)) {
+        let public = check(&options(), &format!("http://[{address}]/")).is_ok();
+        prop_assert!(!public || address.segments()[0] >> 13 == 1, "{}", address);
+    }
 }

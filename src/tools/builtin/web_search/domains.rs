@@ -21,6 +21,10 @@ impl Domains {
 
     /// Whether a result's address is one of the web, and of these domains.
     pub fn hold(&self, url: &str) -> bool {
+        // Would be read as if it were not there, and shown as if it were.
+        if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
+            return false;
+        }
         let Some(host) = Url::parse(url).ok().and_then(|url| host(&url)) else { return false };
         self.0.is_empty()
             || self.0.iter().any(|domain| {

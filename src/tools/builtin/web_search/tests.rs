@@ -95,6 +95,7 @@ async fn results_outside_the_allowed_domains_are_dropped() {
         "https://example.com/",
         "javascript:alert('example.com')",
         "ftp://example.com/",
+        "https://example.com/a\nb",
         "example.com",
         "https://bücher.example/",
     ];

@@ -1,0 +1,78 @@
+//! `/v1/agents`: the agent profiles that requests may name. Their instructions are the operator's.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::AppState;
+use super::error::Problem;
+use super::query::PathText;
+use crate::config::{AgentSettings, LimitOverrides};
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+
+#[derive(Serialize)]
+struct Agent<'a> {
+    id: &'a str,
+    object: &'static str,
+    description: Option<&'a str>,
+    model: Option<&'a str>,
+    tools: &'a [String],
+    /// Names of the variables that its instructions have, with whether a request must give them.
+    variables: Vec<Variable<'a>>,
+    limits: &'a LimitOverrides,
+}
+
+#[derive(Serialize)]
+struct Variable<'a> {
+    name: &'a str,
+    required: bool,
+}
+
+impl<'a> Agent<'a> {
+    fn of(id: &'a str, settings: &'a AgentSettings) -> Self {
+        let mut names: Vec<&str> = Vec::new();
+        for part in settings.instructions.as_deref().unwrap_or_default().split("{{").skip(1) {
+            if let Some((name, _)) = part.split_once("}}").filter(|(name, _)| !names.contains(&name.trim())) {
+                names.push(name.trim());
+            }
+        }
+        let variable = |name| Variable { name, required: !settings.variables.contains_key(name) };
+        Self {
+            id,
+            object: "agent",
+            description: settings.description.as_deref(),
+            model: settings.model.as_deref(),
+            tools: &settings.tools,
+            variables: names.into_iter().map(variable).collect(),
+            limits: &settings.limits,
+        }
+    }
+}
+
+/// `GET /v1/agents`
+pub(super) async fn list(State(app): State<AppState>) -> Response {
+    #[derive(Serialize)]
+    struct List<'a> {
+        object: &'static str,
+        data: Vec<Agent<'a>>,
+        has_more: bool,
+    }
+    let agents = app.engine.agents().iter();
+    let data = agents.map(|(id, settings)| Agent::of(id, settings)).collect();
+    Json(List { object: "list", data, has_more: false }).into_response()
+}
+
+/// `GET /v1/agents/{id}`
+pub(super) async fn one(State(app): State<AppState>, PathText(id): PathText) -> Result<Response, Problem> {
+    match app.engine.agents().get_key_value(&id) {
+        Some((id, settings)) => Ok(Json(Agent::of(id, settings)).into_response()),
+        None => Err(Problem(ApiError::new(
+            404,
+            "invalid_request_error",
+            "agent_not_found",
+            format!("There is no agent profile '{}'.", shorten(&id)),
+        ))),
+    }
+}

@@ -1,0 +1,94 @@
+//! What a direct call gave, in the shape that its caller wants: over HTTP or at the command line.
+
+use axum::Json;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::tools::{Code, ToolError, ToolOutput};
+
+/// Shapes of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum View {
+    /// All that is known.
+    #[default]
+    Antwort,
+    /// `{call_id, output, is_error}`
+    Call,
+    /// `{id, success, data, error}`
+    Envelope,
+    /// `{for_llm, for_user, silent, is_error, async}`
+    Audience,
+    /// `{toolCallId, toolName, success, result, error, metadata}`
+    Provider,
+}
+
+impl View {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "antwort" => Self::Antwort,
+            "call" => Self::Call,
+            "envelope" => Self::Envelope,
+            "audience" => Self::Audience,
+            "provider" => Self::Provider,
+            _ => return None,
+        })
+    }
+}
+
+/// The result as JSON. That the tool failed is no failure of the request.
+pub fn render(view: View, call_id: &str, name: &str, outcome: Result<ToolOutput, ToolError>) -> Json<Value> {
+    let (output, code) = match outcome {
+        Ok(output) => {
+            let code = output.is_error.then_some(Code::ToolExecutionFailed);
+            (output, code)
+        }
+        Err(error) => {
+            tracing::info!(tool = name, code = error.code.as_str(), "a direct call failed");
+            (ToolOutput::error(error.message), Some(error.code))
+        }
+    };
+    let success = code.is_none();
+    let data = || output.structured.clone().unwrap_or_else(|| output.for_model.clone().into());
+    let (result, error) =
+        if success { (data(), Value::Null) } else { (Value::Null, output.for_model.clone().into()) };
+    let shown = output.for_user.as_ref().filter(|_| !output.silent);
+    Json(match view {
+        View::Antwort => json!(Whole {
+            object: "tool.result",
+            name,
+            output: &output.for_model,
+            is_error: !success,
+            code: code.map(Code::as_str),
+            structured: output.structured.as_ref(),
+            for_user: shown.map(String::as_str),
+            citations: &output.citations,
+            meta: &output.meta,
+        }),
+        View::Call => json!({ "call_id": call_id, "output": output.for_model, "is_error": !success }),
+        View::Envelope => json!({ "id": call_id, "success": success, "data": result, "error": error }),
+        View::Audience => json!({
+            "for_llm": output.for_model, "for_user": output.for_user, "silent": output.silent,
+            "is_error": !success, "async": false
+        }),
+        View::Provider => json!({
+            "toolCallId": call_id, "toolName": name, "success": success, "result": result, "error": error,
+            "metadata": {
+                "executionTime": output.meta.duration_ms, "cached": output.meta.cached,
+                "provider": output.meta.executor
+            }
+        }),
+    })
+}
+
+#[derive(Serialize)]
+struct Whole<'a> {
+    object: &'static str,
+    name: &'a str,
+    output: &'a str,
+    is_error: bool,
+    code: Option<&'static str>,
+    structured: Option<&'a Value>,
+    for_user: Option<&'a str>,
+    citations: &'a [crate::tools::Citation],
+    meta: &'a crate::tools::OutputMeta,
+}

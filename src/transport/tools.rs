@@ -1,0 +1,215 @@
+//! `/v1/tools`: which server-side tools there are, and calls of them outside any response.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::AppState;
+use super::access::Authenticated;
+use super::body::JsonBody;
+use super::error::Problem;
+use super::query::{PathText, Query};
+use super::tool_result::{View, render};
+use super::trail::Trail;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::{self, ShapeError, shorten};
+use crate::protocol::request::ToolCacheMode;
+use crate::tools::{
+    CacheUse, Catalog, Progress, RegisteredTool, Subject, ToolCall, ToolContext, ToolDefinition,
+};
+
+/// `GET /v1/tools`
+pub(super) async fn list(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    query: Query,
+) -> Result<Response, Problem> {
+    #[derive(Serialize)]
+    struct List<'a> {
+        object: &'static str,
+        data: Vec<Element<'a>>,
+        has_more: bool,
+        /// Goes up whenever the tools change.
+        version: u64,
+    }
+    query.only(&["tag", "executor", "view"])?;
+    let summary = match query.get("view") {
+        None | Some("full") => false,
+        Some("summary") => true,
+        Some(_) => return Err(Problem(unknown_view("'full' or 'summary'"))),
+    };
+    let (tag, executor) = (query.get("tag"), query.get("executor"));
+    let catalog = app.engine.toolbox().catalog();
+    let wanted = |tool: &ToolDefinition| {
+        tag.is_none_or(|tag| tool.has_tag(tag)) && executor.is_none_or(|id| *tool.executor == *id)
+    };
+    let tools = open_to(&app, &catalog, &principal).filter(|tool| wanted(tool.definition()));
+    if summary {
+        // One line a tool, for people and for prompts.
+        let lines = tools.map(|tool| line(tool.definition())).collect::<Vec<_>>();
+        return Ok(lines.join("\n").into_response());
+    }
+    Ok(Json(List {
+        object: "list",
+        data: tools.map(|tool| Element::of(tool.definition())).collect(),
+        has_more: false,
+        version: catalog.version(),
+    })
+    .into_response())
+}
+
+/// `GET /v1/tools/{name}`
+pub(super) async fn one(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    PathText(name): PathText,
+) -> Result<Response, Problem> {
+    let tool = find(&app, &principal, &name)?;
+    Ok(Json(Element::of(tool.definition())).into_response())
+}
+
+/// `POST /v1/tools/{name}/execute`
+pub(super) async fn execute(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    Extension(trail): Extension<Trail>,
+    PathText(name): PathText,
+    query: Query,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    query.only(&["view"])?;
+    let view = match query.get("view") {
+        None => View::default(),
+        Some(name) => View::named(name)
+            .ok_or_else(|| unknown_view("'antwort', 'call', 'envelope', 'audience' or 'provider'"))?,
+    };
+    let Execute { arguments, context, cache } = read(&body)?;
+    let tool = find(&app, &principal, &name)?;
+    let owner = &principal.0.owner;
+    let context = ToolContext {
+        tenant: Arc::clone(&owner.tenant),
+        principal: Arc::clone(&owner.principal),
+        channel: context.channel,
+        chat_id: context.chat_id,
+        traceparent: trail.outgoing(),
+        request_id: trail.request_id.clone(),
+        cache: if cache == ToolCacheMode::Bypass { CacheUse::Bypass } else { CacheUse::Allowed },
+        reads_kept_results: true,
+        ..ToolContext::default()
+    };
+    let raw = arguments.map_or_else(|| "{}".to_owned(), text);
+    let cancel = context.cancel.clone().drop_guard();
+    let outcome = tool.call(ToolCall::direct(&name, raw), Arc::new(context), Progress::none()).await;
+    drop(cancel);
+    Ok(render(view, &trail.request_id, &name, outcome).into_response())
+}
+
+/// `DELETE /v1/tool_cache`
+pub(super) async fn purge_cache(State(app): State<AppState>) -> StatusCode {
+    app.engine.toolbox().purge_cache();
+    StatusCode::NO_CONTENT
+}
+
+/// `POST /v1/tools/refresh`: asks every executor anew what tools it has.
+pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, Problem> {
+    #[derive(Serialize)]
+    struct Refreshed {
+        object: &'static str,
+        version: u64,
+        count: usize,
+    }
+    let toolbox = app.engine.toolbox();
+    toolbox.refresh().await.map_err(|error| {
+        tracing::warn!(%error, "the tools were not read anew");
+        ApiError::new(500, "server_error", "tools_not_refreshed", error.to_string())
+    })?;
+    let catalog = toolbox.catalog();
+    let (version, count) = (catalog.version(), catalog.len());
+    Ok(Json(Refreshed { object: "tools.refreshed", version, count }).into_response())
+}
+
+/// The body of a direct call.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Execute<'a> {
+    /// An object, or its text as models write it.
+    #[serde(borrow, default)]
+    arguments: Option<&'a RawValue>,
+    #[serde(default)]
+    context: Place,
+    #[serde(default)]
+    cache: ToolCacheMode,
+}
+
+/// Where a direct call is made from, as the caller says.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Place {
+    channel: Option<String>,
+    chat_id: Option<String>,
+}
+
+fn read(body: &[u8]) -> Result<Execute<'_>, ApiError> {
+    let raw: &RawValue = serde_json::from_slice(body).map_err(|error| {
+        ApiError::new(400, "invalid_request_error", "invalid_json", format!("The body is not JSON: {error}."))
+    })?;
+    if !raw.get().starts_with('{') {
+        return Err(ShapeError::wrong_type("", "expected an object.").into_api_error("body"));
+    }
+    parse::read(raw).map_err(|error: ShapeError| error.into_api_error(""))
+}
+
+/// A tool in lists.
+#[derive(Serialize)]
+struct Element<'a> {
+    object: &'static str,
+    #[serde(flatten)]
+    definition: &'a ToolDefinition,
+}
+
+impl<'a> Element<'a> {
+    fn of(definition: &'a ToolDefinition) -> Self {
+        Self { object: "tool", definition }
+    }
+}
+
+/// The arguments as the tools' stack reads them: JSON text.
+fn text(raw: &RawValue) -> String {
+    serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
+}
+
+fn line(tool: &ToolDefinition) -> String {
+    format!("- `{}` - {}", tool.name, tool.description)
+}
+
+fn open_to<'a>(
+    app: &'a AppState,
+    catalog: &'a Catalog,
+    caller: &'a Authenticated,
+) -> impl Iterator<Item = &'a Arc<RegisteredTool>> {
+    let subject = Subject { tenant: &caller.0.owner.tenant, agent: None };
+    catalog.iter().filter(move |tool| app.engine.toolbox().admits(subject, tool.definition()).is_ok())
+}
+
+/// A tool that the caller may use; the others are not there.
+fn find(app: &AppState, caller: &Authenticated, name: &str) -> Result<Arc<RegisteredTool>, ApiError> {
+    let catalog = app.engine.toolbox().catalog();
+    let found = open_to(app, &catalog, caller).find(|tool| tool.definition().name == name).cloned();
+    found.ok_or_else(|| {
+        ApiError::new(
+            404,
+            "invalid_request_error",
+            "tool_not_found",
+            format!("There is no tool '{}' for you; GET /v1/tools lists those that are.", shorten(name)),
+        )
+    })
+}
+
+fn unknown_view(known: &str) -> ApiError {
+    ApiError::invalid("invalid_value", "view", format!("Invalid value for 'view': expected {known}."))
+}

@@ -1,0 +1,127 @@
+//! The hosted web search, with a stand-in for SearXNG: items, events, citations, and options that hold.
+
+use antwort::config::SearchProvider;
+use axum::extract::Query;
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use super::kinds;
+use crate::support::gateway::Gateway;
+use crate::support::upstream::{Reply, Upstream};
+
+/// A search engine that finds the same two pages for everything; ends with the test's runtime.
+async fn engine() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let search = async |Query(query): Query<std::collections::HashMap<String, String>>| {
+        assert_eq!(query["format"], "json");
+        Json(json!({"results": [
+            {"title": "The Book", "url": "https://doc.rust-lang.org/book/", "content": "Learn Rust."},
+            {"title": "Elsewhere", "url": "https://example.com/rust", "content": "More Rust."},
+        ]}))
+    };
+    let router = Router::new().route("/search", get(search));
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    url
+}
+
+async fn gateway(upstream: &Upstream) -> Gateway {
+    let engine = engine().await;
+    let change = |settings: &mut antwort::config::Settings| {
+        settings.tools.builtin.web_search.provider = Some(SearchProvider::Searxng);
+        settings.tools.builtin.web_search.base_url = Some(engine);
+        settings.egress.allow = vec!["127.0.0.1".into()];
+    };
+    Gateway::before(upstream).set(change).spawn().await
+}
+
+fn ask(tool: Value) -> Value {
+    json!({"model": "test-model", "input": "Where do I learn Rust?", "tools": [tool]})
+}
+
+fn searching() -> Reply {
+    Reply::Calls(vec![("web_search", json!({"query": "learn rust", "allowed_domains": ["example.com"]}))])
+}
+
+#[tokio::test]
+async fn a_search_has_its_own_item_and_the_answer_cites_what_was_found() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    upstream.reply(searching());
+    upstream.text("Read [The Book](https://doc.rust-lang.org/book/), or https://example.com/rust.");
+    let streamed = gateway.stream(ask(json!({"type": "web_search"}))).await;
+    let response = &streamed.response;
+    assert_eq!(kinds(response), ["web_search_call", "message"]);
+    let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        types[2..7],
+        [
+            "response.output_item.added",
+            "response.web_search_call.in_progress",
+            "response.web_search_call.searching",
+            "response.web_search_call.completed",
+            "response.output_item.done",
+        ]
+    );
+    let call = &response["output"][0];
+    assert_eq!((&call["status"], &call["action"]["query"]), (&json!("completed"), &json!("learn rust")));
+    assert_eq!(call["action"]["sources"][0]["url"], "https://doc.rust-lang.org/book/");
+    let annotations = &response["output"][1]["content"][0]["annotations"];
+    assert_eq!(
+        annotations[0],
+        json!({"type": "url_citation", "url": "https://doc.rust-lang.org/book/", "title": "The Book",
+            "start_index": 5, "end_index": 48})
+    );
+    assert_eq!(annotations[1]["url"], "https://example.com/rust");
+    assert!(types.contains(&"response.output_text.annotation.added"));
+    let seen = upstream.requests()[0].body["tools"][0]["function"]["parameters"]["properties"].clone();
+    assert_eq!(
+        seen.as_object().unwrap().keys().collect::<Vec<_>>(),
+        ["query"],
+        "options are not the model's"
+    );
+    upstream.text("As I said.");
+    let again = json!({"model": "test-model", "previous_response_id": response["id"], "input": "And?"});
+    gateway.create(again).await;
+    let messages = upstream.last()["messages"].clone();
+    assert!(messages[2]["content"].as_str().unwrap().contains("The Book"), "{messages:#}");
+}
+
+#[tokio::test]
+async fn what_the_request_says_about_domains_and_size_holds_against_the_model() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    upstream.reply(searching()).text("Done.");
+    let tool = json!({"type": "web_search", "search_context_size": "low",
+        "filters": {"allowed_domains": ["rust-lang.org"]},
+        "user_location": {"type": "approximate", "country": "NO"}});
+    let response = gateway.create(ask(tool)).await;
+    let told = upstream.last()["messages"][2]["content"].as_str().unwrap().to_owned();
+    assert!(told.contains("doc.rust-lang.org") && !told.contains("example.com"), "{told}");
+    assert_eq!(response["output"][0]["action"]["sources"].as_array().unwrap().len(), 1);
+    for (tool, param) in [
+        (json!({"type": "web_search", "external_web_access": false}), "tools[0].external_web_access"),
+        (json!({"type": "web_search", "search_content_types": ["image"]}), "tools[0].search_content_types"),
+    ] {
+        let error = gateway.refuse(ask(tool), 400, "unsupported_parameter").await;
+        assert_eq!(error["param"], param);
+    }
+}
+
+#[tokio::test]
+async fn a_search_may_be_forced_and_is_also_a_tool_like_others() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    upstream.reply(searching()).text("Done.");
+    let mut body = ask(json!({"type": "web_search_preview"}));
+    body["tool_choice"] = json!({"type": "web_search_preview"});
+    assert_eq!(kinds(&gateway.create(body).await), ["web_search_call", "message"]);
+    assert_eq!(upstream.requests()[0].body["tool_choice"]["function"]["name"], "web_search");
+    let body = json!({"arguments": {"query": "rust", "limit": 1}});
+    let result = gateway.post("/v1/tools/web_search/execute", &body).await.body;
+    assert_eq!(result["structured"]["query"], "rust");
+    assert_eq!(result["structured"]["results"].as_array().unwrap().len(), 1);
+    assert_eq!(result["citations"][0]["title"], "The Book");
+}
