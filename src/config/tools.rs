@@ -173,7 +173,7 @@ pub struct ResultSettings {
     /// Bytes of one result that the model reads; of a larger one it sees head and tail.
     #[serde(with = "units::size")]
     pub max_bytes: usize,
-    /// Bytes of one result that are kept for `read_tool_output`; a tool that gives more is stopped.
+    /// Bytes of one result that are kept for `read_tool_output`; what is beyond that is dropped.
     #[serde(with = "units::size")]
     pub max_stored_bytes: usize,
     /// Bytes of all results that are kept for `read_tool_output`.

@@ -1,6 +1,8 @@
 //! The documents and the code say the same.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use antwort::protocol::request::{FIELDS, NO_OPS};
 use antwort::transport::routes::{API, Access, PREFIXES, SERVICE};
@@ -11,6 +13,8 @@ use crate::support::openapi::DOCUMENT;
 use crate::support::upstream::Upstream;
 
 const COMPATIBILITY: &str = include_str!("../../docs/compatibility.md");
+const TOOLS: &str = include_str!("../../docs/tools.md");
+const EXAMPLE: &str = include_str!("../../examples/custom_tool.rs");
 
 /// A path whose variable parts have no names.
 fn nameless(path: &str) -> String {
@@ -110,6 +114,51 @@ fn the_page_on_compatibility_mentions_every_route_and_no_other() {
         let Some(first) = line.strip_prefix("| ").and_then(|line| line.split(" |").next()) else { continue };
         if first.starts_with("`GET ") || first.starts_with("`POST ") || first.starts_with("`DELETE ") {
             assert!(routes.contains(first), "docs/compatibility.md promises {first}");
+        }
+    }
+}
+
+#[test]
+fn the_page_on_tools_quotes_the_example_as_it_is() {
+    let quoted =
+        TOOLS.split_once("```rust\n").and_then(|(_, rest)| rest.split_once("```")).map(|(code, _)| code);
+    assert_eq!(quoted, Some(EXAMPLE), "docs/tools.md and examples/custom_tool.rs differ");
+}
+
+#[test]
+fn the_page_on_tools_names_every_layer_in_its_order() {
+    let (_, layers) = include_str!("../../src/tools/stack.rs").split_once("ServiceBuilder::new()").unwrap();
+    let (_, mut rest) = TOOLS.split_once("## Layers").unwrap();
+    for line in layers.lines().filter_map(|line| line.trim().strip_prefix(".layer(layer_fn(")) {
+        let name = line.trim_start_matches("|inner| ").split("::").next().unwrap();
+        let found = rest.split_once(&format!("`{name}`"));
+        (_, rest) = found.unwrap_or_else(|| panic!("docs/tools.md does not name {name} in its place"));
+    }
+}
+
+#[test]
+fn the_page_on_tools_names_tests_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = String::new();
+    read_sources(&root.join("src"), &mut sources);
+    read_sources(&root.join("tests"), &mut sources);
+    let (_, table) = TOOLS.split_once("## Requirements").unwrap();
+    let names = table.split('`').skip(1).step_by(2).filter(|name| {
+        name.matches('_').count() > 2
+            && name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
+    });
+    let missing: Vec<_> = names.filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "docs/tools.md names tests that do not exist: {missing:?}");
+}
+
+/// The text of all Rust files below a directory.
+fn read_sources(directory: &Path, sources: &mut String) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_sources(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push_str(&fs::read_to_string(&path).unwrap());
         }
     }
 }

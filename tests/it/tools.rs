@@ -1,6 +1,7 @@
 //! Tools that the gateway runs: how a run goes through its turns, how it ends, and what clients see of it.
 
 mod crash;
+mod custom;
 mod direct;
 mod ends;
 mod example;

@@ -71,6 +71,12 @@ impl Builder {
         self.set(|settings| settings.store.url = StoreUrl::Sqlite(path))
     }
 
+    /// With the tools of this executor.
+    pub fn executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
+        self.executors.push(executor);
+        self
+    }
+
     /// With tools that do as they are told.
     pub fn probe(mut self) -> (Self, Arc<Seen>) {
         let seen = Arc::new(Seen::default());
