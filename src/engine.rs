@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, TryAcquireError, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -152,17 +152,7 @@ impl Engine {
         caller: Caller,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
-        let permit = match Arc::clone(&self.admission).try_acquire_owned() {
-            Ok(permit) => permit,
-            Err(TryAcquireError::NoPermits) => {
-                self.parts.metrics.rejected("max_runs");
-                return Err(overloaded());
-            }
-            Err(TryAcquireError::Closed) => {
-                self.parts.metrics.rejected("draining");
-                return Err(draining());
-            }
-        };
+        let permit = self.admit()?;
         let prepared = prepare::prepare(&self.parts, request, &caller).await?;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
         let handle = RunHandle {
@@ -181,6 +171,20 @@ impl Engine {
         };
         self.tasks.spawn(task.instrument(span));
         Ok(handle)
+    }
+
+    /// A place among those who run something, until it is dropped; also for what is no response.
+    pub fn admit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        Arc::clone(&self.admission).try_acquire_owned().map_err(|error| match error {
+            TryAcquireError::NoPermits => {
+                self.parts.metrics.rejected("max_runs");
+                overloaded()
+            }
+            TryAcquireError::Closed => {
+                self.parts.metrics.rejected("draining");
+                draining()
+            }
+        })
     }
 
     /// The model servers.

@@ -22,8 +22,12 @@ pub(super) enum Allowed {
     Nothing,
 }
 
-/// Checks what the choice and the lists name; what they allow is their intersection.
-pub(super) fn check(request: &CreateResponse, tools: &[ModelTool]) -> Result<Allowed, ApiError> {
+/// Checks what the choice and the lists name. Returns what they allow, their intersection; and of a forced choice
+/// the tools of which one must be called in the first turn.
+pub(super) fn check(
+    request: &CreateResponse,
+    tools: &[ModelTool],
+) -> Result<(Allowed, HashSet<usize>), ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
     for (i, name) in request.allowed_tools.iter().enumerate() {
         let places = places(tools, |tool| tool.name == *name);
@@ -32,9 +36,10 @@ pub(super) fn check(request: &CreateResponse, tools: &[ModelTool]) -> Result<All
         }
         listed.get_or_insert_default().extend(places);
     }
+    let mut first = HashSet::new();
     let chosen = match &request.tool_choice {
         ToolChoice::None | ToolChoice::Allowed { mode: AllowedMode::None, .. } => {
-            return Ok(Allowed::Nothing);
+            return Ok((Allowed::Nothing, HashSet::new()));
         }
         ToolChoice::Required if tools.is_empty() => {
             return Err(ApiError::invalid(
@@ -53,15 +58,16 @@ pub(super) fn check(request: &CreateResponse, tools: &[ModelTool]) -> Result<All
         }
         forced => {
             // A forced choice binds the first inference only; it narrows nothing.
-            named_by(&as_ref(forced), tools, "tool_choice")?;
+            first.extend(named_by(&as_ref(forced), tools, "tool_choice")?);
             None
         }
     };
-    Ok(match (chosen, listed) {
+    let allowed = match (chosen, listed) {
         (None, None) => Allowed::All,
         (Some(places), None) | (None, Some(places)) => Allowed::Only(places),
         (Some(a), Some(b)) => Allowed::Only(a.intersection(&b).copied().collect()),
-    })
+    };
+    Ok((allowed, first))
 }
 
 /// The choice as the provider is told: a forced tool by its name among the tools.

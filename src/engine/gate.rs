@@ -3,7 +3,7 @@
 //! Every tool stays visible to the model (prompt caches), so a model may call what it must not. Such a
 //! call never becomes an item, not even in a stream; it goes back to the model as an error.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use super::choice::Allowed;
@@ -30,6 +30,8 @@ pub(super) struct Denied {
 /// Watches one turn.
 pub(super) struct Gate {
     allowed: Allowed,
+    /// In the first turn: those of which one must be called; empty: no such turn, or none any more.
+    first: HashSet<usize>,
     tools: Arc<[ModelTool]>,
     parallel: bool,
     passed: usize,
@@ -37,9 +39,15 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// `tools`: those of the request. `parallel`: whether a turn may hold several calls.
-    pub(super) fn new(allowed: Allowed, tools: Arc<[ModelTool]>, parallel: bool) -> Self {
-        Self { allowed, tools, parallel, passed: 0, denied: BTreeMap::new() }
+    /// `first`: the tools of which one is demanded in the first turn. `tools`: those of the request. `parallel`:
+    /// whether a turn may hold several calls.
+    pub(super) fn new(
+        allowed: Allowed,
+        first: HashSet<usize>,
+        tools: Arc<[ModelTool]>,
+        parallel: bool,
+    ) -> Self {
+        Self { allowed, first, tools, parallel, passed: 0, denied: BTreeMap::new() }
     }
 
     /// From now on no call passes.
@@ -79,6 +87,7 @@ impl Gate {
     /// Ends the turn: what was denied in it and must be told to the model, in order.
     pub(super) fn end_turn(&mut self) -> Vec<Denied> {
         self.passed = 0;
+        self.first.clear();
         std::mem::take(&mut self.denied).into_values().filter(|denied| denied.answered).collect()
     }
 
@@ -89,6 +98,9 @@ impl Gate {
             (_, None) => return Some((format!("there is no tool '{name}'"), true)),
             (Allowed::Only(places), Some(place)) if !places.contains(&place) => {
                 return Some((format!("tool '{name}' is not among the allowed tools of this request"), true));
+            }
+            (_, Some(place)) if !self.first.is_empty() && !self.first.contains(&place) => {
+                return Some((format!("tool '{name}' is not the one that was asked for"), true));
             }
             _ => {}
         }
@@ -172,7 +184,7 @@ mod tests {
             input: crate::response::turn::ToolInput::Json { schema: None, strict: None },
             kind: CallKind::Function,
         });
-        Gate::new(allowed, tools.into(), parallel)
+        Gate::new(allowed, HashSet::new(), tools.into(), parallel)
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Server-side tools are offered only where the request or its agent asks for them. A client's function stays
 //! the client's, whatever server-side tool has the same name: the server's is then offered as `antwort__name`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -33,6 +34,8 @@ pub(super) struct Offer {
     pub runners: Vec<Option<Runner>>,
     /// Which may be called.
     pub allowed: Allowed,
+    /// Which may be called in the first turn, where one of several is demanded; empty: see `allowed`.
+    pub first: HashSet<usize>,
 }
 
 /// Runs a tool on the server.
@@ -100,8 +103,8 @@ pub(super) fn offer(
             None => tracing::warn!(tool = %name, "an agent's tool is not there, or not for this caller"),
         }
     }
-    let allowed = choice::check(request, &tools.tools)?;
-    Ok(Offer { tools: tools.tools.into(), runners: tools.runners, allowed })
+    let (allowed, first) = choice::check(request, &tools.tools)?;
+    Ok(Offer { tools: tools.tools.into(), runners: tools.runners, allowed, first })
 }
 
 impl Offer {
@@ -134,6 +137,11 @@ impl Collected<'_> {
         match tool {
             Tool::Function(function) => self.push(from_function(function, None), path),
             Tool::Custom(custom) => self.push(from_custom(custom, None), path),
+            Tool::Namespace(NamespaceTool { name, .. }) if name == OWN_SERVER => Err(ApiError::invalid(
+                "invalid_value",
+                format!("{path}.name"),
+                format!("The namespace '{OWN_SERVER}' is the gateway's own."),
+            )),
             Tool::Namespace(NamespaceTool { name, tools, .. }) => {
                 for (i, tool) in tools.iter().enumerate() {
                     let inner = format!("{path}.tools[{i}]");
@@ -222,7 +230,8 @@ impl Collected<'_> {
         Ok(())
     }
 
-    /// Offers a server-side tool; one that is offered already is not offered twice.
+    /// Offers a server-side tool; one that is offered already is not offered twice, but for a hosted tool, whose
+    /// options must hold whatever was asked for before it.
     fn push_server(
         &mut self,
         tool: &Arc<RegisteredTool>,
@@ -230,17 +239,22 @@ impl Collected<'_> {
         fixed: Map<String, Value>,
     ) {
         let definition = tool.definition();
-        let offered = |runner: &Runner| runner.tool.definition().name == definition.name;
-        if self.runners.iter().flatten().any(offered) {
+        let hosted = definition.name == search::TOOL && !fixed.is_empty();
+        let own = |(other, runner): (&ModelTool, &Option<Runner>)| match runner {
+            Some(runner) => runner.tool.definition().name == definition.name,
+            None => surface.is_none() && other.name == definition.name && other.namespace.is_none(),
+        };
+        let place = self.tools.iter().zip(&self.runners).position(own);
+        if place.is_some() && !hosted {
             return;
         }
-        let taken = self.tools.iter().any(|other| other.wire_name == definition.name);
-        let namespace = OWN_SERVER.to_owned();
-        let hosted = surface == Some(Surface::WebSearch);
-        self.tools.push(ModelTool {
-            wire_name: wire_name(taken.then_some(&namespace), &definition.name),
+        let offered = ModelTool {
+            wire_name: match place.and_then(|place| self.tools.get(place)) {
+                Some(earlier) => earlier.wire_name.clone(),
+                None => self.free_wire_name(&definition.name),
+            },
             name: definition.name.clone(),
-            namespace: surface.is_some().then_some(namespace),
+            namespace: surface.is_some().then(|| OWN_SERVER.to_owned()),
             description: Some(definition.description.clone()),
             input: ToolInput::Json {
                 schema: Some(if hosted {
@@ -251,8 +265,30 @@ impl Collected<'_> {
                 strict: None,
             },
             kind: surface.map_or(CallKind::Function, CallKind::Server),
-        });
-        self.runners.push(surface.map(|_| Runner { tool: Arc::clone(tool), fixed }));
+        };
+        let runner = surface.map(|_| Runner { tool: Arc::clone(tool), fixed });
+        match place {
+            Some(place) => {
+                self.tools.splice(place..=place, [offered]);
+                self.runners.splice(place..=place, [runner]);
+            }
+            None => {
+                self.tools.push(offered);
+                self.runners.push(runner);
+            }
+        }
+    }
+
+    /// A name upstream that no tool has yet: the tool's own, or else one that tells whose it is.
+    fn free_wire_name(&self, name: &str) -> String {
+        let is_free = |wanted: &String| !self.tools.iter().any(|tool| tool.wire_name == *wanted);
+        let label = OWN_SERVER.to_owned();
+        let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), name));
+        [name.to_owned(), wire_name(Some(&label), name)]
+            .into_iter()
+            .chain(numbered)
+            .find(is_free)
+            .unwrap_or_default()
     }
 
     fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {

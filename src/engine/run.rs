@@ -97,7 +97,8 @@ impl Run {
         let machine = Machine::new(prepared.response.clone(), ids, prepared.options.clone());
         let offer = &prepared.offer;
         let tools = Arc::clone(&offer.tools);
-        let gate = Gate::new(offer.allowed.clone(), tools, prepared.ask.parallel_tool_calls);
+        let (allowed, first) = (offer.allowed.clone(), offer.first.clone());
+        let gate = Gate::new(allowed, first, tools, prepared.ask.parallel_tool_calls);
         let calls = Calls::new(&engine, &prepared, &caller, deadline);
         let call = CallContext {
             deadline: Some(deadline),
@@ -256,7 +257,9 @@ impl Run {
         if turn.client_calls > 0 {
             return Ok(Some(self.pause()));
         }
-        if !made {
+        if made {
+            self.denied_turns = 0;
+        } else {
             self.count_denied_turn()?;
         }
         self.spend(&turn)?;
@@ -289,6 +292,7 @@ impl Run {
         self.flush().await?;
         self.recorded =
             self.calls.commit(&self.prepared, &self.machine, self.recorded, self.turns, calls).await?;
+        self.machine.dispatch_calls();
         let offer = &self.prepared.offer;
         let runner =
             |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
@@ -338,6 +342,7 @@ impl Run {
     fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
         let TurnOutput { first, states, loose } = turn;
         let conversation = &mut self.prepared.ask.conversation;
+        let begin = conversation.len();
         if let Some(state) = loose {
             conversation.push(stateful(state, &mut self.prepared.ids));
         }
@@ -350,6 +355,9 @@ impl Run {
         }
         for call in denied {
             conversation.extend(call.into_history(&mut self.prepared.ids));
+        }
+        if let Some(first) = conversation.get_mut(begin) {
+            first.begins_turn = true;
         }
     }
 

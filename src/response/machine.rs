@@ -168,6 +168,8 @@ struct TurnSoFar {
     closed_slots: Vec<u32>,
     /// Nothing more is run: open calls end incomplete.
     cut: bool,
+    /// The turn's calls are being made: one without a result may have had its effect.
+    dispatched: bool,
     /// The turn's last reasoning item, whose state may still come.
     reasoning: Option<(u32, ProviderState)>,
     states: Vec<(u32, ProviderState)>,
@@ -333,6 +335,11 @@ impl Machine {
             server_calls: std::mem::take(&mut self.turn.server_calls),
             usage,
         })
+    }
+
+    /// From now on the turn's calls are being made.
+    pub fn dispatch_calls(&mut self) {
+        self.turn.dispatched = true;
     }
 
     /// Ends a turn, all of whose calls that the gateway runs have been finished.

@@ -52,11 +52,14 @@ pub struct Context {
     pub item: Arc<Item>,
     /// Of a reasoning item: the state of the provider that made it, if it is the one now asked.
     pub state: Option<ProviderState>,
+    /// Whether another answer of the model begins with it. Calls whose outputs stand in their items do not tell
+    /// of themselves which of them were made in one answer.
+    pub begins_turn: bool,
 }
 
 impl From<Item> for Context {
     fn from(item: Item) -> Self {
-        Self { item: Arc::new(item), state: None }
+        Self { item: Arc::new(item), state: None, begins_turn: false }
     }
 }
 

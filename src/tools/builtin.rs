@@ -65,7 +65,7 @@ pub fn executor(
     if datetime.enabled {
         tools.push(Arc::new(Datetime::default()));
     }
-    let asked = get_weather.base_url != WeatherSettings::default().base_url;
+    let asked = get_weather.api_key.is_some() || get_weather.base_url != WeatherSettings::default().base_url;
     if let Some(tool) = settle("get_weather", weather(get_weather, egress), get_weather.required, asked)? {
         tools.push(tool);
     }

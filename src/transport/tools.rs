@@ -90,6 +90,7 @@ pub(super) async fn execute(
     };
     let Execute { arguments, context, cache } = read(&body)?;
     let tool = find(&app, &principal, &name)?;
+    let _place = app.engine.admit()?;
     let owner = &principal.0.owner;
     let context = ToolContext {
         tenant: Arc::clone(&owner.tenant),

@@ -117,6 +117,9 @@ impl<'a> Builder<'a> {
     }
 
     fn add(&mut self, context: &'a Context) -> Result<(), ProviderError> {
+        if context.begins_turn {
+            self.close(Attach::Back)?;
+        }
         match context.item.as_ref() {
             Item::Message(message) => self.add_message(message),
             Item::Reasoning(_) => {

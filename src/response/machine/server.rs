@@ -255,6 +255,9 @@ impl Machine {
             self.turn.closed_slots.push(open.slot);
             self.finish_arguments(open, out)?;
         }
+        if self.turn.dispatched {
+            self.remember_unknown(open.output_index, &open.id, &open.call);
+        }
         let arguments = open.call.arguments.clone();
         self.finish_item(open.output_index, out, |item| match item {
             Item::McpCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
@@ -268,18 +271,33 @@ impl Machine {
         })
     }
 
-    /// Calls whose items are closed and which were never run, or not to their end: the model is told so.
+    /// Calls whose items are closed and of which nothing was heard: the model is told so.
     pub(super) fn drop_hidden_calls(&mut self) {
-        let result = CallResult {
-            output: "the call was not run to its end".to_owned(),
-            error: Some("cancelled"),
-            ..CallResult::default()
-        };
         for HiddenCall { output_index, id, call, .. } in std::mem::take(&mut self.turn.hidden) {
-            let mut item = mcp_call(&id, &call, ItemStatus::Completed);
-            conclude(&mut item, &result);
-            self.history.insert(output_index, Item::McpCall(item));
+            self.remember_unknown(output_index, &id, &call);
         }
+    }
+
+    /// A call without a result, as the model's history has it: a continuation must not think that it was never
+    /// made, and make it again.
+    fn remember_unknown(&mut self, output_index: u32, id: &Id, call: &ToolCallRequest) {
+        let (code, message) = if self.turn.dispatched {
+            (
+                "outcome_unknown",
+                "the run ended before the call's result was there; it may have had its effect",
+            )
+        } else {
+            ("cancelled", "the run ended before the call was made")
+        };
+        let result = CallResult { output: message.to_owned(), error: Some(code), ..CallResult::default() };
+        let mut item = mcp_call(id, call, ItemStatus::Completed);
+        conclude(&mut item, &result);
+        self.history.insert(output_index, Item::McpCall(item));
+    }
+
+    /// Whether the item in this place is a call whose result is still to come and will not be shown.
+    pub fn awaits_hidden_result(&self, index: u32) -> bool {
+        self.turn.hidden.iter().any(|hidden| hidden.output_index == index)
     }
 
     /// A tool's words to the user, as an item of their own.

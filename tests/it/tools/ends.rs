@@ -56,6 +56,17 @@ async fn usage_is_the_sum_of_all_turns() {
 }
 
 #[tokio::test]
+async fn each_turn_is_an_answer_of_its_own_to_the_provider() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    upstream.reply(call("noop")).reply(calls(&["noop", "echo"])).text("Done.");
+    gateway.create(ask(json!({}))).await;
+    let messages = upstream.last()["messages"].as_array().unwrap().clone();
+    let roles: Vec<_> = messages.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant", "tool", "tool"]);
+}
+
+#[tokio::test]
 async fn a_clients_function_pauses_the_run() {
     let upstream = Upstream::spawn().await;
     let (gateway, _) = gateway(&upstream).await;
@@ -335,4 +346,39 @@ async fn a_forced_choice_binds_the_first_turn_only() {
     let requests = upstream.requests();
     assert_eq!(requests[0].body["tool_choice"]["function"]["name"], "noop");
     assert_eq!(requests[1].body.get("tool_choice"), None);
+}
+
+#[tokio::test]
+async fn a_call_without_a_result_is_unknown_to_a_continuation_and_not_forgotten() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    for visibility in ["full", "hidden"] {
+        upstream.reply(calls(&["hang", "writes"]));
+        let options = json!({"limits": {"max_seconds": 0.2}, "stream_visibility": visibility});
+        let cut = gateway.stream(ask(json!({"antwort": options}))).await.response;
+        assert_eq!(cut["incomplete_details"]["reason"], "max_seconds", "{visibility}");
+        upstream.text("I see.");
+        let again = json!({"model": "test-model", "previous_response_id": cut["id"], "input": "And?"});
+        gateway.create(again).await;
+        let messages = upstream.last()["messages"].as_array().unwrap().clone();
+        let told: Vec<_> = messages.iter().filter(|message| message["role"] == "tool").collect();
+        assert_eq!(told.len(), 2, "{visibility}: {messages:#?}");
+        assert!(told.iter().all(|m| m["content"].as_str().unwrap().contains("may have had its effect")));
+    }
+    assert_eq!(seen.count("writes"), 2);
+}
+
+#[tokio::test]
+async fn denied_turns_end_a_run_only_one_after_the_other() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    for _ in 0..3 {
+        upstream.reply(call("nope")).reply(call("nope")).reply(call("noop"));
+    }
+    upstream.text("Done.");
+    let response = gateway.create(ask(json!({}))).await;
+    assert_eq!(response["status"], "completed");
+    upstream.always(call("nope"));
+    let error = gateway.post("/v1/responses", &ask(json!({}))).await;
+    assert_eq!(error.body["error"]["code"], "tool_not_allowed", "{}", error.body);
 }

@@ -169,3 +169,34 @@ async fn a_call_knows_for_whom_it_is_made() {
     assert_eq!((context.channel.as_deref(), context.chat_id.as_deref()), (Some("chat"), Some("42")));
     assert_eq!(seen.keys(), [format!("{}/0/0", response["id"].as_str().unwrap())]);
 }
+
+#[tokio::test]
+async fn names_upstream_stay_apart_and_the_gateways_namespace_is_its_own() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    let function = |name: &str| json!({"type": "function", "name": name});
+    let tools = json!([function("noop"), function("antwort__noop"), {"type": "antwort:noop"}]);
+    upstream.reply(call("antwort2__noop")).text("Done.");
+    let response = gateway.create(ask(json!({"tools": tools}))).await;
+    assert_eq!(offered(&upstream), ["noop", "antwort__noop", "antwort2__noop"]);
+    assert_eq!((kinds(&response)[0], seen.count("noop")), ("mcp_call", 1));
+    let group = json!({"type": "namespace", "name": "antwort", "description": "x", "tools": [function("f")]});
+    let error = gateway.refuse(ask(json!({"tools": [group]})), 400, "invalid_value").await;
+    assert_eq!(error["param"], "tools[0].name");
+}
+
+#[tokio::test]
+async fn a_server_that_is_demanded_is_the_one_that_is_called() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    upstream.reply(call("ask_user")).reply(call("ask_user"));
+    let forced = json!({"tool_choice": {"type": "mcp", "server_label": "antwort"}});
+    let response = gateway.create(ask(forced)).await;
+    assert_eq!(upstream.requests()[0].body["tool_choice"], "required");
+    assert_eq!(
+        kinds(&response),
+        ["function_call"],
+        "the first turn's call was not let through, the second's was"
+    );
+    assert_eq!((upstream.requests().len(), seen.count("noop")), (2, 0));
+}

@@ -101,6 +101,17 @@ async fn what_the_request_says_about_domains_and_size_holds_against_the_model() 
     let told = upstream.last()["messages"][2]["content"].as_str().unwrap().to_owned();
     assert!(told.contains("doc.rust-lang.org") && !told.contains("example.com"), "{told}");
     assert_eq!(response["output"][0]["action"]["sources"].as_array().unwrap().len(), 1);
+    upstream.reply(searching()).text("Done.");
+    let limited = json!({"type": "web_search", "filters": {"allowed_domains": ["rust-lang.org"]}});
+    let mut twice = ask(json!({"type": "antwort:web_search"}));
+    twice["tools"].as_array_mut().unwrap().push(limited);
+    let response = gateway.create(twice).await;
+    assert_eq!(
+        kinds(&response),
+        ["web_search_call", "message"],
+        "what was asked for before it changes nothing"
+    );
+    assert_eq!(response["output"][0]["action"]["sources"].as_array().unwrap().len(), 1);
     for (tool, param) in [
         (json!({"type": "web_search", "external_web_access": false}), "tools[0].external_web_access"),
         (json!({"type": "web_search", "search_content_types": ["image"]}), "tools[0].search_content_types"),
