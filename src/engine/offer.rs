@@ -3,7 +3,7 @@
 //! Server-side tools are offered only where the request or its agent asks for them. A client's function stays
 //! the client's, whatever server-side tool has the same name: the server's is then offered as `antwort__name`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
@@ -80,22 +80,29 @@ pub(super) fn offer(
     agent: &[String],
     server: &ServerTools<'_>,
 ) -> Result<Offer, ApiError> {
-    let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new() };
+    let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new(), offered: HashMap::new() };
     // The client's own come first to their names.
     for (i, tool) in request.tools.iter().enumerate() {
         tools.add_own(tool, &format!("tools[{i}]"))?;
     }
-    for (i, item) in input.iter().enumerate() {
-        if let Item::AdditionalTools(more) = item {
-            for (j, tool) in more.tools.iter().enumerate() {
-                let path = format!("input[{i}].tools[{j}]");
-                tools.add_own(tool, &path)?;
-                tools.add_server(tool, &path)?;
-            }
+    let more = || {
+        input.iter().enumerate().filter_map(|(i, item)| match item {
+            Item::AdditionalTools(more) => Some((i, &more.tools)),
+            _ => None,
+        })
+    };
+    for (i, more) in more() {
+        for (j, tool) in more.iter().enumerate() {
+            tools.add_own(tool, &format!("input[{i}].tools[{j}]"))?;
         }
     }
     for (i, tool) in request.tools.iter().enumerate() {
         tools.add_server(tool, &format!("tools[{i}]"))?;
+    }
+    for (i, more) in more() {
+        for (j, tool) in more.iter().enumerate() {
+            tools.add_server(tool, &format!("input[{i}].tools[{j}]"))?;
+        }
     }
     for name in agent {
         match server.find(name) {
@@ -129,6 +136,8 @@ struct Collected<'a> {
     server: &'a ServerTools<'a>,
     tools: Vec<ModelTool>,
     runners: Vec<Option<Runner>>,
+    /// Places of the server-side tools, which come behind the client's, by their addresses in the catalogue.
+    offered: HashMap<usize, usize>,
 }
 
 impl Collected<'_> {
@@ -240,11 +249,7 @@ impl Collected<'_> {
     ) {
         let definition = tool.definition();
         let hosted = definition.name == search::TOOL && !fixed.is_empty();
-        let own = |(other, runner): (&ModelTool, &Option<Runner>)| match runner {
-            Some(runner) => runner.tool.definition().name == definition.name,
-            None => surface.is_none() && other.name == definition.name && other.namespace.is_none(),
-        };
-        let place = self.tools.iter().zip(&self.runners).position(own);
+        let place = self.offered.get(&address(tool)).copied();
         if place.is_some() && !hosted {
             return;
         }
@@ -273,6 +278,7 @@ impl Collected<'_> {
                 self.runners.splice(place..=place, [runner]);
             }
             None => {
+                self.offered.insert(address(tool), self.tools.len());
                 self.tools.push(offered);
                 self.runners.push(runner);
             }
@@ -281,14 +287,18 @@ impl Collected<'_> {
 
     /// A name upstream that no tool has yet: the tool's own, or else one that tells whose it is.
     fn free_wire_name(&self, name: &str) -> String {
-        let is_free = |wanted: &String| !self.tools.iter().any(|tool| tool.wire_name == *wanted);
+        // The client's tools are there already, and names in a catalogue are unique: mostly that is all.
+        let clients = self.tools.len() - self.offered.len();
+        if !self.tools.iter().take(clients).any(|tool| tool.wire_name == name) {
+            return name.to_owned();
+        }
+        let is_free = |wanted: &String| {
+            self.server.catalog.get(wanted).is_none()
+                && !self.tools.iter().any(|tool| tool.wire_name == *wanted)
+        };
         let label = OWN_SERVER.to_owned();
         let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), name));
-        [name.to_owned(), wire_name(Some(&label), name)]
-            .into_iter()
-            .chain(numbered)
-            .find(is_free)
-            .unwrap_or_default()
+        std::iter::once(wire_name(Some(&label), name)).chain(numbered).find(is_free).unwrap_or_default()
     }
 
     fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {
@@ -303,6 +313,10 @@ impl Collected<'_> {
         self.runners.push(None);
         Ok(())
     }
+}
+
+fn address(tool: &Arc<RegisteredTool>) -> usize {
+    Arc::as_ptr(tool).addr()
 }
 
 /// What means nothing for tools of our own is refused rather than ignored.
