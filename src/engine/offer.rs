@@ -77,7 +77,7 @@ pub(super) fn offer(
     agent: &[String],
     server: &ServerTools<'_>,
 ) -> Result<Offer, ApiError> {
-    let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new() };
+    let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new(), served: Vec::new() };
     // The client's own come first to their names.
     for (i, tool) in request.tools.iter().enumerate() {
         tools.add_own(tool, &format!("tools[{i}]"))?;
@@ -126,6 +126,8 @@ struct Collected<'a> {
     server: &'a ServerTools<'a>,
     tools: Vec<ModelTool>,
     runners: Vec<Option<Runner>>,
+    /// The server-side tools among them, and their places.
+    served: Vec<(String, usize)>,
 }
 
 impl Collected<'_> {
@@ -134,6 +136,12 @@ impl Collected<'_> {
         match tool {
             Tool::Function(function) => self.push(from_function(function, None), path),
             Tool::Custom(custom) => self.push(from_custom(custom, None), path),
+            // Calls find their tools by namespace and name.
+            Tool::Namespace(NamespaceTool { name, .. }) if name == OWN_SERVER => Err(ApiError::invalid(
+                "invalid_value",
+                format!("{path}.name"),
+                format!("The namespace '{OWN_SERVER}' is that of the gateway's own tools."),
+            )),
             Tool::Namespace(NamespaceTool { name, tools, .. }) => {
                 for (i, tool) in tools.iter().enumerate() {
                     let inner = format!("{path}.tools[{i}]");
@@ -222,37 +230,43 @@ impl Collected<'_> {
         Ok(())
     }
 
-    /// Offers a server-side tool; one that is offered already is not offered twice.
+    /// Offers a server-side tool. One that is offered already is not offered twice, but takes over what the
+    /// request has fixed: the hosted tool says more than a list of all tools.
     fn push_server(
         &mut self,
         tool: &Arc<RegisteredTool>,
         surface: Option<Surface>,
         fixed: Map<String, Value>,
     ) {
-        let definition = tool.definition();
-        let offered = |runner: &Runner| runner.tool.definition().name == definition.name;
-        if self.runners.iter().flatten().any(offered) {
+        let name = &tool.definition().name;
+        let place = self.served.iter().find(|(served, _)| served == name).map(|(_, place)| *place);
+        if place.is_some() && fixed.is_empty() {
             return;
         }
-        let taken = self.tools.iter().any(|other| other.wire_name == definition.name);
-        let namespace = OWN_SERVER.to_owned();
-        let hosted = surface == Some(Surface::WebSearch);
-        self.tools.push(ModelTool {
-            wire_name: wire_name(taken.then_some(&namespace), &definition.name),
-            name: definition.name.clone(),
-            namespace: surface.is_some().then_some(namespace),
-            description: Some(definition.description.clone()),
-            input: ToolInput::Json {
-                schema: Some(if hosted {
-                    search::schema()
-                } else {
-                    definition.parameters.as_raw().to_owned()
-                }),
-                strict: None,
-            },
-            kind: surface.map_or(CallKind::Function, CallKind::Server),
-        });
-        self.runners.push(surface.map(|_| Runner { tool: Arc::clone(tool), fixed }));
+        let wire_name = match place.and_then(|place| self.tools.get(place)) {
+            Some(offered) => offered.wire_name.clone(),
+            None => self.free_wire_name(name),
+        };
+        let model_tool = server_tool(tool, surface, wire_name);
+        let runner = surface.map(|_| Runner { tool: Arc::clone(tool), fixed });
+        match place.and_then(|place| Some((self.tools.get_mut(place)?, self.runners.get_mut(place)?))) {
+            Some(offered) => (*offered.0, *offered.1) = (model_tool, runner),
+            None => {
+                self.served.push((name.clone(), self.tools.len()));
+                self.tools.push(model_tool);
+                self.runners.push(runner);
+            }
+        }
+    }
+
+    /// The tool's own name, or one with the namespace if the client has a tool of that name.
+    fn free_wire_name(&self, name: &str) -> String {
+        let (mut space, mut free) = (OWN_SERVER.to_owned(), wire_name(None, name));
+        while self.tools.iter().any(|other| other.wire_name == free) {
+            free = wire_name(Some(&space), name);
+            space.push('_');
+        }
+        free
     }
 
     fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {
@@ -266,6 +280,20 @@ impl Collected<'_> {
         self.tools.push(tool);
         self.runners.push(None);
         Ok(())
+    }
+}
+
+fn server_tool(tool: &RegisteredTool, surface: Option<Surface>, wire_name: String) -> ModelTool {
+    let definition = tool.definition();
+    let hosted = surface == Some(Surface::WebSearch);
+    let schema = if hosted { search::schema() } else { definition.parameters.as_raw().to_owned() };
+    ModelTool {
+        wire_name,
+        name: definition.name.clone(),
+        namespace: surface.is_some().then(|| OWN_SERVER.to_owned()),
+        description: Some(definition.description.clone()),
+        input: ToolInput::Json { schema: Some(schema), strict: None },
+        kind: surface.map_or(CallKind::Function, CallKind::Server),
     }
 }
 

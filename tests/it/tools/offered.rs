@@ -169,3 +169,31 @@ async fn a_call_knows_for_whom_it_is_made() {
     assert_eq!((context.channel.as_deref(), context.chat_id.as_deref()), (Some("chat"), Some("42")));
     assert_eq!(seen.keys(), [format!("{}/0/0", response["id"].as_str().unwrap())]);
 }
+
+#[tokio::test]
+async fn tools_of_the_client_that_look_like_the_gateways_keep_their_names() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
+    let tools = json!([{"type": "antwort:noop"}, function("noop"), function("antwort__noop")]);
+    upstream.reply(call("antwort___noop")).text("Done.");
+    gateway.create(json!({"model": "test-model", "input": "Go.", "tools": tools})).await;
+    assert_eq!(offered(&upstream), ["noop", "antwort__noop", "antwort___noop"]);
+    assert_eq!(seen.count("noop"), 1);
+    let space =
+        json!({"type": "namespace", "name": "antwort", "description": "Mine.", "tools": [function("noop")]});
+    let body = json!({"model": "test-model", "input": "Go.", "tools": [space]});
+    gateway.refuse(body, 400, "invalid_value").await;
+}
+
+#[tokio::test]
+async fn tools_that_are_not_run_here_are_offered_once() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    let noop = json!({"type": "antwort:noop"});
+    let tools = json!([noop, noop, {"type": "mcp", "server_label": "antwort", "allowed_tools": ["noop"]}]);
+    let body =
+        json!({"model": "test-model", "input": "Go.", "tools": tools, "antwort": {"execute_tools": false}});
+    gateway.create(body).await;
+    assert_eq!(offered(&upstream), ["noop"]);
+}
