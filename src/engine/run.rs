@@ -21,7 +21,7 @@ use crate::config::settings::ClientActionStatus;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::Status;
-use crate::protocol::tool_choice::ToolChoice;
+use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, ServerCall, Turn, TurnOutput, Violation};
 use crate::response::turn::{Context, FinishReason, ModelEvent, ProviderState};
@@ -72,6 +72,8 @@ pub(super) struct Run {
     alarm: Alarm,
     clock: Pin<Box<Sleep>>,
     first_event: Option<Duration>,
+    /// Whether the provider has said anything in this turn.
+    heard: bool,
     /// A row says that the run is in progress.
     recorded: bool,
     /// Inferences so far.
@@ -119,6 +121,7 @@ impl Run {
                 if prepared.ask.stream { commit_at } else { deadline }.into(),
             )),
             first_event: None,
+            heard: false,
             recorded: false,
             turns: 0,
             denied_turns: 0,
@@ -159,8 +162,9 @@ impl Run {
 
     /// One turn of the model; a conversation that is too long is cut once if the client allows it.
     async fn infer(&mut self) -> Result<Turn, Stop> {
+        self.heard = false;
         match self.attempt().await {
-            Err(Stop::Error(error)) if error.code() == "context_length_exceeded" && !self.heard() => {
+            Err(Stop::Error(error)) if error.code() == "context_length_exceeded" && !self.heard => {
                 if !self.prepared.shrink() {
                     return Err(Stop::Error(error));
                 }
@@ -198,6 +202,7 @@ impl Run {
             }
             self.check_size()?;
             if happened {
+                self.heard = true;
                 self.first_event.get_or_insert_with(|| self.started.elapsed());
                 self.flush().await?;
             }
@@ -229,11 +234,6 @@ impl Run {
         }
     }
 
-    /// Whether the provider has said anything in this run.
-    fn heard(&self) -> bool {
-        self.first_event.is_some()
-    }
-
     /// What follows from a turn: the end, or another turn.
     async fn follow(&mut self, turn: Turn) -> Result<Option<Ending>, Stop> {
         let denied = self.gate.end_turn();
@@ -256,7 +256,9 @@ impl Run {
         if turn.client_calls > 0 {
             return Ok(Some(self.pause()));
         }
-        if !made {
+        if made {
+            self.denied_turns = 0;
+        } else {
             self.count_denied_turn()?;
         }
         self.spend(&turn)?;
@@ -338,6 +340,7 @@ impl Run {
     fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
         let TurnOutput { first, states, loose } = turn;
         let conversation = &mut self.prepared.ask.conversation;
+        let before = conversation.len();
         if let Some(state) = loose {
             conversation.push(stateful(state, &mut self.prepared.ids));
         }
@@ -351,6 +354,9 @@ impl Run {
         for call in denied {
             conversation.extend(call.into_history(&mut self.prepared.ids));
         }
+        if let Some(context) = conversation.get_mut(before) {
+            context.begins_turn = true;
+        }
     }
 
     fn prepare_next_turn(&mut self) {
@@ -359,9 +365,12 @@ impl Run {
             // One last inference, which must not ask for what it will not get.
             ask.tool_choice = ToolChoice::None;
             self.gate.shut();
-        } else if !matches!(ask.tool_choice, ToolChoice::Allowed { .. }) {
-            // `required` and forced choices bind the first inference only, or the loop would never end.
-            ask.tool_choice = ToolChoice::Auto;
+            return;
+        }
+        // `required` and forced choices bind the first inference only, or the loop would never end.
+        match &mut ask.tool_choice {
+            ToolChoice::Allowed { mode, .. } => *mode = AllowedMode::Auto,
+            other => *other = ToolChoice::Auto,
         }
     }
 
@@ -390,7 +399,7 @@ impl Run {
     fn check_size(&self) -> Result<(), Stop> {
         let limits = &self.engine.parts.limits.engine;
         let output = &self.machine.response().output;
-        if self.machine.bytes() > limits.max_response_bytes
+        if self.machine.bytes() + self.gate.bytes() > limits.max_response_bytes
             || self.machine.largest_item() > limits.max_item_bytes
             || output.len() > limits.max_output_items
         {
@@ -454,10 +463,13 @@ impl Run {
     /// Nobody waits for this row, so a failure is only logged: the row that counts is the last one.
     async fn record_running(&mut self) {
         self.set_deadline_alarm();
-        self.recorded = true;
+        if self.recorded {
+            return;
+        }
         let record = record::running(&self.prepared, self.machine.response());
-        if let Err(error) = self.engine.parts.store.begin(record).await {
-            tracing::warn!(%error, "a running response could not be recorded");
+        match self.engine.parts.store.begin(record).await {
+            Ok(()) => self.recorded = true,
+            Err(error) => tracing::warn!(%error, "a running response could not be recorded"),
         }
     }
 

@@ -52,11 +52,13 @@ pub struct Context {
     pub item: Arc<Item>,
     /// Of a reasoning item: the state of the provider that made it, if it is the one now asked.
     pub state: Option<ProviderState>,
+    /// The model's turn before it is over, where that is known.
+    pub begins_turn: bool,
 }
 
 impl From<Item> for Context {
     fn from(item: Item) -> Self {
-        Self { item: Arc::new(item), state: None }
+        Self { item: Arc::new(item), state: None, begins_turn: false }
     }
 }
 

@@ -4,6 +4,7 @@ mod direct;
 mod ends;
 mod journal;
 mod offered;
+mod turns;
 mod wire;
 
 use std::sync::Arc;
