@@ -6,7 +6,10 @@ use super::{ask, call, gateway_with};
 use crate::support::gateway::Builder;
 use crate::support::upstream::Upstream;
 
-fn rows(path: &std::path::Path) -> Vec<(i64, i64, String, Option<String>, Option<String>)> {
+/// Turn, place, tool, output and error.
+type Row = (i64, i64, String, Option<String>, Option<String>);
+
+fn rows(path: &std::path::Path) -> Vec<Row> {
     let database = rusqlite::Connection::open(path).unwrap();
     let mut statement = database
         .prepare("SELECT turn, position, tool, output, error FROM tool_calls ORDER BY turn, position")
