@@ -170,6 +170,8 @@ struct TurnSoFar {
     closed_slots: Vec<u32>,
     /// Nothing more is run: open calls end incomplete.
     cut: bool,
+    /// The model has asked for all that is in it: its calls may be under way.
+    asked: bool,
     /// The turn's last reasoning item, whose state may still come.
     reasoning: Option<(u32, ProviderState)>,
     states: Vec<(u32, ProviderState)>,
@@ -333,6 +335,7 @@ impl Machine {
     pub fn end_turn(&mut self, kept_back: bool, out: &mut Events) -> Result<Turn, Violation> {
         let cut = matches!(self.turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
         self.turn.cut = cut;
+        self.turn.asked = !cut;
         self.write_waiting(Patience::Over, out)?;
         match &self.open {
             Open::Server(_) if !cut => self.settle_open(out)?,

@@ -262,7 +262,8 @@ impl Machine {
         self.finish_item(open.output_index, out, |open| *open = item)
     }
 
-    /// Closes a call that was never run.
+    /// Closes a call that was not run, or not to its end. In the latter case the model is told so: it may have
+    /// had its effect, and is not to be made again without thought.
     pub(super) fn drop_server_call(
         &mut self,
         open: &OpenServerCall,
@@ -271,6 +272,9 @@ impl Machine {
         if !open.settled {
             self.turn.closed_slots.push(open.slot);
             self.finish_arguments(open, out)?;
+        }
+        if self.turn.asked {
+            self.history.insert(open.output_index, given_up(&open.id, &open.call));
         }
         let arguments = open.call.arguments.clone();
         self.finish_item(open.output_index, out, |item| match item {
@@ -287,15 +291,8 @@ impl Machine {
 
     /// Calls whose items are closed and which were never run, or not to their end: the model is told so.
     pub(super) fn drop_hidden_calls(&mut self) {
-        let result = CallResult {
-            output: "the call was not run to its end".to_owned(),
-            error: Some("cancelled"),
-            ..CallResult::default()
-        };
         for HiddenCall { output_index, id, call, .. } in std::mem::take(&mut self.turn.hidden) {
-            let mut item = mcp_call(&id, &call, ItemStatus::Completed);
-            conclude(&mut item, &result);
-            self.history.insert(output_index, Item::McpCall(item));
+            self.history.insert(output_index, given_up(&id, &call));
         }
     }
 
@@ -337,6 +334,14 @@ fn mcp_call(id: &Id, call: &ToolCallRequest, status: ItemStatus) -> McpCall {
         status,
         approval_request_id: None,
     }
+}
+
+/// What the model sees of a call whose run ended before it did.
+fn given_up(id: &Id, call: &ToolCallRequest) -> Item {
+    let mut item = mcp_call(id, call, ItemStatus::Completed);
+    let output = "the call was not run to its end; it may have had its effect".to_owned();
+    conclude(&mut item, &CallResult { output, error: Some("cancelled"), ..CallResult::default() });
+    Item::McpCall(item)
 }
 
 fn conclude(call: &mut McpCall, result: &CallResult) {

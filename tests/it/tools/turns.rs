@@ -103,3 +103,24 @@ async fn a_hidden_call_is_not_stored_before_its_result_is() {
     assert!(noop.contains("mcp_call") && noop.contains("\"ok\""), "{noop}");
     drop(stream);
 }
+
+#[tokio::test]
+async fn the_model_is_told_of_calls_that_a_cancelled_run_left_half_way() {
+    for visibility in ["full", "items", "hidden"] {
+        let upstream = Upstream::spawn().await;
+        let (gateway, seen) = gateway(&upstream).await;
+        upstream.reply(calls(&["hang", "writes"]));
+        let asked = ask(json!({"antwort": {"stream_visibility": visibility, "limits": {"max_seconds": 1}}}));
+        let first = gateway.stream(asked).await.response;
+        assert_eq!(first["incomplete_details"]["reason"], "max_seconds");
+        assert_eq!(seen.count("writes"), 1);
+        upstream.text("Again.");
+        let again = json!({"model": "test-model", "previous_response_id": first["id"], "input": "And?"});
+        gateway.create(again).await;
+        let messages = upstream.last()["messages"].as_array().unwrap().clone();
+        let told = messages.iter().filter(|message| message["role"] == "tool");
+        let told: Vec<_> = told.map(|message| message["content"].as_str().unwrap()).collect();
+        assert_eq!(told.len(), 2, "{visibility}: {messages:#?}");
+        assert!(told.iter().all(|text| text.contains("may have had its effect")), "{told:?}");
+    }
+}
