@@ -78,6 +78,12 @@ impl Builder {
         (self, seen)
     }
 
+    /// With these tools, too.
+    pub fn executor(mut self, executor: impl antwort::tools::ToolExecutor + 'static) -> Self {
+        self.executors.push(Arc::new(executor));
+        self
+    }
+
     /// Starts it.
     pub async fn spawn(self) -> Gateway {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
