@@ -15,7 +15,6 @@ use super::{Caller, Engine, record, search};
 use crate::config::UserMessages;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::protocol::response::Response;
 use crate::response::machine::{CallResult, Machine, OWN_SERVER, Search, ServerCall};
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
@@ -112,7 +111,7 @@ impl Calls {
     ) -> Result<bool, ApiError> {
         let Some(journal) = &self.journal else { return Ok(recorded) };
         let response = machine.response();
-        let whole = whole_items(response);
+        let whole = machine.first_unfinished();
         let items = record::output_items(machine, self.written..whole);
         let record = TurnRecord {
             id: response.id.clone(),
@@ -185,18 +184,6 @@ impl Calls {
             user_message: output.for_user.filter(|text| shown && !text.is_empty()),
         })
     }
-}
-
-/// Items that are whole: the last one may be a call that waits for its result.
-fn whole_items(response: &Response) -> usize {
-    use crate::protocol::item::{Item, ItemStatus};
-    let open = |item: &Item| match item {
-        Item::McpCall(call) => call.status == ItemStatus::InProgress,
-        Item::ServerToolCall(call) => call.status == ItemStatus::InProgress,
-        Item::WebSearchCall(call) => call.status == ItemStatus::InProgress,
-        _ => false,
-    };
-    response.output.iter().position(open).unwrap_or(response.output.len())
 }
 
 fn journalled(made: &ServerCall) -> JournaledCall {

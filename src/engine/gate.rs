@@ -35,6 +35,8 @@ pub(super) struct Gate {
     tools: Arc<[ModelTool]>,
     parallel: bool,
     passed: usize,
+    /// Bytes of arguments that did not pass, over all turns.
+    bytes: usize,
     denied: BTreeMap<u32, Denied>,
 }
 
@@ -47,7 +49,7 @@ impl Gate {
         tools: Arc<[ModelTool]>,
         parallel: bool,
     ) -> Self {
-        Self { allowed, first, tools, parallel, passed: 0, denied: BTreeMap::new() }
+        Self { allowed, first, tools, parallel, passed: 0, bytes: 0, denied: BTreeMap::new() }
     }
 
     /// From now on no call passes.
@@ -70,6 +72,7 @@ impl Gate {
             }
             ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
+                    self.bytes += delta.len();
                     denied.arguments.push_str(&delta);
                     None
                 }
@@ -77,6 +80,11 @@ impl Gate {
             },
             event => Some(event),
         }
+    }
+
+    /// Bytes of arguments that were kept back.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether anything of this turn was kept back that the model will be told of.
@@ -196,6 +204,7 @@ mod tests {
         let denied = gate.end_turn();
         assert_eq!(denied.len(), 1);
         assert_eq!(denied[0].arguments, "{}");
+        assert_eq!(gate.bytes(), 2, "what is kept back counts against the limits of size");
         assert!(denied[0].reason.contains("not among the allowed tools"));
     }
 

@@ -77,8 +77,8 @@ pub(super) fn drop_repeated_calls(history: &[Item], input: &mut Vec<Item>) {
     if history.is_empty() {
         return;
     }
-    let known: std::collections::HashSet<&str> = history.iter().filter_map(call_id).collect();
-    input.retain(|item| call_id(item).is_none_or(|id| !known.contains(id)));
+    let known: std::collections::HashSet<&str> = history.iter().filter_map(any_call_id).collect();
+    input.retain(|item| any_call_id(item).is_none_or(|id| !known.contains(id)));
 }
 
 /// Checks that every output answers a call before it, and that no call is left without an output.
@@ -120,6 +120,15 @@ pub(super) fn check_pairs(history: &[Item], input: &[Item]) -> Result<(), ApiErr
                  by an output item with its call_id."
             ),
         )),
+    }
+}
+
+/// By what a call is known to the provider; those that the gateway ran hold their outputs themselves.
+fn any_call_id(item: &Item) -> Option<&str> {
+    match item {
+        Item::McpCall(call) => Some(call.id.as_str()),
+        Item::ServerToolCall(call) => Some(call.id.as_str()),
+        item => call_id(item),
     }
 }
 

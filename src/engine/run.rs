@@ -21,7 +21,7 @@ use crate::config::settings::ClientActionStatus;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::Status;
-use crate::protocol::tool_choice::ToolChoice;
+use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, ServerCall, Turn, TurnOutput, Violation};
 use crate::response::turn::{Context, FinishReason, ModelEvent, ProviderState};
@@ -72,6 +72,8 @@ pub(super) struct Run {
     alarm: Alarm,
     clock: Pin<Box<Sleep>>,
     first_event: Option<Duration>,
+    /// Whether the provider has said anything in this turn.
+    heard: bool,
     /// A row says that the run is in progress.
     recorded: bool,
     /// Inferences so far.
@@ -120,6 +122,7 @@ impl Run {
                 if prepared.ask.stream { commit_at } else { deadline }.into(),
             )),
             first_event: None,
+            heard: false,
             recorded: false,
             turns: 0,
             denied_turns: 0,
@@ -160,8 +163,9 @@ impl Run {
 
     /// One turn of the model; a conversation that is too long is cut once if the client allows it.
     async fn infer(&mut self) -> Result<Turn, Stop> {
+        self.heard = false;
         match self.attempt().await {
-            Err(Stop::Error(error)) if error.code() == "context_length_exceeded" && !self.heard() => {
+            Err(Stop::Error(error)) if error.code() == "context_length_exceeded" && !self.heard => {
                 if !self.prepared.shrink() {
                     return Err(Stop::Error(error));
                 }
@@ -199,6 +203,7 @@ impl Run {
             }
             self.check_size()?;
             if happened {
+                self.heard = true;
                 self.first_event.get_or_insert_with(|| self.started.elapsed());
                 self.flush().await?;
             }
@@ -228,11 +233,6 @@ impl Run {
             Some(event) => Ok(self.machine.push(event, self.outlet.events())?),
             None => Ok(()),
         }
-    }
-
-    /// Whether the provider has said anything in this run.
-    fn heard(&self) -> bool {
-        self.first_event.is_some()
     }
 
     /// What follows from a turn: the end, or another turn.
@@ -367,9 +367,12 @@ impl Run {
             // One last inference, which must not ask for what it will not get.
             ask.tool_choice = ToolChoice::None;
             self.gate.shut();
-        } else if !matches!(ask.tool_choice, ToolChoice::Allowed { .. }) {
-            // `required` and forced choices bind the first inference only, or the loop would never end.
-            ask.tool_choice = ToolChoice::Auto;
+            return;
+        }
+        // `required` and forced choices bind the first inference only, or the loop would never end.
+        match &mut ask.tool_choice {
+            ToolChoice::Allowed { mode, .. } => *mode = AllowedMode::Auto,
+            other => *other = ToolChoice::Auto,
         }
     }
 
@@ -398,7 +401,7 @@ impl Run {
     fn check_size(&self) -> Result<(), Stop> {
         let limits = &self.engine.parts.limits.engine;
         let output = &self.machine.response().output;
-        if self.machine.bytes() > limits.max_response_bytes
+        if self.machine.bytes() + self.gate.bytes() > limits.max_response_bytes
             || self.machine.largest_item() > limits.max_item_bytes
             || output.len() > limits.max_output_items
         {
@@ -462,10 +465,13 @@ impl Run {
     /// Nobody waits for this row, so a failure is only logged: the row that counts is the last one.
     async fn record_running(&mut self) {
         self.set_deadline_alarm();
-        self.recorded = true;
+        if self.recorded {
+            return;
+        }
         let record = record::running(&self.prepared, self.machine.response());
-        if let Err(error) = self.engine.parts.store.begin(record).await {
-            tracing::warn!(%error, "a running response could not be recorded");
+        match self.engine.parts.store.begin(record).await {
+            Ok(()) => self.recorded = true,
+            Err(error) => tracing::warn!(%error, "a running response could not be recorded"),
         }
     }
 

@@ -136,6 +136,12 @@ fn tokens(item: &Item) -> usize {
         Item::CustomToolCall(call) => call.name.len() + call.input.len(),
         Item::FunctionCallOutput(output) => return TOKENS_PER_ITEM + output_tokens(&output.output),
         Item::CustomToolCallOutput(output) => return TOKENS_PER_ITEM + output_tokens(&output.output),
+        // It holds its output.
+        Item::McpCall(call) => {
+            let given = call.output.as_ref().map_or(0, String::len)
+                + call.error.as_ref().map_or(0, |error| error.message().len());
+            call.name.len() + call.arguments.len() + given
+        }
         Item::Reasoning(reasoning) => reasoning.content.iter().map(|part| part.text.len()).sum(),
         _ => 0,
     };
@@ -196,6 +202,18 @@ mod tests {
         assert_eq!(kinds[0]["role"], "developer");
         assert_eq!(kinds[1]["role"], "assistant");
         assert_eq!(kinds[2]["role"], "user");
+    }
+
+    #[test]
+    fn what_the_gateways_own_calls_gave_counts() {
+        let call = |given: Value| {
+            let mut call = json!({"type": "mcp_call", "id": "mcp_1", "server_label": "antwort", "name": "f",
+                "arguments": "{}"});
+            call.as_object_mut().unwrap().extend(given.as_object().unwrap().clone());
+            estimate(&conversation(&[call]))
+        };
+        assert!(call(json!({"output": long(500)})) >= 500);
+        assert!(call(json!({"error": long(500)})) >= 500);
     }
 
     #[test]

@@ -159,6 +159,8 @@ struct TurnSoFar {
     /// Where the turn's output begins.
     first: usize,
     waiting: VecDeque<ModelEvent>,
+    /// Bytes of text and arguments in what waits.
+    waiting_bytes: usize,
     finish: Option<FinishReason>,
     usage: Option<Usage>,
     client_calls: usize,
@@ -240,7 +242,7 @@ impl Machine {
 
     /// Bytes of text and arguments received so far.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.turn.waiting_bytes
     }
 
     /// Bytes of the item that has most of them.
@@ -276,11 +278,30 @@ impl Machine {
             }
             event => {
                 self.note_call(&event)?;
-                self.turn.waiting.push_back(event);
+                self.enqueue(event);
                 self.write_waiting(Patience::UntilWhole, out)?;
             }
         }
         Ok(())
+    }
+
+    /// Arguments wait right behind the beginning of their call, whatever came in between: the call makes way
+    /// for what waits behind it.
+    fn enqueue(&mut self, event: ModelEvent) {
+        let waiting = &mut self.turn.waiting;
+        self.turn.waiting_bytes += size_of_delta(&event);
+        let ModelEvent::CallDelta { slot, delta } = &event else { return waiting.push_back(event) };
+        let of_call = |before: &ModelEvent| match before {
+            ModelEvent::CallStarted { slot: other, .. } | ModelEvent::CallDelta { slot: other, .. } => {
+                other == slot
+            }
+            _ => false,
+        };
+        let Some(place) = waiting.iter().rposition(of_call) else { return waiting.push_back(event) };
+        match waiting.get_mut(place) {
+            Some(ModelEvent::CallDelta { delta: before, .. }) => before.push_str(delta),
+            _ => waiting.insert(place + 1, event),
+        }
     }
 
     /// Keeps what the model asks the gateway to run: some of it may have to wait to be written.
@@ -367,6 +388,17 @@ impl Machine {
         self.sealed.get(&index)
     }
 
+    /// The place of the first item that is not whole: it is being written, or its call is still to be finished.
+    pub fn first_unfinished(&self) -> usize {
+        let open = match &self.open {
+            Open::Nothing => None,
+            // One item at a time: what is open is the last.
+            _ => self.response().output.len().checked_sub(1),
+        };
+        let hidden = self.turn.hidden.iter().map(|call| call.output_index as usize).min();
+        open.into_iter().chain(hidden).min().unwrap_or(self.response().output.len())
+    }
+
     /// Tokens spent in the turns so far.
     pub fn usage(&self) -> Usage {
         self.usage.unwrap_or_default()
@@ -428,6 +460,7 @@ impl Machine {
                 self.turn.waiting.push_front(event);
                 return Ok(());
             }
+            self.turn.waiting_bytes -= size_of_delta(&event);
             self.write(event, out)?;
         }
         Ok(())
@@ -444,7 +477,10 @@ impl Machine {
             return Ok(false);
         }
         match &self.open {
-            Open::Server(_) if self.turn.cut => self.close(ItemStatus::Incomplete, out)?,
+            // Like a client's, a hidden call that is not the last is whole; what waits for a result is not.
+            Open::Server(call) if self.turn.cut && !call.is_hidden() => {
+                self.close(ItemStatus::Incomplete, out)?;
+            }
             Open::Server(_) => self.settle_server_call(out)?,
             _ => self.close(ItemStatus::Completed, out)?,
         }
@@ -533,6 +569,17 @@ impl Machine {
     fn number(&mut self, event: Event, out: &mut Events) {
         out.push(StreamEvent { sequence_number: self.sequence, event });
         self.sequence += 1;
+    }
+}
+
+/// Bytes of text or arguments in an event.
+fn size_of_delta(event: &ModelEvent) -> usize {
+    match event {
+        ModelEvent::Text { delta, .. } | ModelEvent::CallDelta { delta, .. } => delta.len(),
+        ModelEvent::Refusal(text) | ModelEvent::Reasoning(text) | ModelEvent::ReasoningSummary(text) => {
+            text.len()
+        }
+        _ => 0,
     }
 }
 

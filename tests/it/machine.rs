@@ -7,9 +7,13 @@ use antwort::protocol::dialect::Dialect;
 use antwort::protocol::error::ErrorBody;
 use antwort::protocol::event::Encoding;
 use antwort::protocol::id::IdMint;
+use antwort::protocol::item::Item;
 use antwort::protocol::response::Usage;
-use antwort::response::machine::{Ending, Finished, Machine, Options, ReasoningDisplay, Seal, Violation};
-use antwort::response::turn::{CallKind, FinishReason, ModelEvent, ProviderState};
+use antwort::response::machine::{
+    CallResult, Ending, Events, Finished, Machine, Options, ReasoningDisplay, Seal, Search, ServerCall,
+    Violation,
+};
+use antwort::response::turn::{CallKind, FinishReason, ModelEvent, ProviderState, Surface};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -30,18 +34,33 @@ fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>
         }
     }
     if !matches!(ending, Ending::Failed(_) | Ending::Cancelled)
-        && let Err(violation) = machine.end_turn(false, &mut out)
+        && let Err(violation) = end_turn(&mut machine, &ending, &mut out)
     {
         ending = failed(violation);
     }
     let finished = machine.end(ending, 1_700_000_009, &mut out);
+    (json(&out), finished)
+}
+
+fn end_turn(machine: &mut Machine, ending: &Ending, out: &mut Events) -> Result<(), Violation> {
+    let turn = machine.end_turn(false, out)?;
+    if matches!(ending, Ending::Completed) {
+        for call in turn.server_calls {
+            machine.finish_call(call.slot, CallResult::default(), out)?;
+        }
+        machine.close_turn(out)?;
+    }
+    Ok(())
+}
+
+fn json(events: &Events) -> Vec<Value> {
     let mut json = Vec::new();
-    for event in &out {
+    for event in events {
         let mut line = Vec::new();
         Encoding::default().json(event, &mut line);
         json.push(serde_json::from_slice(&line).unwrap());
     }
-    (json, finished)
+    json
 }
 
 fn failed(violation: Violation) -> Ending {
@@ -278,10 +297,10 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
         1 => delta().prop_map(ModelEvent::Refusal),
         2 => delta().prop_map(ModelEvent::Reasoning),
         1 => delta().prop_map(ModelEvent::ReasoningSummary),
-        3 => (0..4_u32, any::<bool>(), prop::option::of("[a-c]{0,2}"), "[a-z]{1,3}").prop_map(
-            |(slot, custom, call_id, name)| ModelEvent::CallStarted {
+        3 => (0..4_u32, any_kind(), prop::option::of("[a-c]{0,2}"), "[a-z]{1,3}").prop_map(
+            |(slot, kind, call_id, name)| ModelEvent::CallStarted {
                 slot,
-                kind: if custom { CallKind::Custom } else { CallKind::Function },
+                kind,
                 call_id,
                 name,
                 namespace: None,
@@ -294,6 +313,12 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
             .prop_map(ModelEvent::Finish),
         1 => Just(ModelEvent::ReasoningState(serde_json::Map::new())),
     ]
+}
+
+fn any_kind() -> impl Strategy<Value = CallKind> {
+    let server =
+        [Surface::Mcp, Surface::Extension, Surface::WebSearch, Surface::Hidden].map(CallKind::Server);
+    prop::sample::select([&[CallKind::Function, CallKind::Custom][..], &server].concat())
 }
 
 fn any_display() -> impl Strategy<Value = ReasoningDisplay> {
@@ -326,5 +351,182 @@ proptest! {
         let verdict = assert_legal(&json);
         let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
         prop_assert_eq!(verdict.response, stored);
+    }
+
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    /// Whatever a model asks the gateway to run, in several turns that end at any point.
+    #[test]
+    fn any_run_with_server_calls_gives_a_legal_stream_and_shows_each_result_once(
+        surfaces in any_surfaces(),
+        turns in prop::collection::vec((prop::collection::vec(any_event(), 0..20), any_results()), 1..4),
+        stop_after in prop::option::of(0..8_usize),
+        ending in 0..3_usize,
+        steps in any::<bool>(),
+    ) {
+        let ids = IdMint::from_seed("0000");
+        let options = Options { server_steps: steps, ..sealing(ReasoningDisplay::Text, false) };
+        let mut play = Play { machine: Machine::new(blank_response(&ids), ids, options), out: Vec::new(), finished: 0, stop_after };
+        play.machine.start(&mut play.out);
+        let mut result = Ok(Stopped::AtEnd);
+        for (events, results) in turns {
+            result = play.turn(of_surfaces(events, &surfaces), &results);
+            if !matches!(result, Ok(Stopped::AtEnd)) { break }
+        }
+        let ending = match (result, ending) {
+            (Err(violation), _) => failed(violation),
+            (Ok(Stopped::Cut), 0 | 1) => Ending::Incomplete("max_output_tokens".into()),
+            (Ok(Stopped::AmongCalls), 0) => Ending::Cancelled,
+            (Ok(Stopped::AmongCalls), 1) => Ending::Incomplete("max_seconds".into()),
+            (Ok(Stopped::AtEnd), 0) => Ending::Completed,
+            (Ok(Stopped::AtEnd), 1) => Ending::Incomplete("max_turns".into()),
+            _ => failed(Violation::UnknownCall),
+        };
+        let Play { machine, mut out, .. } = play;
+        let finished = machine.end(ending, 1_700_000_009, &mut out);
+        let verdict = assert_legal(&json(&out));
+        let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
+        prop_assert_eq!(verdict.response, stored);
+        let places = finished.snapshot.response.output.len() as u32;
+        prop_assert!(finished.history.keys().chain(finished.sealed.keys()).all(|place| *place < places));
+    }
+}
+
+enum Stopped {
+    AtEnd,
+    Cut,
+    AmongCalls,
+}
+
+/// A run as the engine makes it.
+struct Play {
+    machine: Machine,
+    out: Events,
+    finished: usize,
+    stop_after: Option<usize>,
+}
+
+impl Play {
+    fn turn(&mut self, events: Vec<ModelEvent>, results: &[CallResult]) -> Result<Stopped, Violation> {
+        for event in events {
+            self.machine.push(event, &mut self.out)?;
+        }
+        let turn = self.machine.end_turn(false, &mut self.out)?;
+        if matches!(turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter)) {
+            return Ok(Stopped::Cut);
+        }
+        let mut made = Vec::new();
+        for (call, result) in turn.server_calls.iter().zip(results.iter().cycle()) {
+            if self.stop_after == Some(self.finished) {
+                return Ok(Stopped::AmongCalls);
+            }
+            let output = format!("<{}>", self.finished);
+            self.finished += 1;
+            let result = CallResult { output: output.clone(), ..result.clone() };
+            let first = self.machine.first_unfinished();
+            assert!(first < self.machine.response().output.len(), "an unfinished call is not whole");
+            self.machine.finish_call(call.slot, result, &mut self.out)?;
+            made.push((call, output));
+        }
+        self.machine.close_turn(&mut self.out)?;
+        assert_eq!(self.machine.first_unfinished(), self.machine.response().output.len());
+        for (call, output) in made {
+            self.assert_visible_once(call, &output);
+        }
+        Ok(Stopped::AtEnd)
+    }
+
+    fn assert_visible_once(&self, call: &ServerCall, output: &str) {
+        let items =
+            (0..self.machine.response().output.len()).filter_map(|place| self.machine.visible(place as u32));
+        let shows: Vec<&Item> =
+            items.filter(|item| serde_json::to_string(item).unwrap().contains(output)).collect();
+        let [shown] = shows[..] else { panic!("{output} of {call:?} is shown by {shows:?}") };
+        let (name, arguments) = match shown {
+            Item::McpCall(call) => (&call.name, &call.arguments),
+            Item::ServerToolCall(call) => (&call.name, &call.arguments),
+            other => panic!("{output} is in {other:?}"),
+        };
+        assert_eq!(name, &call.call.name);
+        let asked = call.call.arguments.trim();
+        assert_eq!(arguments.trim(), if asked.is_empty() { "{}" } else { asked });
+    }
+}
+
+/// Kinds of calls that may stand side by side in a run.
+fn any_surfaces() -> impl Strategy<Value = [CallKind; 3]> {
+    let all = [
+        (Surface::Mcp, Surface::WebSearch),
+        (Surface::Extension, Surface::WebSearch),
+        (Surface::Hidden, Surface::Hidden),
+    ];
+    prop::sample::select(all.to_vec())
+        .prop_map(|(a, b)| [CallKind::Server(a), CallKind::Server(b), CallKind::Function])
+}
+
+fn any_results() -> impl Strategy<Value = Vec<CallResult>> {
+    let one = (prop::option::of(Just("tool_timeout")), any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+        |(error, skipped, search, told)| CallResult {
+            error: error.filter(|_| !skipped),
+            skipped,
+            search: search.then(Search::default),
+            user_message: told.then(|| "Look.".to_owned()),
+            ..CallResult::default()
+        },
+    );
+    prop::collection::vec(one, 1..5)
+}
+
+/// The events with calls as translators give them: numbered in order, and arguments of calls that have begun.
+fn of_surfaces(events: Vec<ModelEvent>, kinds: &[CallKind; 3]) -> Vec<ModelEvent> {
+    let mut begun = 0_u32;
+    let mut numbered = Vec::new();
+    for event in events {
+        match event {
+            ModelEvent::CallStarted { slot, call_id, name, namespace, .. } => {
+                let kind = kinds[slot as usize % 3];
+                numbered.push(ModelEvent::CallStarted { slot: begun, kind, call_id, name, namespace });
+                begun += 1;
+            }
+            ModelEvent::CallDelta { .. } if begun == 0 => {}
+            ModelEvent::CallDelta { slot, delta } => {
+                // The latest calls get most.
+                let slot = begun - 1 - slot.min(begun - 1);
+                numbered.push(ModelEvent::CallDelta { slot, delta });
+            }
+            event => numbered.push(event),
+        }
+    }
+    numbered
+}
+
+/// The arguments of a third call once waited behind the beginning of the fourth, and came too late.
+#[test]
+fn pieces_of_three_interleaved_calls_find_their_calls() {
+    for kind in [CallKind::Function, CallKind::Server(Surface::Mcp), CallKind::Server(Surface::Hidden)] {
+        let ids = IdMint::from_seed("0000");
+        let mut machine = Machine::new(blank_response(&ids), ids, Options::default());
+        let mut out = Vec::new();
+        machine.start(&mut out);
+        let begin = |slot| [call_of(slot, kind, None, "f"), arguments(slot, "{\"n\":")];
+        let events = (0..3).flat_map(begin).chain((0..3).map(|slot| arguments(slot, &format!("{slot}}}"))));
+        for event in events {
+            machine.push(event, &mut out).unwrap();
+        }
+        let turn = machine.end_turn(false, &mut out).unwrap();
+        for call in &turn.server_calls {
+            assert_eq!(call.call.arguments, format!("{{\"n\":{}}}", call.slot));
+            machine.finish_call(call.slot, CallResult::default(), &mut out).unwrap();
+        }
+        machine.close_turn(&mut out).unwrap();
+        let finished = machine.end(Ending::Completed, 0, &mut out);
+        assert_legal(&json(&out));
+        let output = serde_json::to_value(&finished.snapshot.response.output).unwrap();
+        for slot in 0..3 {
+            assert_eq!(output[slot]["arguments"], format!("{{\"n\":{slot}}}"));
+        }
     }
 }

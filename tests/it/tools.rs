@@ -8,6 +8,7 @@ mod example;
 mod journal;
 mod offered;
 mod search;
+mod turns;
 mod wire;
 
 use std::sync::Arc;

@@ -117,7 +117,8 @@ impl<'a> Builder<'a> {
     }
 
     fn add(&mut self, context: &'a Context) -> Result<(), ProviderError> {
-        if context.begins_turn {
+        // Calls of two turns in one message would change what the provider has seen, and cached, already.
+        if context.begins_turn && self.open.is_some() {
             self.close(Attach::Back)?;
         }
         match context.item.as_ref() {

@@ -31,7 +31,7 @@ pub(super) struct OpenServerCall {
 #[derive(Debug)]
 pub(super) struct HiddenCall {
     slot: u32,
-    output_index: u32,
+    pub(super) output_index: u32,
     id: Id,
     call: ToolCallRequest,
 }
@@ -58,6 +58,12 @@ pub struct Search {
     pub query: String,
     /// Addresses of what was found.
     pub sources: Vec<String>,
+}
+
+impl OpenServerCall {
+    pub(super) fn is_hidden(&self) -> bool {
+        self.surface == Surface::Hidden
+    }
 }
 
 impl Machine {
@@ -152,12 +158,7 @@ impl Machine {
         open.settled = true;
         self.turn.closed_slots.push(open.slot);
         if open.call.arguments.trim().is_empty() {
-            "{}".clone_into(&mut open.call.arguments);
-            if open.surface == Surface::Hidden {
-                let (item_id, output_index) = (open.id.clone(), open.output_index);
-                let delta = open.call.arguments.clone();
-                self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out)?;
-            }
+            self.write_empty_object(&mut open, out)?;
         }
         self.finish_arguments(&open, out)?;
         if open.surface != Surface::Hidden {
@@ -172,6 +173,19 @@ impl Machine {
         let OpenServerCall { id, output_index, slot, call, .. } = open;
         self.turn.hidden.push(HiddenCall { slot, output_index, id, call });
         Ok(())
+    }
+
+    /// Clients parse arguments: a call without any has an empty object.
+    fn write_empty_object(&mut self, open: &mut OpenServerCall, out: &mut Events) -> Result<(), Violation> {
+        let (item_id, output_index, delta) = (open.id.clone(), open.output_index, "{}".to_owned());
+        open.call.arguments.push_str(&delta);
+        match open.surface {
+            Surface::Mcp if self.options.server_steps => {
+                self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out)
+            }
+            Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
+            Surface::Mcp | Surface::Extension | Surface::WebSearch => Ok(()),
+        }
     }
 
     fn finish_arguments(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
@@ -192,14 +206,17 @@ impl Machine {
 
     /// Says what came of a call. Calls are finished in the order in which the model made them.
     pub fn finish_call(&mut self, slot: u32, result: CallResult, out: &mut Events) -> Result<(), Violation> {
-        self.count(&result.output);
         if let Some(at) = self.turn.hidden.iter().position(|hidden| hidden.slot == slot) {
             let HiddenCall { output_index, id, call, .. } = self.turn.hidden.remove(at);
+            // It is its own item's, which is closed.
+            self.item_bytes = call.arguments.len();
+            self.count(&result.output);
             let mut item = mcp_call(&id, &call, ItemStatus::Completed);
             conclude(&mut item, &result);
             self.history.insert(output_index, Item::McpCall(item));
             return self.say(&call.name, result.user_message, out);
         }
+        self.count(&result.output);
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Server(open) if open.slot == slot && open.settled => {
                 self.close_finished(&open, &result, out)?;
@@ -245,7 +262,8 @@ impl Machine {
         self.finish_item(open.output_index, out, |open| *open = item)
     }
 
-    /// Closes a call that was never run.
+    /// Closes a call that was not run, or not to its end. In the latter case the model is told so: it may have
+    /// had its effect, and is not to be made again without thought.
     pub(super) fn drop_server_call(
         &mut self,
         open: &OpenServerCall,

@@ -65,9 +65,19 @@ pub(super) fn call_ended(
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
-             WHERE response = ?4 AND turn = ?5 AND position = ?6",
+             WHERE response = ?4 AND turn = ?5 AND position = ?6
+                AND EXISTS (SELECT 1 FROM responses WHERE key = ?4 AND id = ?7)",
         )?
-        .execute(params![lifetime::now(), outcome.output, outcome.error, key, outcome.turn, outcome.index])?;
+        // The id is compared, too: the row may be deleted by now, and its key be another response's.
+        .execute(params![
+            lifetime::now(),
+            outcome.output,
+            outcome.error,
+            key,
+            outcome.turn,
+            outcome.index,
+            outcome.id.as_str(),
+        ])?;
     Ok(Outcome::Changed)
 }
 

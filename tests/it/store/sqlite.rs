@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antwort::protocol::response::Status;
 use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
-use antwort::store::{Record, Side, Store, StoreError};
+use antwort::store::{CallOutcome, JournaledCall, Record, Side, Store, StoreError, TurnRecord};
 use serde_json::{Value, json};
 
 use super::{Folder, message, owner, record, running, texts, turn};
@@ -323,4 +323,41 @@ fn assert_refused(path: &Path, reason: &str) {
 async fn body(store: &dyn Store, record: &Record) -> Value {
     let body = store.response(&record.owner, record.id.as_str()).await.unwrap();
     body.map_or(json!(null), |body| serde_json::from_str(&body).unwrap())
+}
+
+/// A deleted row's key may be the next response's: what came of a call must not land in its journal.
+#[tokio::test]
+async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_key() {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let (deleted, other) = (running(), running());
+    for run in [&deleted, &other] {
+        let call = JournaledCall {
+            server_label: "antwort".to_owned(),
+            tool: "noop".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let turn = TurnRecord {
+            id: run.id.clone(),
+            begin: Some(run.clone()),
+            items: Vec::new(),
+            first: 0,
+            turn: 0,
+            calls: vec![call],
+        };
+        store.turn(turn).await.unwrap();
+        if run.id == deleted.id {
+            assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+        }
+    }
+    store.call_ended(CallOutcome {
+        id: deleted.id.clone(),
+        turn: 0,
+        index: 0,
+        output: "not yours".to_owned(),
+        error: None,
+    });
+    store.close().await;
+    assert_eq!(folder.number("SELECT count(*) FROM tool_calls"), 1);
+    assert_eq!(folder.number("SELECT count(*) FROM tool_calls WHERE output IS NOT NULL"), 0);
 }

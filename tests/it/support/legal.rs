@@ -204,7 +204,7 @@ impl Judge {
         assert_eq!(self.failed, status == "failed", "an error event goes with failed, and only with it");
         // A call that the gateway runs may be left out without harm to what follows.
         let is_call = |item: &ItemState| {
-            ["mcp_call", "antwort:tool_call"].iter().any(|kind| item.item["type"] == *kind)
+            ["mcp_call", "antwort:tool_call", "web_search_call"].iter().any(|kind| item.item["type"] == *kind)
         };
         let cut = self.items.iter().position(|item| item.item["status"] == "incomplete" && !is_call(item));
         assert!(cut.is_none_or(|at| at + 1 == self.items.len()), "an incomplete item is the last one");

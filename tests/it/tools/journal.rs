@@ -7,6 +7,7 @@ use crate::support::gateway::Builder;
 use crate::support::upstream::Upstream;
 
 /// Turn, place in it, tool, output and error.
+/// Turn, place, tool, output and error.
 type Row = (i64, i64, String, Option<String>, Option<String>);
 
 fn rows(path: &std::path::Path) -> Vec<Row> {

@@ -3,9 +3,13 @@
 use antwort::config::{AgentSettings, ToolLists};
 use serde_json::{Value, json};
 
+use antwort::tools::{Arguments, Local, Tool, ToolContext, ToolDefinition, ToolError, ToolKind, ToolOutput};
+use async_trait::async_trait;
+use std::sync::Arc;
+
 use super::{ask, call, gateway, gateway_with, kinds};
 use crate::support::gateway::text_of;
-use crate::support::upstream::Upstream;
+use crate::support::upstream::{Reply, Upstream};
 
 /// Names of the tools that the provider saw.
 fn offered(upstream: &Upstream) -> Vec<String> {
@@ -199,4 +203,46 @@ async fn a_server_that_is_demanded_is_the_one_that_is_called() {
         "the first turn's call was not let through, the second's was"
     );
     assert_eq!((upstream.requests().len(), seen.count("noop")), (2, 0));
+}
+
+#[tokio::test]
+async fn tools_that_are_not_run_here_are_offered_once() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    let noop = json!({"type": "antwort:noop"});
+    let tools = json!([noop, noop, {"type": "mcp", "server_label": "antwort", "allowed_tools": ["noop"]}]);
+    let body =
+        json!({"model": "test-model", "input": "Go.", "tools": tools, "antwort": {"execute_tools": false}});
+    gateway.create(body).await;
+    assert_eq!(offered(&upstream), ["noop"]);
+}
+
+/// A web search that finds what it was asked.
+struct Searcher;
+
+#[async_trait]
+impl Tool for Searcher {
+    fn definition(&self) -> ToolDefinition {
+        ToolDefinition::new("web_search", "Searches.", &json!({"type": "object"}))
+    }
+
+    async fn call(&self, arguments: &Arguments, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput::text(Value::Object(arguments.clone()).to_string()))
+    }
+}
+
+#[tokio::test]
+async fn options_of_a_hosted_search_hold_though_a_list_of_all_tools_came_before_it() {
+    let upstream = Upstream::spawn().await;
+    let searcher = Local::new("searcher", ToolKind::Builtin, [Arc::new(Searcher) as Arc<dyn Tool>]);
+    let (gateway, _) = gateway_with(&upstream, |builder| builder.executor(Arc::new(searcher))).await;
+    let search = json!({"type": "web_search", "filters": {"allowed_domains": ["a.example"]}});
+    let tools = json!([{"type": "mcp", "server_label": "antwort"}, search]);
+    let arguments = json!({"query": "x", "allowed_domains": ["evil.example"]});
+    upstream.reply(Reply::Calls(vec![("web_search", arguments)])).text("Done.");
+    let body = json!({"model": "test-model", "input": "Go.", "tools": tools});
+    let response = gateway.create(body).await;
+    assert_eq!(kinds(&response), ["web_search_call", "message"]);
+    let found = upstream.last()["messages"][2]["content"].as_str().unwrap().to_owned();
+    assert!(found.contains("a.example") && !found.contains("evil"), "{found}");
 }
