@@ -2,6 +2,7 @@
 //! called.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::offer::not_served;
 use crate::protocol::error::ApiError;
@@ -26,7 +27,7 @@ pub(super) enum Allowed {
 /// the tools of which one must be called in the first turn.
 pub(super) fn check(
     request: &CreateResponse,
-    tools: &[ModelTool],
+    tools: &[Arc<ModelTool>],
 ) -> Result<(Allowed, HashSet<usize>), ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
     for (i, name) in request.allowed_tools.iter().enumerate() {
@@ -71,13 +72,13 @@ pub(super) fn check(
 }
 
 /// The choice as the provider is told: a forced tool by its name among the tools.
-pub(super) fn for_provider(choice: ToolChoice, tools: &[ModelTool]) -> ToolChoice {
+pub(super) fn for_provider(choice: ToolChoice, tools: &[Arc<ModelTool>]) -> ToolChoice {
     if tools.is_empty() {
         return ToolChoice::Auto;
     }
     let (ToolChoice::Hosted { .. } | ToolChoice::Mcp { .. }) = &choice else { return choice };
     let one = match named_by(&as_ref(&choice), tools, "tool_choice").as_deref() {
-        Ok([place]) => tools.get(*place),
+        Ok([place]) => tools.get(*place).map(Arc::as_ref),
         // One of several: some call is demanded, and the gate sees to which.
         _ => return ToolChoice::Required,
     };
@@ -105,7 +106,7 @@ fn as_ref(choice: &ToolChoice) -> ToolRef {
 }
 
 /// The places of the tools that a reference means; never none.
-fn named_by(named: &ToolRef, tools: &[ModelTool], path: &str) -> Result<Vec<usize>, ApiError> {
+fn named_by(named: &ToolRef, tools: &[Arc<ModelTool>], path: &str) -> Result<Vec<usize>, ApiError> {
     let (places, name) = match named {
         ToolRef::Function { name } | ToolRef::Custom { name } => {
             (places(tools, |tool| tool.name == *name), name.as_str())
@@ -137,7 +138,7 @@ fn named_by(named: &ToolRef, tools: &[ModelTool], path: &str) -> Result<Vec<usiz
     if places.is_empty() { Err(not_among_tools(path, name)) } else { Ok(places) }
 }
 
-fn places(tools: &[ModelTool], wanted: impl Fn(&ModelTool) -> bool) -> Vec<usize> {
+fn places(tools: &[Arc<ModelTool>], wanted: impl Fn(&ModelTool) -> bool) -> Vec<usize> {
     tools.iter().enumerate().filter(|(_, tool)| wanted(tool)).map(|(place, _)| place).collect()
 }
 

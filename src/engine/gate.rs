@@ -32,7 +32,7 @@ pub(super) struct Gate {
     allowed: Allowed,
     /// In the first turn: those of which one must be called; empty: no such turn, or none any more.
     first: HashSet<usize>,
-    tools: Arc<[ModelTool]>,
+    tools: Arc<[Arc<ModelTool>]>,
     parallel: bool,
     passed: usize,
     /// Bytes of arguments that did not pass, over all turns.
@@ -46,7 +46,7 @@ impl Gate {
     pub(super) fn new(
         allowed: Allowed,
         first: HashSet<usize>,
-        tools: Arc<[ModelTool]>,
+        tools: Arc<[Arc<ModelTool>]>,
         parallel: bool,
     ) -> Self {
         Self { allowed, first, tools, parallel, passed: 0, bytes: 0, denied: BTreeMap::new() }
@@ -192,7 +192,7 @@ mod tests {
             input: crate::response::turn::ToolInput::Json { schema: None, strict: None },
             kind: CallKind::Function,
         });
-        Gate::new(allowed, HashSet::new(), tools.into(), parallel)
+        Gate::new(allowed, HashSet::new(), tools.map(Arc::new).into(), parallel)
     }
 
     #[test]

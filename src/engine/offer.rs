@@ -29,7 +29,7 @@ const LONGEST_WIRE_NAME: usize = 64;
 /// The tools of a request.
 pub(super) struct Offer {
     /// As the model sees them: the request's in its order, then the agent's.
-    pub tools: Arc<[ModelTool]>,
+    pub tools: Arc<[Arc<ModelTool>]>,
     /// Who runs them, by their place among the tools; `None`: the client.
     pub runners: Vec<Option<Runner>>,
     /// Which may be called.
@@ -116,7 +116,7 @@ pub(super) fn offer(
 
 impl Offer {
     /// The place of a tool among the tools.
-    pub(super) fn find(tools: &[ModelTool], namespace: Option<&str>, name: &str) -> Option<usize> {
+    pub(super) fn find(tools: &[Arc<ModelTool>], namespace: Option<&str>, name: &str) -> Option<usize> {
         tools.iter().position(|tool| tool.name == name && tool.namespace.as_deref() == namespace)
     }
 
@@ -134,7 +134,7 @@ impl Offer {
 
 struct Collected<'a> {
     server: &'a ServerTools<'a>,
-    tools: Vec<ModelTool>,
+    tools: Vec<Arc<ModelTool>>,
     runners: Vec<Option<Runner>>,
     /// Places of the server-side tools, which come behind the client's, by their addresses in the catalogue.
     offered: HashMap<usize, usize>,
@@ -253,23 +253,20 @@ impl Collected<'_> {
         if place.is_some() && !hosted {
             return;
         }
-        let offered = ModelTool {
-            wire_name: match place.and_then(|place| self.tools.get(place)) {
-                Some(earlier) => earlier.wire_name.clone(),
-                None => self.free_wire_name(&definition.name),
-            },
-            name: definition.name.clone(),
-            namespace: surface.is_some().then(|| OWN_SERVER.to_owned()),
-            description: Some(definition.description.clone()),
-            input: ToolInput::Json {
-                schema: Some(if hosted {
-                    search::schema()
-                } else {
-                    definition.parameters.as_raw().to_owned()
-                }),
-                strict: None,
-            },
-            kind: surface.map_or(CallKind::Function, CallKind::Server),
+        let seen = tool.as_seen(surface.map_or(CallKind::Function, CallKind::Server));
+        let name = match place.and_then(|place| self.tools.get(place)) {
+            Some(earlier) => Some(earlier.wire_name.clone()),
+            None => self.other_wire_name(&definition.name),
+        };
+        let offered = if hosted || name.is_some() {
+            let mut seen = ModelTool::clone(&seen);
+            if hosted {
+                seen.input = ToolInput::Json { schema: Some(search::schema()), strict: None };
+            }
+            seen.wire_name = name.unwrap_or(seen.wire_name);
+            Arc::new(seen)
+        } else {
+            seen
         };
         let runner = surface.map(|_| Runner { tool: Arc::clone(tool), fixed });
         match place {
@@ -285,12 +282,12 @@ impl Collected<'_> {
         }
     }
 
-    /// A name upstream that no tool has yet: the tool's own, or else one that tells whose it is.
-    fn free_wire_name(&self, name: &str) -> String {
+    /// Where a tool of the client has the name: one that tells whose the other is.
+    fn other_wire_name(&self, name: &str) -> Option<String> {
         // The client's tools are there already, and names in a catalogue are unique: mostly that is all.
         let clients = self.tools.len() - self.offered.len();
         if !self.tools.iter().take(clients).any(|tool| tool.wire_name == name) {
-            return name.to_owned();
+            return None;
         }
         let is_free = |wanted: &String| {
             self.server.catalog.get(wanted).is_none()
@@ -298,7 +295,7 @@ impl Collected<'_> {
         };
         let label = OWN_SERVER.to_owned();
         let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), name));
-        std::iter::once(wire_name(Some(&label), name)).chain(numbered).find(is_free).unwrap_or_default()
+        std::iter::once(wire_name(Some(&label), name)).chain(numbered).find(is_free)
     }
 
     fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {
@@ -309,7 +306,7 @@ impl Collected<'_> {
                 format!("There is more than one tool named '{}'; names must be unique.", tool.name),
             ));
         }
-        self.tools.push(tool);
+        self.tools.push(Arc::new(tool));
         self.runners.push(None);
         Ok(())
     }

@@ -192,6 +192,10 @@ impl Run {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
         let mut stream = provider.infer(&self.prepared.ask, &call)?;
+        if self.turns > 0 {
+            // What the turn before brought is seen before the model has thought about it.
+            self.flush().await?;
+        }
         let mut heard = Vec::new();
         loop {
             let more = self.wait(stream.next(&mut heard)).await?;
@@ -288,8 +292,6 @@ impl Run {
         if self.calls.repeat_too_often(calls, limits.run.max_identical_calls) {
             return Err(Stop::Limit("max_identical_calls"));
         }
-        // Whoever follows the stream sees what is about to run.
-        self.flush().await?;
         self.recorded =
             self.calls.commit(&self.prepared, &self.machine, self.recorded, self.turns, calls).await?;
         self.machine.dispatch_calls();
@@ -300,13 +302,21 @@ impl Run {
         let mut outcomes = self.calls.make(&id, self.turns, calls, runner);
         let mut all_failed = true;
         for made in calls {
-            let Some((_, outcome)) = self.wait(outcomes.next()).await? else { break };
+            // Whoever follows the stream sees what runs, unless it is over before it could be seen.
+            let ready = outcomes.next().now_or_never();
+            let outcome = match ready {
+                Some(outcome) => outcome,
+                None => {
+                    self.flush().await?;
+                    self.wait(outcomes.next()).await?
+                }
+            };
+            let Some((_, outcome)) = outcome else { break };
             // Tools have the run's deadline, too: that one of them kept it is not the news.
             self.check_deadline()?;
             let result = self.calls.result(made, outcome)?;
             all_failed &= result.error.is_some();
             self.machine.finish_call(made.slot, result, self.outlet.events())?;
-            self.flush().await?;
         }
         drop(outcomes);
         self.count_failed_turn(all_failed)

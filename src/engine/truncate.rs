@@ -4,6 +4,7 @@
 //! most texts, so a request is refused only when it surely does not fit; the provider has the last word.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use crate::protocol::content::ContentPart;
 use crate::protocol::error::ApiError;
@@ -35,7 +36,7 @@ impl Budget {
 }
 
 /// The estimate for instructions and tools.
-pub(super) fn fixed_tokens(instructions: Option<&str>, tools: &[ModelTool]) -> usize {
+pub(super) fn fixed_tokens(instructions: Option<&str>, tools: &[Arc<ModelTool>]) -> usize {
     let tools: usize = tools
         .iter()
         .map(|tool| {

@@ -22,7 +22,7 @@ pub struct ModelRequest {
     /// What the model sees, oldest first.
     pub conversation: Vec<Context>,
     /// All tools, in a stable order; the same in every turn of a run.
-    pub tools: Arc<[ModelTool]>,
+    pub tools: Arc<[Arc<ModelTool>]>,
     /// As it binds this inference.
     pub tool_choice: ToolChoice,
     /// Whether several calls may come in one turn.

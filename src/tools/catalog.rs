@@ -1,7 +1,7 @@
 //! The tools that there are at one moment, and how one of them is called.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tower::Service;
 
@@ -14,6 +14,8 @@ use super::layers::{Answer, ToolRequest, Trace};
 use super::output::ToolOutput;
 use super::plan::Plan;
 use super::stack::Stack;
+use crate::response::machine::OWN_SERVER;
+use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
 
 /// The tools that there are. Never changes: a refresh makes a new one.
 pub struct Catalog {
@@ -56,11 +58,45 @@ impl Catalog {
 pub struct RegisteredTool {
     plan: Arc<Plan>,
     stack: Stack,
+    /// As models see it, by whose it is to run and how calls look: made once, since many requests ask for many tools.
+    shown: [OnceLock<Arc<ModelTool>>; 4],
 }
 
 impl RegisteredTool {
     pub(super) fn new(plan: Plan, stack: Stack) -> Self {
-        Self { plan: Arc::new(plan), stack }
+        Self { plan: Arc::new(plan), stack, shown: Default::default() }
+    }
+
+    /// The tool as a model sees it, under its own name, for calls of this kind.
+    pub fn as_seen(&self, kind: CallKind) -> Arc<ModelTool> {
+        let place = match kind {
+            CallKind::Function => 0,
+            CallKind::Server(Surface::Mcp) => 1,
+            CallKind::Server(Surface::Extension) => 2,
+            CallKind::Server(Surface::Hidden) => 3,
+            // Its own schema and description are not what the model is shown of a hosted tool.
+            CallKind::Custom | CallKind::Server(Surface::WebSearch) => {
+                return Arc::new(self.model_tool(kind));
+            }
+        };
+        match self.shown.get(place) {
+            Some(shown) => Arc::clone(shown.get_or_init(|| Arc::new(self.model_tool(kind)))),
+            None => Arc::new(self.model_tool(kind)),
+        }
+    }
+
+    fn model_tool(&self, kind: CallKind) -> ModelTool {
+        let definition = self.definition();
+        let schema = Some(definition.parameters.as_raw().to_owned());
+        ModelTool {
+            wire_name: definition.name.clone(),
+            name: definition.name.clone(),
+            // Calls that the client makes are functions like its own.
+            namespace: matches!(kind, CallKind::Server(_)).then(|| OWN_SERVER.to_owned()),
+            description: Some(definition.description.clone()),
+            input: ToolInput::Json { schema, strict: None },
+            kind,
+        }
     }
 
     /// What it is, under the name that the catalogue gives it.

@@ -48,8 +48,6 @@ pub enum Code {
     ToolExecutionFailed,
     /// It cannot be reached, or failed so often that it is left alone for a while.
     ToolUnavailable,
-    /// Too many calls are waiting for it.
-    ToolOverloaded,
     /// The run, or the tool within it, has had all its calls.
     ToolCallLimit,
     /// Its result is not by its return schema.
@@ -77,7 +75,6 @@ impl Code {
             Self::ToolTimeout => "tool_timeout",
             Self::ToolExecutionFailed => "tool_execution_failed",
             Self::ToolUnavailable => "tool_unavailable",
-            Self::ToolOverloaded => "tool_overloaded",
             Self::ToolCallLimit => "tool_call_limit",
             Self::InvalidResult => "invalid_result",
             Self::ResultTooLarge => "result_too_large",

@@ -129,7 +129,7 @@ pub(super) fn ready(result: Result<ToolOutput, ToolError>) -> Answer {
 /// Whether another executor, or the same one later, may fare better: it could not be reached.
 pub(super) fn is_unreachable(error: &ToolError) -> bool {
     match error.fault {
-        Fault::Before => matches!(error.code, Code::ToolUnavailable | Code::ToolOverloaded),
+        Fault::Before => error.code == Code::ToolUnavailable,
         Fault::Transport => true,
         Fault::Tool | Fault::Fatal => false,
     }

@@ -23,7 +23,7 @@ const EMPTY_OBJECT: &str = "{}";
 /// The calls of one turn.
 #[derive(Debug)]
 pub(super) struct Calls {
-    tools: Arc<[ModelTool]>,
+    tools: Arc<[Arc<ModelTool>]>,
     calls: Vec<Call>,
     /// Which call a piece with this index last went to.
     by_index: HashMap<i64, usize>,
@@ -61,7 +61,7 @@ struct Piece<'a> {
 }
 
 impl Calls {
-    pub fn new(tools: Arc<[ModelTool]>) -> Self {
+    pub fn new(tools: Arc<[Arc<ModelTool>]>) -> Self {
         Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0 }
     }
 
@@ -242,7 +242,7 @@ impl<'a> Piece<'a> {
 
 impl Call {
     /// Whether the piece, though placed here by its id, its index or its turn, must belong to a later call.
-    fn is_before(&self, piece: &Piece<'_>, tools: &[ModelTool]) -> bool {
+    fn is_before(&self, piece: &Piece<'_>, tools: &[Arc<ModelTool>]) -> bool {
         let same_id = !piece.id.is_empty() && self.id == piece.id;
         if !same_id && !piece.id.is_empty() && !self.id.is_empty() {
             return true;
@@ -278,17 +278,17 @@ impl Call {
     }
 }
 
-fn is_fragment(name: &str, tools: &[ModelTool]) -> bool {
+fn is_fragment(name: &str, tools: &[Arc<ModelTool>]) -> bool {
     begins_a_name(name, tools) || tools.iter().any(|tool| tool.wire_name == name)
 }
 
-fn begins_a_name(start: &str, tools: &[ModelTool]) -> bool {
+fn begins_a_name(start: &str, tools: &[Arc<ModelTool>]) -> bool {
     tools.iter().any(|tool| tool.wire_name.len() > start.len() && tool.wire_name.starts_with(start))
 }
 
 /// The tool that a model means. Harmony models prefix names with `functions.`.
-fn tool_named<'a>(name: &str, tools: &'a [ModelTool]) -> Option<&'a ModelTool> {
-    let named = |name: &str| tools.iter().find(|tool| tool.wire_name == name);
+fn tool_named<'a>(name: &str, tools: &'a [Arc<ModelTool>]) -> Option<&'a ModelTool> {
+    let named = |name: &str| tools.iter().find(|tool| tool.wire_name == name).map(Arc::as_ref);
     named(name).or_else(|| named(name.strip_prefix("functions.")?))
 }
 

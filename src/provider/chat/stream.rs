@@ -45,7 +45,7 @@ pub struct Translator {
 
 impl Translator {
     /// For the answer to one request: its tools, and whether it asked for log probabilities.
-    pub fn new(tools: Arc<[ModelTool]>, wants_logprobs: bool, think: ThinkTags) -> Self {
+    pub fn new(tools: Arc<[Arc<ModelTool>]>, wants_logprobs: bool, think: ThinkTags) -> Self {
         Self {
             calls: Calls::new(tools),
             thoughts: Thoughts::default(),

@@ -114,7 +114,7 @@ fn show(event: &ModelEvent) -> String {
 }
 
 /// Tools `f`, `get_weather` and `ns__js` (in a namespace), and the custom tool `patch`.
-fn tools() -> Arc<[ModelTool]> {
+fn tools() -> Arc<[Arc<ModelTool>]> {
     let tool = |wire_name: &str, name: &str, namespace: Option<&str>, input: ToolInput| ModelTool {
         kind: if matches!(input, ToolInput::Text { .. }) { CallKind::Custom } else { CallKind::Function },
         wire_name: wire_name.to_owned(),
@@ -125,9 +125,9 @@ fn tools() -> Arc<[ModelTool]> {
     };
     let json = || ToolInput::Json { schema: None, strict: None };
     Arc::new([
-        tool("f", "f", None, json()),
-        tool("get_weather", "get_weather", None, json()),
-        tool("ns__js", "js", Some("ns"), json()),
-        tool("patch", "patch", None, ToolInput::Text { grammar: None }),
+        tool("f", "f", None, json()).into(),
+        tool("get_weather", "get_weather", None, json()).into(),
+        tool("ns__js", "js", Some("ns"), json()).into(),
+        tool("patch", "patch", None, ToolInput::Text { grammar: None }).into(),
     ])
 }

@@ -4,6 +4,7 @@
 //! what is seen. What a provider cannot enforce (`allowed_tools`), the engine does.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -15,12 +16,12 @@ use crate::response::turn::{ModelTool, ToolInput};
 
 /// The list of tools.
 pub(super) struct Tools<'a> {
-    tools: &'a [ModelTool],
+    tools: &'a [Arc<ModelTool>],
     supports: Supports,
 }
 
 impl<'a> Tools<'a> {
-    pub fn new(tools: &'a [ModelTool], supports: Supports) -> Self {
+    pub fn new(tools: &'a [Arc<ModelTool>], supports: Supports) -> Self {
         Self { tools, supports }
     }
 }
@@ -146,7 +147,7 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Choice<'a> {
-    pub fn new(choice: &ToolChoice, tools: &'a [ModelTool], supports: Supports) -> Option<Self> {
+    pub fn new(choice: &ToolChoice, tools: &'a [Arc<ModelTool>], supports: Supports) -> Option<Self> {
         let tool = match choice {
             ToolChoice::Auto | ToolChoice::Allowed { mode: AllowedMode::Auto, .. } => return None,
             ToolChoice::None | ToolChoice::Allowed { mode: AllowedMode::None, .. } => {

@@ -6,7 +6,9 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
@@ -27,6 +29,9 @@ const GROUP_WRITES: usize = 256;
 /// with this many bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
+/// A write that nobody waits for waits this long for one that somebody waits for, to share its commit.
+const LINGER: Duration = Duration::from_millis(5);
+
 /// The log is copied into the database when it has this many pages (16 MiB). A page that was written again
 /// and again meanwhile is copied once, so seldom is cheap; but commits wait for the copy, and a restart
 /// after a crash has to read what is in the log.
@@ -41,6 +46,8 @@ type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 )]
 enum Command {
     Write(Write, Answer),
+    /// Nobody waits for it.
+    Post(Write),
     Work(Work),
     Close(oneshot::Sender<()>),
 }
@@ -81,8 +88,7 @@ impl Writer {
 
     /// Hands in a write for which nobody waits. One that finds the queue full is dropped, with a line in the log.
     pub(super) fn post(&self, write: Write) {
-        let (answer, _nobody) = oneshot::channel();
-        if self.queue.try_send(Command::Write(write, answer)).is_err() {
+        if self.queue.try_send(Command::Post(write)).is_err() {
             tracing::warn!("store: the queue is full; a call's outcome was not written");
         }
     }
@@ -119,6 +125,20 @@ impl Writer {
     }
 }
 
+/// The answer to a write that nobody waits for.
+fn nobody() -> Answer {
+    oneshot::channel().0
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 /// What the thread owns.
 struct State {
     connection: Connection,
@@ -135,6 +155,13 @@ impl State {
             let mut next = Some(command);
             while let Some(command) = next.take() {
                 match command {
+                    Command::Post(write) => {
+                        group.push((write, nobody()));
+                        next = Self::linger(&mut group, &mut commands);
+                        if !matches!(next, Some(Command::Write(..))) {
+                            self.commit(&mut group);
+                        }
+                    }
                     Command::Write(write, answer) => {
                         group.push((write, answer));
                         // Whoever is about to hand in a write and wants this core gets it first. On an
@@ -158,6 +185,25 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Gathers writes that nobody waits for until one comes that somebody waits for, which is returned, or
+    /// something else, or nothing for a while.
+    fn linger(group: &mut Vec<(Write, Answer)>, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let until = Instant::now() + LINGER;
+        while group.len() < GROUP_WRITES {
+            match commands.poll_recv(&mut context) {
+                Poll::Ready(Some(Command::Post(write))) => group.push((write, nobody())),
+                Poll::Ready(other) => return other,
+                Poll::Pending => match until.saturating_duration_since(Instant::now()) {
+                    Duration::ZERO => break,
+                    left => thread::park_timeout(left),
+                },
+            }
+        }
+        None
     }
 
     /// Commits the group and answers those who wait for it; leaves it empty.
@@ -230,6 +276,10 @@ fn gather(group: &mut Vec<(Write, Answer)>, commands: &mut mpsc::Receiver<Comman
             Ok(Command::Write(write, answer)) => {
                 bytes += write.size();
                 group.push((write, answer));
+            }
+            Ok(Command::Post(write)) => {
+                bytes += write.size();
+                group.push((write, nobody()));
             }
             Ok(other) => return Some(other),
             Err(_) => break,

@@ -427,13 +427,13 @@ fn provider_state_goes_back_word_for_word() {
 #[test]
 fn tools_are_the_same_bytes_in_every_turn() {
     let schema = r#"{ "type":"object", "x-b":1.0, "properties":{"z":{},"a":{}} }"#;
-    let mut tools = tools().to_vec();
+    let mut tools: Vec<ModelTool> = tools().iter().map(|tool| ModelTool::clone(tool)).collect();
     tools[0].input =
         ToolInput::Json { schema: Some(serde_json::from_str(schema).unwrap()), strict: Some(true) };
     tools[0].description = Some("does f".to_owned());
     tools[3].input = ToolInput::Text { grammar: Some("Lark:\nstart: \"x\"".to_owned()) };
     tools[3].description = Some("patches".to_owned());
-    let request = ModelRequest { tools: tools.into(), ..hello() };
+    let request = ModelRequest { tools: tools.into_iter().map(Into::into).collect(), ..hello() };
     let body = String::from_utf8(encode(&request, &generic(), true).unwrap()).unwrap();
     assert!(
         body.contains(&format!(
