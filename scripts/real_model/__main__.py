@@ -96,6 +96,7 @@ def gateway_env(fleet: Fleet, kind: str, port: int, upstream_port: int) -> dict[
     return inherited | {
         "ANTWORT_LISTEN": f"127.0.0.1:{port}",
         "ANTWORT_UPSTREAM_URL": f"http://127.0.0.1:{upstream_port}/v1",
+        "ANTWORT__PROVIDERS__DEFAULT__PRESET": "llama_cpp",
         "ANTWORT_STORE_URL": f"sqlite:{fleet.directory / f'{kind}.db'}",
         "ANTWORT_LOG": "warn",
         "NO_PROXY": "127.0.0.1",

@@ -303,6 +303,8 @@ pub struct Supports {
     pub response_format: bool,
     /// Tools of type `custom`; otherwise each becomes a function with one string argument.
     pub custom_tools: bool,
+    /// `tool_choice` that names a function; otherwise some call is demanded, and the gateway sees to which.
+    pub named_tool_choice: bool,
     /// Content parts of type `image_url`.
     pub images: bool,
     /// Content parts of type `input_audio`.

@@ -109,6 +109,7 @@ pub(super) struct RawSupports {
     pub parallel_tool_calls: Option<bool>,
     pub response_format: Option<bool>,
     pub custom_tools: Option<bool>,
+    pub named_tool_choice: Option<bool>,
     pub images: Option<bool>,
     pub audio: Option<bool>,
     pub files: Option<bool>,

@@ -65,6 +65,8 @@ impl Preset {
             parallel_tool_calls: self != Self::Ollama,
             response_format: true,
             custom_tools: false,
+            // llama.cpp takes a word there, and an object for none.
+            named_tool_choice: self != Self::LlamaCpp,
             images: true,
             audio: self != Self::Ollama,
             files: !local && self != Self::Vllm,

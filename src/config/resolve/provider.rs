@@ -197,6 +197,7 @@ fn supports(raw: &RawSupports, base: Supports) -> Supports {
         parallel_tool_calls: raw.parallel_tool_calls.unwrap_or(base.parallel_tool_calls),
         response_format: raw.response_format.unwrap_or(base.response_format),
         custom_tools: raw.custom_tools.unwrap_or(base.custom_tools),
+        named_tool_choice: raw.named_tool_choice.unwrap_or(base.named_tool_choice),
         images: raw.images.unwrap_or(base.images),
         audio: raw.audio.unwrap_or(base.audio),
         files: raw.files.unwrap_or(base.files),

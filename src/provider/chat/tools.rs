@@ -165,7 +165,9 @@ impl<'a> Choice<'a> {
             | ToolChoice::Hosted { .. } => None,
         };
         // One of a group cannot be demanded by name: some call is demanded, and the engine sees to which.
-        let Some(tool) = tool else { return Some(Self::Mode("required")) };
+        let Some(tool) = tool.filter(|_| supports.named_tool_choice) else {
+            return Some(Self::Mode("required"));
+        };
         let named = Named { name: &tool.wire_name };
         Some(match tool.input {
             ToolInput::Text { .. } if supports.custom_tools => {

@@ -190,6 +190,21 @@ async fn names_upstream_stay_apart_and_the_gateways_namespace_is_its_own() {
 }
 
 #[tokio::test]
+async fn a_provider_that_takes_no_names_is_told_that_some_call_is_demanded() {
+    let upstream = Upstream::spawn().await;
+    let change = |builder: crate::support::gateway::Builder| {
+        builder.provider(|provider| provider.supports.named_tool_choice = false)
+    };
+    let (gateway, seen) = gateway_with(&upstream, change).await;
+    upstream.reply(call("echo")).reply(call("noop")).text("Done.");
+    let forced = json!({"tool_choice": {"type": "antwort:noop"}});
+    let response = gateway.create(ask(forced)).await;
+    assert_eq!(upstream.requests()[0].body["tool_choice"], "required");
+    assert_eq!(kinds(&response), ["mcp_call", "message"]);
+    assert_eq!((seen.count("echo"), seen.count("noop")), (0, 1), "only the demanded one was run");
+}
+
+#[tokio::test]
 async fn a_server_that_is_demanded_is_the_one_that_is_called() {
     let upstream = Upstream::spawn().await;
     let (gateway, seen) = gateway(&upstream).await;
