@@ -29,6 +29,9 @@ FIELDS = {
 # In the text of an upstream 401; no client may ever see it.
 SECRET = "sk-of-the-gateway-itself"
 
+# What the search engine finds, whatever it is asked; as SearXNG says it.
+FOUND = [{"title": "The Book", "url": "https://doc.rust-lang.org/book/", "content": "Learn Rust."}]
+
 
 @dataclass
 class Answer:

@@ -84,6 +84,22 @@ for (const [way, ask] of Object.entries(ways)) {
     assert.match(text, /^The tools said: \{.*"result":5\}; .*rain in Paris/);
   });
 
+  test(`${way}: web search`, async () => {
+    const web_search = provider.tools.webSearch({ filters: { allowedDomains: ['rust-lang.org'] } });
+    const { text, steps } = await ask({ prompt: 'web_search {"query": "learn rust"}', tools: { web_search } });
+    const [{ toolResults: [result], sources: [source] }] = steps;
+    assert.deepEqual([steps.length, result.output.action.query], [1, 'learn rust']);
+    assert.deepEqual([source.url, source.title], ['https://doc.rust-lang.org/book/', 'The Book']);
+    assert.ok(text.includes(source.url));
+  });
+
+  test(`${way}: a web search that fails`, async () => {
+    const tools = { web_search: provider.tools.webSearch({}) };
+    const { text, steps } = await ask({ prompt: 'web_search {"query": 7}', tools });
+    assert.deepEqual(steps.map((step) => step.finishReason), ['stop']);
+    assert.match(text, /^The tools said: Error: /);
+  });
+
   // It names the call by its id. With `store: false` it leaves such calls out, and says so in a warning, wherever they are from.
   for (const store of [true, false]) {
     test(`${way}: a conversation, store: ${store}`, async () => {

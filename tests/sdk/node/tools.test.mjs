@@ -73,9 +73,11 @@ for (const tool of [server, { ...server, allowed_tools: ['calculate'] }, calcula
   });
 }
 
-for (const said of [sum, noSum, `${sum}\n${noSum}`, `${sum}\n${inParis}`]) {
+const search = 'web_search {"query": "learn rust"}';
+
+for (const said of [sum, noSum, search, `${sum}\n${noSum}`, `${sum}\n${inParis}`]) {
   test(`body, stream and accumulator are alike: ${said}`, async () => {
-    const request = { input: said, tools: [server, weather] };
+    const request = { input: said, tools: [said === search ? { type: 'web_search' } : server, weather] };
     const body = shape(await ways.whole(request));
     assert.deepEqual(shape(await ways.raw(request)), body);
     assert.deepEqual(shape(await ways.accumulated(request)), body);
@@ -173,6 +175,20 @@ each('hidden', async (ask) => {
   // The result is kept for the model.
   const next = await client.responses.create({ model: 'mirror', previous_response_id: response.id, input: 'again?' });
   assert.deepEqual(reached(next).messages.map((message) => message.role), ['user', 'assistant', 'tool', 'assistant', 'user']);
+});
+
+each('web search', async (ask) => {
+  const response = await ask({ input: search, tools: [{ type: 'web_search' }] });
+  assert.deepEqual(kinds(response.output), ['web_search_call', 'message']);
+  const [call, { content: [{ text, annotations: [citation] }] }] = response.output;
+  assert.deepEqual([call.status, call.action.type, call.action.query], ['completed', 'search', 'learn rust']);
+  assert.deepEqual([citation.type, citation.title], ['url_citation', 'The Book']);
+  assert.equal(text.slice(citation.start_index, citation.end_index), citation.url);
+});
+
+each('a web search that fails', async (ask) => {
+  const response = await ask({ input: 'web_search {"query": 7}', tools: [{ type: 'web_search' }] });
+  assert.deepEqual([response.status, response.output[0].status], ['completed', 'failed']);
 });
 
 test('a tool that is not there', async () => {

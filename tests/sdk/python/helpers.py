@@ -29,6 +29,8 @@ def fits(value):
         inner["status"] = "completed"  # ours, and in no SDK's list
     if "tools" in inner:  # so are tools by our names
         inner["tools"] = [tool for tool in inner["tools"] if not tool["type"].startswith("antwort:")]
+    if inner.get("item", {}).get("type") == "web_search_call":
+        inner["item"].setdefault("action", {"type": "search", "query": ""})  # OpenAI leaves it out of the first event too
     if isinstance(value, Response):
         Response.model_validate(sent)
     else:

@@ -95,6 +95,14 @@ def test_tools_of_both_in_one_turn(run):
     assert len(result.raw_responses) == 2
 
 
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+def test_web_search(run):
+    result = ran(run, 'web_search {"query": "learn rust"}', model="caller", tools=[agents.WebSearchTool()])
+    [call] = calls(result)
+    assert (call.type, call.action.query, len(result.raw_responses)) == ("web_search_call", "learn rust", 1)
+    assert "https://doc.rust-lang.org/book/" in result.final_output
+
+
 def test_a_conversation_in_a_session():
     """What the session has kept is the input of the next run."""
 

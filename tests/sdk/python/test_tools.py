@@ -218,6 +218,36 @@ def test_tool_choice(client, choice):
     assert types(response.output) == ["mcp_call", "message"]
 
 
+SEARCH = 'web_search {"query": "learn rust"}'
+
+
+@pytest.mark.parametrize("ask", [whole, raw, accumulated])
+@pytest.mark.parametrize("tool", [{"type": "web_search"}, {"type": "web_search_preview", "search_context_size": "low"}])
+def test_web_search(client, ask, tool):
+    response = ask(client, input=SEARCH, tools=[tool])
+    assert response.status == "completed" and types(response.output) == ["web_search_call", "message"]
+    call, message = response.output
+    assert (call.status, call.action.type, call.action.query) == ("completed", "search", "learn rust")
+    assert [source.url for source in call.action.sources] == ["https://doc.rust-lang.org/book/"]
+    [citation] = message.content[0].annotations
+    assert (citation.type, citation.title) == ("url_citation", "The Book")
+    assert response.output_text[citation.start_index : citation.end_index] == citation.url
+
+
+def test_web_search_in_all_ways_and_replayed(client):
+    bodies = [ask(client, input=SEARCH, tools=[{"type": "web_search"}]) for ask in (whole, raw, accumulated)]
+    assert shape(bodies[0]) == shape(bodies[1]) == shape(bodies[2])
+    history = [{"role": "user", "content": SEARCH}, *bodies[2].output, {"role": "user", "content": "again?"}]
+    assert whole(client, input=history, store=False).output_text == "You said: again?"
+
+
+@pytest.mark.parametrize("ask", [whole, raw, accumulated])
+def test_a_web_search_that_fails(client, ask):
+    response = ask(client, input='web_search {"query": 7}', tools=[{"type": "web_search"}])
+    assert response.status == "completed" and response.output[0].status == "failed"
+    assert response.output_text.startswith("The tools said: Error: ")
+
+
 def test_a_tool_that_is_not_there(client):
     with pytest.raises(openai.BadRequestError) as refused:
         client.responses.create(model="caller", input="hi", tools=[{"type": "antwort:none"}])
