@@ -97,6 +97,7 @@ for (const [way, ask] of Object.entries(ways)) {
     const tools = { web_search: provider.tools.webSearch({}) };
     const { text, steps } = await ask({ prompt: 'web_search {"query": 7}', tools });
     assert.deepEqual(steps.map((step) => step.finishReason), ['stop']);
+    assert.deepEqual(steps[0].content.map((part) => part.type), ['tool-call', 'tool-error', 'text']);
     assert.match(text, /^The tools said: Error: /);
   });
 

@@ -2,8 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { z } from 'zod';
 import {
-  accumulateResponse, all, callsOf, client, distinct, outputFor, reached, rejected, sdk, weather,
+  accumulateResponse, all, callsOf, client, distinct, outputFor, reached, rejected, sdk, weather, zodTextFormat,
 } from './helpers.mjs';
 
 // No `server_url`, which the SDK's types leave out as well: the gateway's own tools are one server, always there.
@@ -189,6 +190,15 @@ each('web search', async (ask) => {
 each('a web search that fails', async (ask) => {
   const response = await ask({ input: 'web_search {"query": 7}', tools: [{ type: 'web_search' }] });
   assert.deepEqual([response.status, response.output[0].status], ['completed', 'failed']);
+});
+
+test('parse', async () => {
+  const format = zodTextFormat(z.object({ title: z.string() }), 'sum');
+  const ask = { model: 'caller', input: sum, tools: [server], text: { format } };
+  for (const response of [await client.responses.parse(ask), await client.responses.stream(ask).finalResponse()]) {
+    assert.deepEqual(kinds(response.output), ['mcp_call', 'message']);
+    assert.deepEqual(response.output_parsed, { title: 'Paris' });
+  }
 });
 
 test('a tool that is not there', async () => {

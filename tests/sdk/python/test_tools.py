@@ -3,6 +3,7 @@
 import json
 
 import openai
+import pydantic
 import pytest
 from helpers import WEATHER, calls_of, fits, output_for, reached, types
 from openai.types.responses.response_output_item import McpCall
@@ -202,6 +203,30 @@ def test_hidden(client, ask):
     again = client.responses.create(model="mirror", previous_response_id=response.id, input="again?")
     seen = reached(again)["messages"]
     assert [message["role"] for message in seen] == ["user", "assistant", "tool", "assistant", "user"]
+
+
+@pytest.mark.parametrize("ask", [whole, raw, accumulated])
+def test_a_mixed_turn_hidden(client, ask):
+    """The client knows its own call by the name."""
+    request = {"tools": [SERVER, WEATHER], "extra_body": {"antwort": {"stream_visibility": "hidden"}}}
+    paused = ask(client, input=f"{SUM}\n{IN_PARIS}", **request)
+    assert paused.status == "requires_action"
+    assert [call.name for call in calls_of(paused)] == ["calculate", "get_weather"]
+    resumed = ask(client, previous_response_id=paused.id, input=[output_for(calls_of(paused)[1])], **request)
+    assert resumed.status == "completed" and resumed.output_text.endswith("; sunny")
+
+
+def test_parse(client):
+    """The call does not disturb the form of the answer."""
+
+    class Sum(pydantic.BaseModel):
+        title: str
+
+    request = {"model": "caller", "input": SUM, "tools": [SERVER], "text_format": Sum}
+    assert client.responses.parse(**request).output_parsed == Sum(title="Paris")
+    with client.responses.stream(**request) as stream:
+        response = stream.get_final_response()
+    assert response.output_parsed == Sum(title="Paris") and types(response.output) == ["mcp_call", "message"]
 
 
 def test_single_shot(client):
