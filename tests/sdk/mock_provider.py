@@ -1,4 +1,4 @@
-"""A chat-completions server that follows a script, for tests of SDKs against the gateway.
+"""A chat-completions server that follows a script, and a search engine, for tests of SDKs against the gateway.
 
 Owns the wire: bodies, chunks, statuses, broken connections. What is said is `mock_script.py`'s.
 
@@ -26,6 +26,8 @@ class Provider(BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.drop_base()
+        if self.path == "/search":
+            return self.send(200, {"results": mock_script.FOUND})
         if self.path == "/models":
             data = [{"id": id, "object": "model", "created": 1, "owned_by": "mock"} for id in mock_script.MODELS]
             return self.send(200, {"object": "list", "data": data})

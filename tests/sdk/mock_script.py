@@ -8,6 +8,7 @@ Models by name:
   filtered       is stopped by a content filter       unruly     heeds no response format
   cut            breaks the connection off            failing    reports an error in its stream
   slow           answers after three seconds          err-NNN    fails with that status
+  caller         calls what the user writes, one call a line: a name and its arguments
   anything else  calls a tool if it is offered one and has no result yet; fits its answer to the response
                  format; else repeats what the user said
 """
@@ -27,6 +28,9 @@ FIELDS = {
 
 # In the text of an upstream 401; no client may ever see it.
 SECRET = "sk-of-the-gateway-itself"
+
+# What the search engine finds, whatever it is asked; as SearXNG says it.
+FOUND = [{"title": "The Book", "url": "https://doc.rust-lang.org/book/", "content": "Learn Rust."}]
 
 
 @dataclass
@@ -58,7 +62,8 @@ def answer(request: dict) -> Answer:
         said.text, said.finish = "Something that ", "content_filter"
         return said
     results = tool_results(messages)
-    said.calls = [] if results else calls(request, asked)
+    if not results:
+        said.calls = dictated(asked) if model == "caller" else calls(request, asked)
     if said.calls:
         said.finish = "tool_calls"
     elif model != "unruly" and (request.get("response_format") or {}).get("type") in ("json_schema", "json_object"):
@@ -88,6 +93,12 @@ def calls(request: dict, asked: str) -> list:
     schema = function.get("parameters") or {"type": "object"}
     both = "both" in asked and request.get("parallel_tool_calls") is not False
     return [(function["name"], json.dumps(example(schema, schema, word))) for word in ["Paris", "Oslo"][: 1 + both]]
+
+
+def dictated(asked: str) -> list:
+    """Whatever is named, whether it is offered or not: `calculate {"expression": "1/0"}`."""
+    lines = [line.partition(" ") for line in asked.splitlines()]
+    return [(name, arguments) for name, _, arguments in lines if arguments.startswith("{")]
 
 
 def fitting(response_format: dict):

@@ -150,9 +150,9 @@ impl Shape for McpTool {
                 .transpose()
                 .map_err(|e| e.within("require_approval"))?,
             server_label: fields.server_label,
-            server_url: fields.server_url,
-            connector_id: fields.connector_id,
-            tunnel_id: fields.tunnel_id,
+            server_url: place(fields.server_url),
+            connector_id: place(fields.connector_id),
+            tunnel_id: place(fields.tunnel_id),
             authorization: fields.authorization,
             server_description: fields.server_description,
             headers: fields.headers.unwrap_or_default(),
@@ -162,6 +162,11 @@ impl Shape for McpTool {
         tool.check()?;
         Ok(tool)
     }
+}
+
+/// Where a server is; an empty text names no place. `@ai-sdk/openai` cannot leave all three out.
+fn place(text: Option<String>) -> Option<String> {
+    text.filter(|text| !text.is_empty())
 }
 
 impl McpTool {

@@ -5,6 +5,7 @@
 const name = process.env.SDK_PACKAGE ?? 'openai';
 export const sdk = await import(name);
 export const { zodTextFormat, zodResponsesFunction } = await import(`${name}/helpers/zod`);
+export const { accumulateResponse } = await import(`${name}/lib/responses/ResponseAccumulator`);
 
 if (!process.env.SDK_OPEN_URL) throw new Error('run this by scripts/test-sdk, which starts the gateways');
 

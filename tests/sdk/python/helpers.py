@@ -23,10 +23,14 @@ def reached(response) -> dict:
 
 def fits(value):
     """Holds a response or an event to the types of the SDK, which itself checks nothing when it reads."""
-    sent = value.to_dict()
+    sent = value.to_dict(warnings=False)
     inner = sent.get("response", sent)
     if inner.get("status") == "requires_action":
         inner["status"] = "completed"  # ours, and in no SDK's list
+    if "tools" in inner:  # so are tools by our names
+        inner["tools"] = [tool for tool in inner["tools"] if not tool["type"].startswith("antwort:")]
+    if inner.get("item", {}).get("type") == "web_search_call":
+        inner["item"].setdefault("action", {"type": "search", "query": ""})  # OpenAI leaves it out of the first event too
     if isinstance(value, Response):
         Response.model_validate(sent)
     else:

@@ -1,6 +1,10 @@
-"""PyPI `openai-agents`: its loop runs our pauses to the end."""
+"""PyPI `openai-agents`: its loop runs our pauses to the end, and has a place for the gateway's tools: a hosted MCP server.
+
+It takes every function call for its own, so `stream_visibility: hidden` is not for it.
+"""
 
 import asyncio
+import json
 import os
 
 import agents
@@ -16,31 +20,100 @@ def get_weather(city: str) -> str:
     return f"rain in {city}"
 
 
-def agent(api, **settings):
-    model = agents.OpenAIResponsesModel(model="scripted", openai_client=api)
-    return agents.Agent(name="a", instructions="Be brief.", model=model, tools=[get_weather], **settings)
+# Its type wants no address, so a label will do.
+calculate = agents.HostedMCPTool(tool_config={"type": "mcp", "server_label": "antwort", "require_approval": "never"})
+
+SUM = 'calculate {"expression": "2 + 3"}'
+NO_SUM = 'calculate {"expression": "1/0"}'
+IN_PARIS = 'get_weather {"city": "Paris"}'
 
 
-async def plain(agent):
-    return (await agents.Runner.run(agent, "weather?")).final_output
+def agent(api, model="scripted", tools=(get_weather,)):
+    model = agents.OpenAIResponsesModel(model=model, openai_client=api)
+    return agents.Agent(name="a", instructions="Be brief.", model=model, tools=list(tools))
 
 
-async def streamed(agent):
-    result = agents.Runner.run_streamed(agent, "weather?")
+async def plain(agent, said):
+    return await agents.Runner.run(agent, said)
+
+
+async def streamed(agent, said):
+    result = agents.Runner.run_streamed(agent, said)
     async for _ in result.stream_events():
         pass
-    return result.final_output
+    return result
 
 
-async def chained(agent):
+async def chained(agent, said):
     """Outputs only, continuing what the gateway has kept."""
-    return (await agents.Runner.run(agent, "weather?", auto_previous_response_id=True)).final_output
+    return await agents.Runner.run(agent, said, auto_previous_response_id=True)
+
+
+def ran(run, said, **settings):
+    async def main():
+        async with openai.AsyncOpenAI(base_url=os.environ["SDK_OPEN_URL"], api_key="unused", max_retries=0) as api:
+            return await run(agent(api, **settings), said)
+
+    return asyncio.run(main())
+
+
+def calls(result) -> list:
+    """What was called: the gateway's calls and the agent's."""
+    return [item.raw_item for item in result.new_items if isinstance(item, agents.ToolCallItem)]
 
 
 @pytest.mark.parametrize("run", [plain, streamed, chained])
 def test_function_tool(run):
+    assert ran(run, "weather?").final_output == "The tools said: rain in Paris"
+
+
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+def test_a_tool_of_the_gateway(run):
+    result = ran(run, SUM, model="caller", tools=[calculate])
+    [call] = calls(result)
+    assert (call.type, call.server_label, call.name) == ("mcp_call", "antwort", "calculate")
+    assert json.loads(call.output)["result"] == 5
+    assert result.final_output == f"The tools said: {call.output}"
+    assert len(result.raw_responses) == 1, "the agent has nothing to do"
+
+
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+def test_a_tool_of_the_gateway_fails(run):
+    result = ran(run, NO_SUM, model="caller", tools=[calculate])
+    [call] = calls(result)
+    assert call.status == "failed" and call.error
+    assert result.final_output.startswith("The tools said: Error: ")
+
+
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+def test_tools_of_both_in_one_turn(run):
+    """The agent runs its function only; unless it chains, it sends the gateway's call back with its result."""
+    result = ran(run, f"{SUM}\n{IN_PARIS}", model="caller", tools=[calculate, get_weather])
+    run_by_gateway, run_here = calls(result)
+    assert (run_by_gateway.type, run_here.type) == ("mcp_call", "function_call")
+    assert result.final_output == f"The tools said: {run_by_gateway.output}; rain in Paris"
+    assert len(result.raw_responses) == 2
+
+
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+def test_web_search(run):
+    result = ran(run, 'web_search {"query": "learn rust"}', model="caller", tools=[agents.WebSearchTool()])
+    [call] = calls(result)
+    assert (call.type, call.action.query, len(result.raw_responses)) == ("web_search_call", "learn rust", 1)
+    assert "https://doc.rust-lang.org/book/" in result.final_output
+
+
+def test_a_conversation_in_a_session():
+    """What the session has kept is the input of the next run."""
+
     async def main():
         async with openai.AsyncOpenAI(base_url=os.environ["SDK_OPEN_URL"], api_key="unused", max_retries=0) as api:
-            return await run(agent(api))
+            session = agents.SQLiteSession("s")
+            first = await agents.Runner.run(agent(api, "caller", [calculate]), SUM, session=session)
+            second = await agents.Runner.run(agent(api, "mirror", [calculate]), "again?", session=session)
+            return first, second
 
-    assert asyncio.run(main()) == "The tools said: rain in Paris"
+    first, second = asyncio.run(main())
+    messages = json.loads(second.final_output)["messages"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert messages[3]["content"] == calls(first)[0].output

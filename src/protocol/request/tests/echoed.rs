@@ -64,6 +64,19 @@ fn tools_are_echoed_in_their_normal_form() {
     assert_eq!(to_raw(&again).get(), echo.get(), "an echo can be sent back");
 }
 
+/// `@ai-sdk/openai` insists on an address, also of a server that the configuration knows.
+#[test]
+fn an_empty_address_of_a_server_is_none() {
+    for place in ["server_url", "connector_id", "tunnel_id"] {
+        let request =
+            parsed(&with(&format!(r#""tools":[{{"type":"mcp","server_label":"s","{place}":""}}]"#)));
+        let Tool::Mcp(server) = &request.tools[0] else { panic!("not a server: {:?}", request.tools) };
+        assert!(server.is_configured());
+        let echo: Value = serde_json::from_str(to_raw(&request.tools).get()).unwrap();
+        assert_eq!((&echo[0]["server_url"], &echo[0]["require_approval"]), (&Value::Null, &json!("never")));
+    }
+}
+
 #[test]
 fn every_form_of_tool_choice() {
     let rows = [
