@@ -35,10 +35,6 @@ const CHECKPOINT_PAGES: i32 = 2048;
 type Answer = oneshot::Sender<Result<Outcome, StoreError>>;
 type Work = Box<dyn FnOnce(&mut Connection) + Send>;
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all commands are writes: a box would be one more for each"
-)]
 enum Command {
     Write(Write, Answer),
     Work(Work),
