@@ -13,5 +13,6 @@ pub mod json;
 pub mod parse;
 pub mod request;
 pub mod response;
+pub mod schema;
 pub mod tool;
 pub mod tool_choice;

@@ -69,7 +69,7 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
     notes.extend(file.rest());
     let mut yaml = String::from("# Imported from an agent file of go-agents.\n");
     for note in notes.iter().cloned().chain(unplaced(&request)) {
-        yaml.push_str(&format!("# Not here: {}\n", note.replace(['\n', '\r'], " ")));
+        yaml.push_str(&format!("# Not here: {}\n", note.replace(ends_line, " ")));
     }
     yaml.push_str(&serde_norway::to_string(&config).map_err(|error| error.to_string())?);
     Ok(Imported { yaml, notes, agent, request })
@@ -80,6 +80,11 @@ impl Imported {
     pub fn all_notes(&self) -> impl Iterator<Item = String> + '_ {
         self.notes.iter().cloned().chain(unplaced(&self.request))
     }
+}
+
+/// What may end a line of YAML, and with it a comment.
+fn ends_line(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
 fn unplaced(request: &Map<String, Value>) -> impl Iterator<Item = String> + '_ {

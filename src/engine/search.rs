@@ -1,6 +1,8 @@
 //! The hosted web search: what its options mean for the tool behind it, and which parts of an answer cite
 //! what it found.
 
+use std::collections::HashSet;
+
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -85,31 +87,47 @@ pub(super) fn arguments(raw: &str, fixed: &Map<String, Value>) -> String {
 /// Where a text names what was found: each address, or the Markdown link around it, in the order of the text.
 pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
     let mut found: Vec<(usize, usize, &Citation)> = Vec::new();
+    let mut starts = HashSet::new();
     for source in sources {
         for (at, _) in text.match_indices(source.url.as_str()) {
             let end = at + source.url.len();
-            // A longer address is another one.
-            let goes_on = |c: char| c.is_alphanumeric() || "/?&=_%#~+-".contains(c);
-            if text.get(end..).and_then(|rest| rest.chars().next()).is_some_and(goes_on) {
+            if text.get(end..).is_some_and(goes_on) {
                 continue;
             }
             let (start, end) = link_around(text, at, end);
-            if !found.iter().any(|(other, ..)| *other == start) {
+            if starts.insert(start) {
                 found.push((start, end, source));
             }
         }
     }
     found.sort_by_key(|(start, ..)| *start);
-    let characters = |byte: usize| text.get(..byte).map_or(0, |before| before.chars().count()) as u64;
-    found
-        .into_iter()
-        .map(|(start, end, source)| Annotation::UrlCitation {
+    // Counted from one place to the next: a long text may hold many.
+    let characters =
+        |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count()) as u64;
+    let (mut byte, mut start_index) = (0, 0);
+    let one = |(start, end, source): (usize, usize, &Citation)| {
+        start_index += characters(byte, start);
+        byte = start;
+        let end_index = start_index + characters(start, end);
+        Annotation::UrlCitation {
             url: source.url.clone(),
             title: source.title.clone(),
-            start_index: characters(start),
-            end_index: characters(end),
-        })
-        .collect()
+            start_index,
+            end_index,
+        }
+    };
+    found.into_iter().map(one).collect()
+}
+
+/// Whether what stands behind an address belongs to it: a longer address is another one. Signs that also end
+/// sentences do where they are followed by more.
+fn goes_on(rest: &str) -> bool {
+    let mut rest = rest.chars();
+    match rest.next() {
+        Some('.' | ':' | '@') => rest.next().is_some_and(char::is_alphanumeric),
+        Some(c) => c.is_alphanumeric() || "/?&=_%#~+-".contains(c),
+        None => false,
+    }
 }
 
 /// The Markdown link whose target this is, or the address itself.
@@ -145,5 +163,30 @@ mod tests {
         assert_eq!((found[0]["start_index"].as_u64(), found[0]["end_index"].as_u64()), (Some(2), Some(29)));
         assert_eq!(found[1]["url"], "https://b.example");
         assert_eq!(found[1]["start_index"], 34);
+    }
+
+    #[test]
+    fn an_address_on_another_host_is_not_cited() {
+        let sources = [Citation { url: "https://b.example".to_owned(), title: "T".to_owned() }];
+        for (text, cites) in [
+            ("See https://b.example.", true),
+            ("See https://b.example: it says.", true),
+            ("(https://b.example)", true),
+            ("See https://b.example.evil.test/x", false),
+            ("See https://b.example:8080", false),
+            ("See https://b.example@evil.test", false),
+        ] {
+            assert_eq!(annotations(text, &sources).len(), usize::from(cites), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_addresses_in_a_long_text_are_found_in_time() {
+        let text = "https://b.example ".repeat(20_000);
+        let sources = [Citation { url: "https://b.example".to_owned(), title: "T".to_owned() }];
+        let since = std::time::Instant::now();
+        let found = annotations(&text, &sources);
+        assert_eq!(found.len(), 20_000);
+        assert!(since.elapsed().as_secs() < 5, "{:?}", since.elapsed());
     }
 }

@@ -7,6 +7,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Role};
 use crate::protocol::json::Json;
 use crate::protocol::request::TextFormat;
+use crate::protocol::schema::Schema;
 
 /// What answers are held to. Made before the model is asked, so that a schema that is none is refused at once.
 pub(super) enum Form {
@@ -15,7 +16,7 @@ pub(super) enum Form {
     /// A JSON object.
     Object,
     /// JSON of a schema.
-    Schema(Box<jsonschema::Validator>),
+    Schema(Box<Schema>),
 }
 
 impl Form {
@@ -41,20 +42,16 @@ impl Form {
             Self::Free => Ok(()),
             Self::Object if value.is_object() => Ok(()),
             Self::Object => Err(violated("the answer is not a JSON object")),
-            Self::Schema(schema) => match schema.iter_errors(&value).next() {
-                None => Ok(()),
-                Some(error) => Err(violated(&format!("at '{}': {error}", error.instance_path()))),
-            },
+            Self::Schema(schema) => schema.check(&value, 1).map_err(|problem| violated(&problem)),
         }
     }
 }
 
-fn compile(schema: &Json) -> Result<jsonschema::Validator, ApiError> {
+fn compile(schema: &Json) -> Result<Schema, ApiError> {
     let invalid = |why: String| ApiError::invalid("invalid_json_schema", "text.format.schema", why);
     let value: Value = serde_json::from_str(schema.get())
         .map_err(|error| invalid(format!("The schema cannot be read: {error}.")))?;
-    jsonschema::validator_for(&value).map_err(|error| {
-        let error = error.to_string();
+    Schema::compile(&value).map_err(|error| {
         invalid(format!("The schema is not valid: {}.", crate::protocol::parse::shorten(&error)))
     })
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jsonschema::Validator;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -14,13 +13,14 @@ use super::layers::breaker::BreakerState;
 use super::router::Route;
 use crate::config::{OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
 use crate::protocol::json::Json;
+use crate::protocol::schema::Schema;
 
 /// How calls of one tool are made.
 pub(super) struct Plan {
     pub definition: Arc<ToolDefinition>,
     pub route: Route,
-    pub arguments: Validator,
-    pub returns: Option<(Validator, ReturnSchema)>,
+    pub arguments: Schema,
+    pub returns: Option<(Schema, ReturnSchema)>,
     pub on_error: OnError,
     pub timeout: Duration,
     /// `None`: a call is made once.
@@ -107,12 +107,12 @@ fn cache_plan(
 ///
 /// # Errors
 /// In words.
-pub(super) fn compile(schema: &Json) -> Result<Validator, String> {
+pub(super) fn compile(schema: &Json) -> Result<Schema, String> {
     let value: Value = serde_json::from_str(schema.get()).map_err(|error| error.to_string())?;
     if !value.is_object() {
         return Err("the schema is no object".into());
     }
-    jsonschema::validator_for(&value).map_err(|error| error.to_string())
+    Schema::compile(&value)
 }
 
 /// What is known of one executor of a tool; outlives catalogues.

@@ -1,5 +1,6 @@
 //! Toolboxes with executors that do as a test says, and the tests of everything that needs one.
 
+mod arguments;
 mod audit;
 mod cache;
 mod failures;

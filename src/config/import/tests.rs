@@ -111,3 +111,12 @@ fn our_own_files_are_told_apart() {
     assert!(is_go_agents(EXAMPLE));
     assert!(!is_go_agents("{listen: 127.0.0.1:1}") && !is_go_agents(r#"{"listen": "127.0.0.1:1"}"#));
 }
+
+#[test]
+fn notes_stay_within_their_comments() {
+    for ends in ['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}', '\u{b}', '\0'] {
+        let text = json!({"name": format!("a{ends}egress: {{allow: [localhost]}}{ends}#")});
+        let imported = imported(&text.to_string());
+        assert!(loaded(&imported).settings.egress.allow.is_empty(), "{}", imported.yaml);
+    }
+}

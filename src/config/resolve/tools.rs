@@ -183,11 +183,16 @@ fn one_route(name: &str, route: &RouteSettings, check: &mut Check<'_>) {
 fn builtin(tools: &ToolsSettings, check: &mut Check<'_>) {
     let (weather, search, files) =
         (&tools.builtin.get_weather, &tools.builtin.web_search, &tools.builtin.file_read);
-    if parse_http(&weather.base_url).is_none() {
-        check.wrong(&["tools", "builtin", "get_weather", "base_url"], URL);
+    for (name, url) in [("get_weather", Some(&weather.base_url)), ("web_search", search.base_url.as_ref())] {
+        if let Some(problem) = url.and_then(|url| base_url(url)) {
+            check.wrong(&["tools", "builtin", name, "base_url"], problem);
+        }
     }
-    if search.base_url.as_deref().is_some_and(|url| parse_http(url).is_none()) {
-        check.wrong(&["tools", "builtin", "web_search", "base_url"], URL);
+    for (index, path) in files.allowed_paths.iter().enumerate() {
+        if path.as_os_str().is_empty() {
+            let path = ["tools", "builtin", "file_read", "allowed_paths", &index.to_string()];
+            check.wrong(&path, "is empty: write ./ for the working directory");
+        }
     }
     for (name, key) in [("get_weather", &weather.api_key), ("web_search", &search.api_key)] {
         if key.as_ref().is_some_and(|key| key.expose_secret().contains(|c: char| c.is_control())) {
@@ -225,4 +230,16 @@ fn builtin(tools: &ToolsSettings, check: &mut Check<'_>) {
     }
 }
 
-const URL: &str = "expected an http or https URL";
+/// What is wrong with the address of a server that tools ask.
+fn base_url(text: &str) -> Option<&'static str> {
+    match parse_http(text) {
+        None => Some("expected an http or https URL"),
+        Some(url) if !url.username().is_empty() || url.password().is_some() => {
+            Some("must not hold a user or password: requests of tools are never sent to such a URL")
+        }
+        Some(url) if url.query().is_some() || url.fragment().is_some() => {
+            Some("must not hold a query or fragment")
+        }
+        Some(_) => None,
+    }
+}

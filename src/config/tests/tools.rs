@@ -56,6 +56,18 @@ fn tools_agents_and_limits_are_checked() {
             "tools: {builtin: {file_read: {required: true}}}",
             "tools.builtin.file_read.required: is set, yet tools.allow_file_access",
         ),
+        (
+            "tools: {builtin: {file_read: {allowed_paths: ['/tmp/', '']}}}",
+            "tools.builtin.file_read.allowed_paths[1]: is empty",
+        ),
+        (
+            "tools: {builtin: {web_search: {base_url: 'http://u:p@h'}}}",
+            "tools.builtin.web_search.base_url: must not hold a user or password",
+        ),
+        (
+            "tools: {builtin: {get_weather: {base_url: 'http://h/?key=k'}}}",
+            "tools.builtin.get_weather.base_url: must not hold a query or fragment",
+        ),
         ("egress: {allow: ['http://h']}", "egress.allow[0]: expected a host"),
         ("egress: {allowed_domains: ['a/b']}", "egress.allowed_domains[0]: expected a domain"),
         ("egress: {timeout: 0s}", "egress.timeout: must be more"),

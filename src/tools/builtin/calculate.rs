@@ -24,6 +24,7 @@ use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, To
 /// Bytes of an expression.
 const MAX_LENGTH: usize = 4096;
 /// Significant digits of a result that is not whole: fewer than are computed with, so that a third times three is one.
+/// What stands before the point is never rounded.
 const DIGITS: u32 = 20;
 
 /// The tool.
@@ -91,7 +92,12 @@ pub(crate) fn evaluate(expression: &str) -> Result<Decimal, Flaw> {
 }
 
 fn tidy(result: Decimal) -> Decimal {
-    let result = if result.scale() == 0 { result } else { result.round_sf(DIGITS).unwrap_or(result) };
+    let whole = result.trunc().normalize().mantissa().checked_ilog10().map_or(0, |tens| tens + 1);
+    let result = result.normalize();
+    let result = match result.scale() {
+        0 => result,
+        _ => result.round_sf(DIGITS.max(whole + 2)).unwrap_or(result),
+    };
     // A negative zero would be written with its sign.
     if result.is_zero() { Decimal::ZERO } else { result.normalize() }
 }

@@ -78,6 +78,11 @@ fn stays_below(path: &Path) -> bool {
 
 impl Root {
     fn open(path: &Path, working: &Path) -> Option<Self> {
+        // Nothing is no name, not even that of the working directory.
+        if path.as_os_str().is_empty() {
+            tracing::warn!("file_read: a directory without a name left out");
+            return None;
+        }
         let name = working.join(path);
         match Dir::open_ambient_dir(&name, ambient_authority()) {
             Ok(dir) => {

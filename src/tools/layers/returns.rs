@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use tower::Service;
 
-use super::validate::problems;
+use super::validate::MOST_PROBLEMS;
 use super::{Answer, Next, ToolRequest, always_ready};
 use crate::config::ReturnSchema;
+use crate::protocol::schema::Schema;
 use crate::tools::error::{Code, Fault, ToolError};
 use crate::tools::output::ToolOutput;
 
@@ -53,11 +53,10 @@ impl<S: Next> Service<ToolRequest> for Returns<S> {
     }
 }
 
-fn problem(schema: &Validator, output: &ToolOutput) -> Option<Cow<'static, str>> {
+fn problem(schema: &Schema, output: &ToolOutput) -> Option<Cow<'static, str>> {
     match &output.structured {
         _ if output.is_error => None,
         None => Some("there is no structured result".into()),
-        Some(value) if schema.is_valid(value) => None,
-        Some(value) => Some(problems(schema, value).into()),
+        Some(value) => schema.check(value, MOST_PROBLEMS).err().map(Cow::from),
     }
 }

@@ -1,19 +1,17 @@
 //! Makes the model's text an object that is by the tool's schema, or says what is wrong with it.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use serde_json::Value;
 use tower::Service;
 
 use super::{Answer, Next, ToolRequest, always_ready, ready};
-use crate::protocol::parse::shorten;
+use crate::protocol::schema::Schema;
 use crate::tools::call::Arguments;
 use crate::tools::error::ToolError;
 
 /// Problems that one message names: enough to mend a call, and no more than a model reads.
-const MOST_PROBLEMS: usize = 5;
+pub(super) const MOST_PROBLEMS: usize = 5;
 
 /// Parses and checks arguments.
 #[derive(Clone)]
@@ -41,7 +39,7 @@ impl<S: Next> Service<ToolRequest> for Validate<S> {
     }
 }
 
-fn arguments(raw: &str, schema: &Validator) -> Result<Arguments, ToolError> {
+fn arguments(raw: &str, schema: &Schema) -> Result<Arguments, ToolError> {
     // Models write nothing where there is nothing to say.
     let value = match raw.trim_ascii() {
         "" => Value::Object(Arguments::new()),
@@ -54,26 +52,11 @@ fn arguments(raw: &str, schema: &Validator) -> Result<Arguments, ToolError> {
             kind(&value)
         )));
     }
-    if !schema.is_valid(&value) {
-        return Err(ToolError::argument(problems(schema, &value)));
-    }
+    schema.check(&value, MOST_PROBLEMS).map_err(ToolError::argument)?;
     match value {
         Value::Object(arguments) => Ok(arguments),
         _ => Ok(Arguments::new()),
     }
-}
-
-/// What is wrong, and where.
-pub(super) fn problems(schema: &Validator, value: &Value) -> String {
-    let mut text = String::new();
-    for error in schema.iter_errors(value).take(MOST_PROBLEMS) {
-        let separator = if text.is_empty() { "" } else { "; " };
-        let path = error.instance_path().to_string();
-        let place = if path.is_empty() { "the object" } else { path.as_str() };
-        // A problem quotes the value, which may be long.
-        _ = write!(text, "{separator}{}: {}", shorten(place), shorten(&error.to_string()));
-    }
-    text
 }
 
 fn kind(value: &Value) -> &'static str {

@@ -170,6 +170,8 @@ async fn a_directory_behind_a_link_is_known_by_both_names() {
     }
     assert!(FileRead::open(&["none".into()], &real, 100).is_none());
     assert!(FileRead::open(&[], &real, 100).is_none());
+    // What a variable that is not set leaves behind is not the working directory.
+    assert!(FileRead::open(&["".into()], &real, 100).is_none());
 }
 
 #[tokio::test]
@@ -207,6 +209,8 @@ async fn long_files_come_in_parts() {
     );
     let beyond = read(json!(10_000), Value::Null).await.unwrap();
     assert_eq!(beyond, json!({"path": path, "content": "", "size": text.len()}));
+    let far = read(json!(u64::MAX), Value::Null).await.unwrap();
+    assert_eq!((&far["content"], far.get("next_offset")), (&json!(""), None));
     for wrong in [json!(-1), json!(1.5), json!("1"), json!(1e300)] {
         assert_eq!(
             read(wrong.clone(), Value::Null).await,

@@ -5,6 +5,9 @@ use serde_json::{Value, json};
 use super::{ContextSize, MAX_LIMIT, SearchQuery};
 use crate::tools::{Arguments, ToolError};
 
+/// Bytes of a question: more than any engine takes, and less than an address may have.
+const MAX_QUERY: usize = 2048;
+
 /// The JSON Schema.
 pub fn schema() -> Value {
     json!({
@@ -40,6 +43,9 @@ pub fn read(arguments: &Arguments) -> Result<SearchQuery, ToolError> {
     };
     let owned = |name: &str| text(name).map(str::to_owned);
     let query = text("query").ok_or_else(|| ToolError::argument("query parameter required"))?;
+    if query.len() > MAX_QUERY {
+        return Err(ToolError::argument(format!("query is longer than {MAX_QUERY} bytes")));
+    }
     Ok(SearchQuery {
         limit: arguments.get("limit").and_then(Value::as_f64).map(whole),
         allowed_domains: domains(arguments.get("allowed_domains"))?,

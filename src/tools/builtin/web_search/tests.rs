@@ -246,3 +246,12 @@ async fn failures() {
     let error = engine.search(&SearchQuery::new("x"), &[]).await.unwrap_err();
     assert_eq!((error.code, error.fault), (Code::DomainNotAllowed, Fault::Before));
 }
+
+#[tokio::test]
+async fn a_question_that_no_address_holds_is_the_models_mistake() {
+    for text in ["x".repeat(100_000), "é".repeat(30_000)] {
+        let (result, asked) = call(many(), json!({"query": text})).await;
+        assert_eq!(result.unwrap_err().code, Code::InvalidArguments);
+        assert!(asked.is_empty());
+    }
+}
