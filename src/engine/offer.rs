@@ -186,6 +186,7 @@ impl Collected<'_> {
                     ));
                 };
                 let fixed = search::fixed_arguments(tool, path)?;
+                self.check_same_options(&found, &fixed, path)?;
                 let surface = self.server.surface.map(|surface| match surface {
                     Surface::Hidden => Surface::Hidden,
                     _ => Surface::WebSearch,
@@ -194,6 +195,25 @@ impl Collected<'_> {
                 Ok(())
             }
             other => Err(not_served(other.kind(), path)),
+        }
+    }
+
+    /// Of two searches with different options one would have to be ignored.
+    fn check_same_options(
+        &self,
+        tool: &Arc<RegisteredTool>,
+        fixed: &Map<String, Value>,
+        path: &str,
+    ) -> Result<(), ApiError> {
+        let place = self.offered.get(&address(tool));
+        let earlier = place.and_then(|place| self.runners.get(*place)?.as_ref());
+        match earlier {
+            Some(earlier) if !earlier.fixed.is_empty() && earlier.fixed != *fixed => Err(ApiError::invalid(
+                "invalid_value",
+                path,
+                "The web search is asked for twice, with different options.",
+            )),
+            _ => Ok(()),
         }
     }
 

@@ -112,6 +112,13 @@ async fn what_the_request_says_about_domains_and_size_holds_against_the_model() 
         "what was asked for before it changes nothing"
     );
     assert_eq!(response["output"][0]["action"]["sources"].as_array().unwrap().len(), 1);
+    let mut differ = ask(json!({"type": "web_search"}));
+    differ["tools"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"type": "web_search", "search_context_size": "high"}));
+    let error = gateway.refuse(differ, 400, "invalid_value").await;
+    assert_eq!(error["param"], "tools[1]");
     for (tool, param) in [
         (json!({"type": "web_search", "external_web_access": false}), "tools[0].external_web_access"),
         (json!({"type": "web_search", "search_content_types": ["image"]}), "tools[0].search_content_types"),
