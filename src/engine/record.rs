@@ -39,12 +39,7 @@ pub(super) fn output_items(machine: &Machine, which: Range<usize>) -> Vec<Stored
                 id: item.id().clone(),
                 side: Side::Output,
                 wire: json(item),
-                history: if machine.awaits_hidden_result(place) {
-                    // The journal has the call, and shows it to the model if this row is all that is left.
-                    History::Hidden
-                } else {
-                    history(item, machine.sealed_state(place), machine.history_of(place))
-                },
+                history: history(item, machine.sealed_state(place), machine.history_of(place)),
             })
         })
         .collect()

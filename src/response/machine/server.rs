@@ -130,12 +130,25 @@ impl Machine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.count(&delta);
-        let full = self.options.server_steps;
         let Open::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
         open.call.arguments.push_str(&delta);
-        let (item_id, output_index) = (open.id.clone(), open.output_index);
-        match open.surface {
-            Surface::Mcp if full => self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out),
+        let (surface, item_id, output_index) = (open.surface, open.id.clone(), open.output_index);
+        self.show_arguments(surface, item_id, output_index, delta, out)
+    }
+
+    /// More arguments, for whoever is to see them as they come.
+    fn show_arguments(
+        &mut self,
+        surface: Surface,
+        item_id: Id,
+        output_index: u32,
+        delta: String,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        match surface {
+            Surface::Mcp if self.options.server_steps => {
+                self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out)
+            }
             Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
             Surface::Mcp | Surface::Extension | Surface::WebSearch => Ok(()),
         }
@@ -177,15 +190,9 @@ impl Machine {
 
     /// Clients parse arguments: a call without any has an empty object.
     fn write_empty_object(&mut self, open: &mut OpenServerCall, out: &mut Events) -> Result<(), Violation> {
-        let (item_id, output_index, delta) = (open.id.clone(), open.output_index, "{}".to_owned());
-        open.call.arguments.push_str(&delta);
-        match open.surface {
-            Surface::Mcp if self.options.server_steps => {
-                self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out)
-            }
-            Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
-            Surface::Mcp | Surface::Extension | Surface::WebSearch => Ok(()),
-        }
+        const EMPTY: &str = "{}";
+        open.call.arguments.push_str(EMPTY);
+        self.show_arguments(open.surface, open.id.clone(), open.output_index, EMPTY.to_owned(), out)
     }
 
     fn finish_arguments(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
@@ -311,11 +318,6 @@ impl Machine {
         let mut item = mcp_call(id, call, ItemStatus::Completed);
         conclude(&mut item, &result);
         self.history.insert(output_index, Item::McpCall(item));
-    }
-
-    /// Whether the item in this place is a call whose result is still to come and will not be shown.
-    pub fn awaits_hidden_result(&self, index: u32) -> bool {
-        self.turn.hidden.iter().any(|hidden| hidden.output_index == index)
     }
 
     /// A tool's words to the user, as an item of their own.
