@@ -30,6 +30,7 @@ mod stack;
 mod toolbox;
 
 pub use call::{Arguments, CallKey, ToolCall};
+pub use canonical::canonical;
 pub use catalog::{Catalog, RegisteredTool};
 pub use context::{Budget, CacheUse, ToolContext};
 pub use definition::{Annotations, ToolDefinition, ToolKind};

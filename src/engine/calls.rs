@@ -19,6 +19,7 @@ use crate::response::machine::{CallResult, Machine, OWN_SERVER, Search, ServerCa
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
     Budget, CacheUse, CallKey, Citation, Code, Fault, Progress, ToolCall, ToolContext, ToolError, ToolOutput,
+    canonical,
 };
 
 /// What the run knows of its calls over all turns.
@@ -26,7 +27,7 @@ pub(super) struct Calls {
     context: Arc<ToolContext>,
     journal: Option<Arc<RunJournal>>,
     /// How often each call was made, by tool and arguments.
-    made: HashMap<(String, String), u32>,
+    made: HashMap<(String, Vec<u8>), u32>,
     /// How much of the output the journal holds.
     written: usize,
     /// What searches have found, to be cited.
@@ -133,21 +134,21 @@ impl Calls {
         turn: u32,
         calls: &[ServerCall],
         runner: impl Fn(&ServerCall) -> Option<Runner>,
-    ) -> BoxStream<'static, (u32, Result<ToolOutput, ToolError>)> {
+    ) -> BoxStream<'static, Result<ToolOutput, ToolError>> {
         let made: Vec<_> = (0_u32..)
             .zip(calls)
             .map(|(index, made)| {
                 let key = Some(CallKey { response: response.clone(), turn, index });
-                let (slot, runner, context) = (made.slot, runner(made), Arc::clone(&self.context));
+                let (runner, context) = (runner(made), Arc::clone(&self.context));
                 let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
                 async move {
                     let Some(Runner { tool, fixed }) = runner else {
                         let message = format!("tool {name} not found");
-                        return (slot, Err(ToolError::refused(Code::ToolNotFound, message)));
+                        return Err(ToolError::refused(Code::ToolNotFound, message));
                     };
                     let raw = if fixed.is_empty() { raw } else { search::arguments(&raw, &fixed) };
                     let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
-                    (slot, tool.call(call, context, Progress::none()).await)
+                    tool.call(call, context, Progress::none()).await
                 }
             })
             .collect();
@@ -204,27 +205,6 @@ fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
     Some(Search { query, sources: found.iter().map(|citation| citation.url.clone()).collect() })
 }
 
-/// The same text for the same arguments, whatever their order and spaces.
-fn canonical(raw: &str) -> String {
-    fn sort(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                map.sort_keys();
-                map.values_mut().for_each(sort);
-            }
-            Value::Array(list) => list.iter_mut().for_each(sort),
-            _ => {}
-        }
-    }
-    match serde_json::from_str::<Value>(raw) {
-        Ok(mut value) => {
-            sort(&mut value);
-            value.to_string()
-        }
-        Err(_) => raw.trim().to_owned(),
-    }
-}
-
 fn fatal(error: &ToolError) -> ApiError {
     tracing::warn!(%error, "a call ended its run");
     let kind = "server_error";
@@ -233,17 +213,5 @@ fn fatal(error: &ToolError) -> ApiError {
             ApiError::new(500, kind, "storage_error", "The response store failed. Try again.")
         }
         code => ApiError::new(500, kind, code.as_str(), error.message.clone()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_same_arguments_are_recognised_in_any_order() {
-        assert_eq!(canonical(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#), r#"{"a":1,"b":[1,{"x":2,"y":1}]}"#);
-        assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":2}"#));
-        assert_eq!(canonical(" no json "), "no json");
     }
 }

@@ -311,7 +311,7 @@ impl Run {
                     self.wait(outcomes.next()).await?
                 }
             };
-            let Some((_, outcome)) = outcome else { break };
+            let Some(outcome) = outcome else { break };
             // Tools have the run's deadline, too: that one of them kept it is not the news.
             self.check_deadline()?;
             let result = self.calls.result(made, outcome)?;

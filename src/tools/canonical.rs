@@ -4,6 +4,16 @@ use serde_json::Value;
 
 use super::call::Arguments;
 
+/// The one form of a JSON text; a text that is no JSON stands for itself, but for spaces around it.
+pub fn canonical(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    match serde_json::from_str(text) {
+        Ok(value) => write(&value, &mut out),
+        Err(_) => out.extend_from_slice(text.trim().as_bytes()),
+    }
+    out
+}
+
 /// Appends an object with its keys in order.
 pub(super) fn write_object(object: &Arguments, out: &mut Vec<u8>) {
     let mut keys: Vec<_> = object.iter().collect();
@@ -48,6 +58,13 @@ mod tests {
     use serde_json::Map;
 
     use super::*;
+
+    #[test]
+    fn the_same_arguments_are_recognised_in_any_order() {
+        assert_eq!(canonical(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#), br#"{"a":1,"b":[1,{"x":2,"y":1}]}"#);
+        assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":2}"#));
+        assert_eq!(canonical(" no json "), b"no json");
+    }
 
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
