@@ -10,6 +10,7 @@ mod error;
 pub mod import;
 mod interpolate;
 mod load;
+mod mcp;
 pub mod provider;
 mod raw;
 mod resolve;
@@ -37,6 +38,11 @@ pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
     LogSettings, ModelsSettings, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings,
     SseSettings, StoreSettings, StoreUrl, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields,
+};
+pub use settings::{
+    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,
+    McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
+    TokenExchange,
 };
 pub use show::{DEFAULTS, show};
 pub use tree::Origin;

@@ -14,8 +14,8 @@ use super::provider::{
     RetrySettings, SystemPlacement, ThinkTags,
 };
 use super::settings::{
-    AgentSettings, CompatSettings, EgressSettings, EngineSettings, LogSettings, ModelsSettings, Price,
-    ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
+    AgentSettings, CompatSettings, EgressSettings, EngineSettings, LogSettings, McpSettings, ModelsSettings,
+    Price, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
 };
 use super::store::StoreSettings;
 use super::units;
@@ -31,6 +31,7 @@ pub(super) struct Raw {
     pub auth: RawAuth,
     pub engine: EngineSettings,
     pub tools: ToolsSettings,
+    pub mcp: McpSettings,
     pub egress: EgressSettings,
     pub agents: BTreeMap<String, AgentSettings>,
     pub compat: CompatSettings,

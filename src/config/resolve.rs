@@ -42,6 +42,7 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
         sse: raw.sse,
         engine: raw.engine,
         tools: raw.tools,
+        mcp: raw.mcp,
         egress: raw.egress,
         agents: raw.agents,
         compat: raw.compat,

@@ -15,6 +15,11 @@ use serde::{Deserialize, Serialize};
 
 pub use super::agents::{AgentSettings, LimitOverrides, Price, RunLimits};
 pub use super::auth::{AuthSettings, KeySettings, Scope};
+pub use super::mcp::{
+    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,
+    McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
+    TokenExchange,
+};
 use super::provider::ProviderSettings;
 pub use super::store::{StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
@@ -43,6 +48,8 @@ pub struct Settings {
     pub engine: EngineSettings,
     /// Server-side tools.
     pub tools: ToolsSettings,
+    /// Servers of the Model Context Protocol.
+    pub mcp: McpSettings,
     /// What tools may reach on the network.
     pub egress: EgressSettings,
     /// Agent profiles by name.
@@ -71,6 +78,7 @@ impl Default for Settings {
             auth: AuthSettings::default(),
             engine: EngineSettings::default(),
             tools: ToolsSettings::default(),
+            mcp: McpSettings::default(),
             egress: EgressSettings::default(),
             agents: BTreeMap::new(),
             compat: CompatSettings::default(),

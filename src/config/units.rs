@@ -163,6 +163,11 @@ pub(super) mod size_or_off {
     }
 }
 
+/// A secret as it is shown: not at all.
+pub(super) fn masked<S: Serializer>(_: &SecretString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(MASK)
+}
+
 /// Whether there is a secret, and nothing more.
 pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
     match value {

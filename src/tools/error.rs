@@ -13,8 +13,19 @@ pub struct ToolError {
     pub message: String,
     /// Where it went wrong, which decides about retries and fallbacks.
     pub fault: Fault,
+    /// What a remote server answered with, where that was the failure.
+    pub remote: Option<Remote>,
     /// Logged, never shown.
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+/// An error in the terms of the protocol by which a remote tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remote {
+    /// A JSON-RPC error of this code.
+    JsonRpc(i64),
+    /// This HTTP status.
+    Http(u16),
 }
 
 /// Where a call went wrong.
@@ -114,7 +125,14 @@ impl ToolError {
 
     /// Any other.
     pub fn new(code: Code, fault: Fault, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), fault, cause: None }
+        Self { code, message: message.into(), fault, remote: None, cause: None }
+    }
+
+    /// With what a remote server answered.
+    #[must_use]
+    pub fn from_remote(mut self, remote: Remote) -> Self {
+        self.remote = Some(remote);
+        self
     }
 
     /// With what caused it, for logs.

@@ -75,6 +75,7 @@ fn fatal(tool: &str, result: Result<ToolOutput, ToolError>) -> ToolError {
             code: Code::ToolExecutionFailed,
             message: format!("{tool}: {}", error.message),
             fault: Fault::Fatal,
+            remote: None,
             cause: error.cause,
         },
     }

@@ -1,0 +1,34 @@
+//! Who the gateway is to a server.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::header::HeaderMap;
+
+use super::error::McpError;
+
+/// What a server is shown with each request.
+#[async_trait]
+pub trait Credentials: Send + Sync {
+    /// Tells credentials apart without telling what they are: connections and what is known over them are never
+    /// shared between two that differ.
+    fn fingerprint(&self) -> Fingerprint;
+
+    /// The headers, which may have to be had from somewhere first.
+    async fn headers(&self) -> Result<Arc<HeaderMap>, McpError>;
+
+    /// The server did not take `refused` (status 401); `challenge` is its `WWW-Authenticate`. Whether it is worth
+    /// while to ask for the headers again and to try once more.
+    async fn rejected(&self, refused: &HeaderMap, challenge: Option<&str>) -> bool;
+}
+
+/// A SHA-256 of credentials.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fingerprint(…)")
+    }
+}

@@ -1,0 +1,106 @@
+//! What can go wrong with a server, told apart by what may have happened there.
+
+use std::time::Duration;
+
+use crate::net::egress::EgressError;
+use crate::tools::{Code, Fault, Remote, ToolError};
+
+/// Why a server did not do what it was asked. Messages hold no credentials and no URLs with their queries.
+#[derive(Debug, thiserror::Error)]
+pub enum McpError {
+    /// The guard of outgoing requests refused or failed.
+    #[error("{0}")]
+    Egress(#[from] EgressError),
+    /// No connection came about: the program does not start, the handshake failed.
+    #[error("the server cannot be reached: {0}")]
+    Connect(String),
+    /// The credentials could not be had or were not taken.
+    #[error("the server refused the credentials{0}")]
+    Unauthorized(String),
+    /// An HTTP error before the request was worked on.
+    #[error("the server answered with status {status}")]
+    Http {
+        /// The status.
+        status: u16,
+        /// When to come back.
+        retry_after: Option<Duration>,
+    },
+    /// The server knows nothing of the session any more; the request was not worked on.
+    #[error("the server has lost the session")]
+    SessionLost,
+    /// A JSON-RPC error.
+    #[error("{message}")]
+    Protocol {
+        /// Its code.
+        code: i64,
+        /// Its words.
+        message: String,
+    },
+    /// No sign of life for this long, or none in time at all. The server was told that the call is cancelled.
+    #[error("no answer after {}", seconds(*.after))]
+    Timeout {
+        /// How long.
+        after: Duration,
+    },
+    /// A message was longer than it may be.
+    #[error("the server's answer is larger than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The connection went while an answer was awaited; the request may have had its effect.
+    #[error("the connection broke: {0}")]
+    Broken(String),
+    /// The answer is none of the protocol's.
+    #[error("the server's answer cannot be read: {0}")]
+    Malformed(String),
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.0?}", time)
+}
+
+impl McpError {
+    /// Whether the server surely did not work on the request, so that it may be made again.
+    pub fn was_not_processed(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::Unauthorized(_) | Self::SessionLost => true,
+            Self::Http { status, .. } => matches!(status, 400..=499 | 503),
+            Self::Egress(error) => !matches!(error, EgressError::Broken { .. } | EgressError::Timeout { .. }),
+            Self::Protocol { .. }
+            | Self::Timeout { .. }
+            | Self::TooLarge { .. }
+            | Self::Broken(_)
+            | Self::Malformed(_) => false,
+        }
+    }
+}
+
+impl From<McpError> for ToolError {
+    fn from(error: McpError) -> Self {
+        let before = error.was_not_processed();
+        let fault = if before { Fault::Before } else { Fault::Transport };
+        let message = error.to_string();
+        match &error {
+            McpError::Egress(
+                refused @ (EgressError::BadUrl(_)
+                | EgressError::DomainNotAllowed { .. }
+                | EgressError::AddressNotAllowed { .. }),
+            ) => Self::refused(Code::DomainNotAllowed, refused.to_string()),
+            McpError::Http { status, .. } => {
+                Self::new(Code::ToolUnavailable, fault, message).from_remote(Remote::Http(*status))
+            }
+            McpError::Unauthorized(_) => {
+                Self::new(Code::AccessDenied, Fault::Tool, message).from_remote(Remote::Http(401))
+            }
+            McpError::Protocol { code, .. } => Self::failed(message).from_remote(Remote::JsonRpc(*code)),
+            McpError::Timeout { .. } => Self::new(Code::ToolTimeout, Fault::Transport, message),
+            McpError::TooLarge { .. } => Self::new(Code::ResultTooLarge, Fault::Tool, message),
+            McpError::Malformed(_) => Self::new(Code::InvalidResult, Fault::Transport, message),
+            McpError::Egress(_) | McpError::Connect(_) | McpError::SessionLost | McpError::Broken(_) => {
+                Self::new(Code::ToolUnavailable, fault, message)
+            }
+        }
+        .because(error)
+    }
+}
