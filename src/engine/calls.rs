@@ -15,11 +15,11 @@ use super::{Caller, Engine, record, search};
 use crate::config::UserMessages;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::response::machine::{CallResult, Machine, OWN_SERVER, Search, ServerCall};
+use crate::response::machine::{CallResult, Machine, OWN_SERVER, RemoteError, Search, ServerCall};
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
-    Budget, CacheUse, CallKey, Citation, Code, Fault, Progress, ToolCall, ToolContext, ToolError, ToolOutput,
-    canonical,
+    Budget, CacheUse, CallKey, Citation, Code, Fault, Progress, Remote, ToolCall, ToolContext, ToolError,
+    ToolOutput, canonical,
 };
 
 /// What the run knows of its calls over all turns.
@@ -164,6 +164,7 @@ impl Calls {
                 return Ok(CallResult {
                     output: error.message,
                     error: Some(error.code.as_str()),
+                    remote: error.remote.map(remote),
                     search: searched(call, &[]),
                     ..CallResult::default()
                 });
@@ -180,10 +181,18 @@ impl Calls {
         Ok(CallResult {
             output: output.for_model,
             error: (output.is_error && !skipped).then_some(Code::ToolExecutionFailed.as_str()),
+            remote: None,
             skipped,
             search,
             user_message: output.for_user.filter(|text| shown && !text.is_empty()),
         })
+    }
+}
+
+fn remote(error: Remote) -> RemoteError {
+    match error {
+        Remote::JsonRpc(code) => RemoteError::Protocol(code),
+        Remote::Http(status) => RemoteError::Http(status),
     }
 }
 

@@ -179,7 +179,7 @@ fn shown(item: Item) -> Option<Context> {
 fn as_mcp_call(call: ServerToolCall) -> McpCall {
     McpCall {
         id: call.id,
-        server_label: OWN_SERVER.to_owned(),
+        server_label: call.server_label.unwrap_or_else(|| OWN_SERVER.to_owned()),
         name: call.name,
         arguments: call.arguments,
         output: call.output,

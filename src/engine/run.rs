@@ -350,7 +350,7 @@ impl Run {
 
     /// Adds to the conversation what the turn brought, in its order.
     fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
-        let TurnOutput { first, states, loose } = turn;
+        let TurnOutput { first, states, loose, .. } = turn;
         let conversation = &mut self.prepared.ask.conversation;
         let begin = conversation.len();
         if let Some(state) = loose {

@@ -119,6 +119,11 @@ impl Egress {
         self.rules.judge(url)
     }
 
+    /// Whether the operator has opened what a URL names, rather than that it is public.
+    pub fn opens(&self, url: &Url) -> bool {
+        self.rules.opens(url)
+    }
+
     /// A client for this URL and others of its port, for whoever needs more than a body: streams, other methods.
     ///
     /// It connects only to what the rules open, and follows no redirects; it has no time limit but that of

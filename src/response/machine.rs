@@ -7,6 +7,7 @@
 //! Knows no provider, no clock and no client: time, ids and sealing are handed in.
 
 mod call;
+mod mcp;
 mod message;
 mod reasoning;
 mod server;
@@ -15,18 +16,20 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::fold::{Fold, Misplaced};
-use super::turn::{CallKind, FinishReason, ModelEvent, ProviderState, ToolCallRequest};
+use super::turn::{CallKind, FinishReason, ModelEvent, ProviderState, Surface, ToolCallRequest};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{Event, StreamEvent};
 use crate::protocol::id::IdMint;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::{IncompleteDetails, Response, Snapshot, Status, Usage};
 use call::OpenCall;
+use mcp::OpenAskedCall;
 use message::OpenMessage;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 
-pub use server::{CallResult, OWN_SERVER, Search};
+pub use mcp::AskedCall;
+pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
 
 /// Events in the order in which they happened.
 pub type Events = Vec<StreamEvent>;
@@ -108,6 +111,8 @@ pub struct Turn {
     pub client_calls: usize,
     /// Calls that are for the gateway to run, in order. Each is to be finished by [`Machine::finish_call`].
     pub server_calls: Vec<ServerCall>,
+    /// Calls that a person has to allow first.
+    pub asked_calls: usize,
     /// Tokens spent, if the provider said.
     pub usage: Option<Usage>,
 }
@@ -130,6 +135,8 @@ pub struct TurnOutput {
     pub states: Vec<(u32, ProviderState)>,
     /// State that came without any reasoning; it belongs to the turn's calls.
     pub loose: Option<ProviderState>,
+    /// Calls that a person has to allow first.
+    pub asked: Vec<AskedCall>,
 }
 
 /// A response that has ended.
@@ -151,6 +158,7 @@ enum Open {
     Reasoning(OpenReasoning),
     Call(OpenCall),
     Server(OpenServerCall),
+    Asked(OpenAskedCall),
 }
 
 /// What is known of the turn so far.
@@ -165,6 +173,11 @@ struct TurnSoFar {
     usage: Option<Usage>,
     client_calls: usize,
     server_calls: Vec<ServerCall>,
+    asked_calls: usize,
+    /// Those of them whose items are written.
+    asked: Vec<AskedCall>,
+    /// By which requests calls of this turn were allowed, by slot.
+    approved: Vec<(u32, String)>,
     /// Server calls whose items are closed and whose results are still to come.
     hidden: Vec<HiddenCall>,
     closed_slots: Vec<u32>,
@@ -307,6 +320,9 @@ impl Machine {
     /// Keeps what the model asks the gateway to run: some of it may have to wait to be written.
     fn note_call(&mut self, event: &ModelEvent) -> Result<(), Violation> {
         match event {
+            ModelEvent::CallStarted { kind: CallKind::Server(Surface::Approval), .. } => {
+                self.turn.asked_calls += 1;
+            }
             ModelEvent::CallStarted { slot, kind: CallKind::Server(_), name, namespace, .. } => {
                 let call = ToolCallRequest {
                     name: name.clone(),
@@ -338,6 +354,7 @@ impl Machine {
         self.write_waiting(Patience::Over, out)?;
         match &self.open {
             Open::Server(_) if !cut => self.settle_open(out)?,
+            Open::Asked(_) if !cut => self.make_way(Patience::Over, out).map(drop)?,
             _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
         }
         let silent = self.response().output.len() == self.turn.first && !kept_back;
@@ -354,6 +371,7 @@ impl Machine {
             finish: self.turn.finish,
             client_calls: self.turn.client_calls,
             server_calls: std::mem::take(&mut self.turn.server_calls),
+            asked_calls: self.turn.asked_calls,
             usage,
         })
     }
@@ -370,7 +388,8 @@ impl Machine {
         self.keep_sealed();
         let ended = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
-        Ok(TurnOutput { first: ended.first, states: ended.states, loose: ended.loose })
+        let TurnSoFar { first, states, loose, asked, .. } = ended;
+        Ok(TurnOutput { first, states, loose, asked })
     }
 
     /// What the model sees in the place of an item.
@@ -391,7 +410,7 @@ impl Machine {
     /// The place of the first item that is not whole: it is being written, or its call is still to be finished.
     pub fn first_unfinished(&self) -> usize {
         let open = match &self.open {
-            Open::Nothing => None,
+            Open::Nothing | Open::Asked(_) => None,
             // One item at a time: what is open is the last.
             _ => self.response().output.len().checked_sub(1),
         };
@@ -471,10 +490,19 @@ impl Machine {
         let whole = match &self.open {
             Open::Call(call) => self.is_whole(call),
             Open::Server(call) => Self::server_call_is_whole(call),
+            Open::Asked(call) => call.is_whole(),
             Open::Nothing | Open::Message(_) | Open::Reasoning(_) => return Ok(true),
         };
         if patience == Patience::UntilWhole && !whole {
             return Ok(false);
+        }
+        if let Open::Asked(_) = &self.open {
+            if let (false, Open::Asked(asked)) =
+                (self.turn.cut, std::mem::replace(&mut self.open, Open::Nothing))
+            {
+                self.settle_asked_call(asked, out)?;
+            }
+            return Ok(true);
         }
         match &self.open {
             // Like a client's, a hidden call that is not the last is whole; what waits for a result is not.
@@ -502,6 +530,9 @@ impl Machine {
             ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
             ModelEvent::CallStarted { slot, kind: CallKind::Server(surface), call_id, name, namespace } => {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
+                if surface == Surface::Approval {
+                    return self.open_asked_call(slot, call, out);
+                }
                 self.open_server_call(slot, surface, call_id, call, out)
             }
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
@@ -526,6 +557,11 @@ impl Machine {
             Open::Reasoning(reasoning) => self.close_reasoning(reasoning, status, out),
             Open::Call(call) => self.close_call(&call, status, out),
             Open::Server(call) => self.drop_server_call(&call, out),
+            // Cut off before anybody could be asked: as if it had not been wished.
+            Open::Asked(asked) => {
+                self.turn.closed_slots.push(asked.slot);
+                if status == ItemStatus::Completed { self.settle_asked_call(asked, out) } else { Ok(()) }
+            }
         }
     }
 

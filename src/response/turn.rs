@@ -128,6 +128,8 @@ pub enum Surface {
     WebSearch,
     /// `function_call`, without a result: seed 001.
     Hidden,
+    /// `mcp_approval_request`: a person has to allow it first.
+    Approval,
 }
 
 /// A call of a tool that the gateway runs, as the model asked for it.

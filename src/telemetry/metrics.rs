@@ -52,6 +52,8 @@ pub struct Metrics {
     tool_calls: Family<Counter>,
     tool_duration: Family<Histogram>,
     tool_cache: Family<Counter>,
+    mcp_sessions: Family<Gauge>,
+    mcp_calls: Family<Gauge>,
     build_info: Family<Gauge>,
 }
 
@@ -158,6 +160,12 @@ impl Metrics {
                 "Calls of tools whose results may be used again.",
                 &["result"],
             ),
+            mcp_sessions: Family::gauge(
+                "antwort_mcp_sessions",
+                "Connections to MCP servers that are open.",
+                &[],
+            ),
+            mcp_calls: Family::gauge("antwort_mcp_calls_in_flight", "Calls that MCP servers work on.", &[]),
             build_info: Family::gauge("antwort_build_info", "Always 1.", &["version"]),
         };
         metrics.runs_active.with(&[]);
@@ -244,6 +252,16 @@ impl Metrics {
         self.tool_duration.with(&[tool]).observe(took.as_secs_f64());
     }
 
+    /// More connections to MCP servers are open, or fewer.
+    pub fn mcp_sessions(&self, more: i64) {
+        self.mcp_sessions.with(&[]).add(more);
+    }
+
+    /// MCP servers work on more calls, or on fewer.
+    pub fn mcp_calls_in_flight(&self, more: i64) {
+        self.mcp_calls.with(&[]).add(more);
+    }
+
     /// The cache of results was asked, or passed by. `result` is one of few words.
     pub fn tool_cache(&self, result: &'static str) {
         self.tool_cache.with(&[result]).add(1);
@@ -272,6 +290,8 @@ impl Metrics {
         self.tool_calls.render(&mut out);
         self.tool_duration.render(&mut out);
         self.tool_cache.render(&mut out);
+        self.mcp_sessions.render(&mut out);
+        self.mcp_calls.render(&mut out);
         self.store_commit.render(&mut out);
         self.build_info.render(&mut out);
         out

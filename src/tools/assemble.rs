@@ -14,6 +14,7 @@ use super::router::{Route, Way};
 use super::stack::{self, Stack};
 use super::toolbox::ToolboxError;
 use crate::config::{Collision, RouteSettings, ToolsSettings};
+use crate::response::machine::OWN_SERVER;
 
 /// Providers take no longer names.
 const LONGEST_NAME: usize = 64;
@@ -48,11 +49,12 @@ pub(super) fn assemble(
     // Names that are nobody's by prefix.
     let mut taken: BTreeSet<String> = offers.keys().cloned().collect();
     let mut tools = BTreeMap::new();
+    let label: Arc<str> = OWN_SERVER.into();
     for (name, offers) in offers {
         for (name, offers) in resolve(settings, name, offers, &mut taken)? {
             match plan(settings, states, &name, &offers) {
                 Ok(plan) => {
-                    let tool = RegisteredTool::new(plan, stack.clone());
+                    let tool = RegisteredTool::new(plan, stack.clone(), Arc::clone(&label));
                     tools.insert(name, Arc::new(tool));
                 }
                 Err(problem) => tracing::warn!(tool = name, problem, "a tool is left out"),

@@ -11,10 +11,10 @@ use super::definition::ToolDefinition;
 use super::error::ToolError;
 use super::executor::Progress;
 use super::layers::{Answer, ToolRequest, Trace};
+use super::naming::wire_name;
 use super::output::ToolOutput;
 use super::plan::Plan;
 use super::stack::Stack;
-use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
 
 /// The tools that there are. Never changes: a refresh makes a new one.
@@ -59,12 +59,19 @@ pub struct RegisteredTool {
     plan: Arc<Plan>,
     stack: Stack,
     /// As models see it, by whose it is to run and how calls look: made once, since many requests ask for many tools.
-    shown: [OnceLock<Arc<ModelTool>>; 4],
+    shown: [OnceLock<Arc<ModelTool>>; 5],
+    /// Of its server; of the gateway's own tools `antwort`.
+    label: Arc<str>,
 }
 
 impl RegisteredTool {
-    pub(super) fn new(plan: Plan, stack: Stack) -> Self {
-        Self { plan: Arc::new(plan), stack, shown: Default::default() }
+    pub(super) fn new(plan: Plan, stack: Stack, label: Arc<str>) -> Self {
+        Self { plan: Arc::new(plan), stack, shown: Default::default(), label }
+    }
+
+    /// The label of its server.
+    pub fn label(&self) -> &Arc<str> {
+        &self.label
     }
 
     /// The tool as a model sees it, under its own name, for calls of this kind.
@@ -74,6 +81,7 @@ impl RegisteredTool {
             CallKind::Server(Surface::Mcp) => 1,
             CallKind::Server(Surface::Extension) => 2,
             CallKind::Server(Surface::Hidden) => 3,
+            CallKind::Server(Surface::Approval) => 4,
             // Its own schema and description are not what the model is shown of a hosted tool.
             CallKind::Custom | CallKind::Server(Surface::WebSearch) => {
                 return Arc::new(self.model_tool(kind));
@@ -89,10 +97,10 @@ impl RegisteredTool {
         let definition = self.definition();
         let schema = Some(definition.parameters.as_raw().to_owned());
         ModelTool {
-            wire_name: definition.name.clone(),
+            wire_name: wire_name(None, &definition.name),
             name: definition.name.clone(),
             // Calls that the client makes are functions like its own.
-            namespace: matches!(kind, CallKind::Server(_)).then(|| OWN_SERVER.to_owned()),
+            namespace: matches!(kind, CallKind::Server(_)).then(|| self.label.to_string()),
             description: Some(definition.description.clone()),
             input: ToolInput::Json { schema, strict: None },
             kind,

@@ -5,8 +5,15 @@
 //! connections apart by server, credential and tenant, and open between calls.
 
 pub mod connection;
+pub mod content;
 pub mod credentials;
 pub mod error;
+mod pool;
+pub mod schema;
+pub mod servers;
+mod session;
+pub mod status;
+mod toolset;
 
 pub use connection::{
     CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent, RemoteHints,
@@ -14,3 +21,7 @@ pub use connection::{
 };
 pub use credentials::{Credentials, Fingerprint};
 pub use error::McpError;
+pub use servers::{BindError, Binding, Decision, McpServers, Wanting, picks, shows_same};
+pub use session::Freshness;
+pub use status::ServerState;
+pub use toolset::{ServedTool, ToolSet};

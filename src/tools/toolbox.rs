@@ -160,6 +160,11 @@ impl Toolbox {
         self.policy.check(subject, tool)
     }
 
+    /// The layers that lie around every call.
+    pub(super) fn stack(&self) -> Stack {
+        self.stack.clone()
+    }
+
     /// Forgets the results that could be used again.
     pub fn purge_cache(&self) {
         self.cache.clear();

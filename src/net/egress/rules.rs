@@ -101,6 +101,19 @@ impl Rules {
         })
     }
 
+    /// Whether an entry opens what a URL names, before any name is resolved.
+    pub fn opens(&self, url: &Url) -> bool {
+        let Some(host) = Host::of(url) else { return false };
+        let known = host.known_addresses();
+        self.open.iter().any(|opening| {
+            (opening.port.is_none() || opening.port == url.port_or_known_default())
+                && match &opening.place {
+                    Place::Net(net) => known.iter().any(|address| net.contains(&address.to_canonical())),
+                    Place::Host(open) => matches!(&host, Host::Name(name) if name == open),
+                }
+        })
+    }
+
     /// The ports that entries name.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
         self.open.iter().filter_map(|opening| opening.port)

@@ -16,6 +16,9 @@ pub struct ServerToolCall {
     /// Where it stands.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
+    /// Its server; absent: the tool is the gateway's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_label: Option<String>,
     /// The tool.
     pub name: String,
     /// A JSON object, as text.

@@ -43,12 +43,23 @@ pub struct CallResult {
     pub output: String,
     /// Why it failed: a stable code. `output` says it in words.
     pub error: Option<&'static str>,
+    /// How the server said that it failed, where it said so in the terms of its protocol.
+    pub remote: Option<RemoteError>,
     /// It was left out: neither done nor failed.
     pub skipped: bool,
     /// Of a search: what was asked and what was found.
     pub search: Option<Search>,
     /// What the user is shown in an item of its own.
     pub user_message: Option<String>,
+}
+
+/// An error in the terms of the protocol by which a server is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RemoteError {
+    /// A JSON-RPC error of this code.
+    Protocol(i64),
+    /// This HTTP status.
+    Http(u16),
 }
 
 /// What a search asked and found.
@@ -81,6 +92,8 @@ impl Machine {
             Surface::Extension => ("tc", None),
             Surface::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
             Surface::Hidden => ("fc", None),
+            // Such a call has an item only when its arguments are whole.
+            Surface::Approval => return Err(Violation::Misplaced),
         };
         let id = self.ids.next(prefix);
         let item = match surface {
@@ -97,10 +110,14 @@ impl Machine {
                 status: ItemStatus::InProgress,
                 action: None,
             }),
-            Surface::Mcp => Item::McpCall(mcp_call(&id, &call, ItemStatus::InProgress)),
+            Surface::Mcp | Surface::Approval => {
+                let approval = self.approval_of(slot);
+                Item::McpCall(mcp_call(&id, &call, approval, ItemStatus::InProgress))
+            }
             Surface::Extension => Item::ServerToolCall(ServerToolCall {
                 id: id.clone(),
                 status: ItemStatus::InProgress,
+                server_label: call.namespace.clone().filter(|label| label != OWN_SERVER),
                 name: call.name.clone(),
                 arguments: String::new(),
                 output: None,
@@ -116,7 +133,11 @@ impl Machine {
 
     /// Whether the event is more of the server's call that is being written.
     pub(super) fn continues_server_call(&self, slot: u32) -> bool {
-        matches!(&self.open, Open::Server(open) if open.slot == slot && !open.settled)
+        match &self.open {
+            Open::Server(open) => open.slot == slot && !open.settled,
+            Open::Asked(open) => open.slot == slot,
+            _ => false,
+        }
     }
 
     /// Whether the slot's arguments were declared whole already.
@@ -130,6 +151,10 @@ impl Machine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.count(&delta);
+        if let Open::Asked(open) = &mut self.open {
+            open.call.arguments.push_str(&delta);
+            return Ok(());
+        }
         let Open::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
         open.call.arguments.push_str(&delta);
         let (surface, item_id, output_index) = (open.surface, open.id.clone(), open.output_index);
@@ -150,7 +175,7 @@ impl Machine {
                 self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out)
             }
             Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
-            Surface::Mcp | Surface::Extension | Surface::WebSearch => Ok(()),
+            Surface::Mcp | Surface::Extension | Surface::WebSearch | Surface::Approval => Ok(()),
         }
     }
 
@@ -207,7 +232,7 @@ impl Machine {
                 self.emit(Event::FunctionArgumentsDone { item_id, output_index, name, arguments }, out)
             }
             Surface::WebSearch => self.step(open, Some(HostedStage::WebSearchSearching), out),
-            Surface::Mcp | Surface::Extension => Ok(()),
+            Surface::Mcp | Surface::Extension | Surface::Approval => Ok(()),
         }
     }
 
@@ -218,7 +243,7 @@ impl Machine {
             // It is its own item's, which is closed.
             self.item_bytes = call.arguments.len();
             self.count(&result.output);
-            let mut item = mcp_call(&id, &call, ItemStatus::Completed);
+            let mut item = mcp_call(&id, &call, None, ItemStatus::Completed);
             conclude(&mut item, &result);
             self.history.insert(output_index, Item::McpCall(item));
             return self.say(&call.name, result.user_message, out);
@@ -244,17 +269,18 @@ impl Machine {
         result: &CallResult,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let mut concluded = mcp_call(&open.id, &open.call, ItemStatus::Completed);
+        let approval = self.approval_of(open.slot);
+        let mut concluded = mcp_call(&open.id, &open.call, approval, ItemStatus::Completed);
         conclude(&mut concluded, result);
         let stage = match open.surface {
             Surface::Mcp if concluded.error.is_some() => Some(HostedStage::McpCallFailed),
             Surface::Mcp => Some(HostedStage::McpCallCompleted),
             Surface::WebSearch => Some(HostedStage::WebSearchCompleted),
-            Surface::Extension | Surface::Hidden => None,
+            Surface::Extension | Surface::Hidden | Surface::Approval => None,
         };
         self.step(open, stage, out)?;
         let item = match open.surface {
-            Surface::Mcp | Surface::Hidden => Item::McpCall(concluded),
+            Surface::Mcp | Surface::Hidden | Surface::Approval => Item::McpCall(concluded),
             Surface::Extension => Item::ServerToolCall(extension(concluded, result)),
             Surface::WebSearch => {
                 let status = concluded.status;
@@ -315,7 +341,7 @@ impl Machine {
             ("cancelled", "the run ended before the call was made")
         };
         let result = CallResult { output: message.to_owned(), error: Some(code), ..CallResult::default() };
-        let mut item = mcp_call(id, call, ItemStatus::Completed);
+        let mut item = mcp_call(id, call, None, ItemStatus::Completed);
         conclude(&mut item, &result);
         self.history.insert(output_index, Item::McpCall(item));
     }
@@ -346,7 +372,12 @@ impl Machine {
 }
 
 /// The call as the model's history has it, whatever clients see of it.
-fn mcp_call(id: &Id, call: &ToolCallRequest, status: ItemStatus) -> McpCall {
+fn mcp_call(
+    id: &Id,
+    call: &ToolCallRequest,
+    approval_request_id: Option<String>,
+    status: ItemStatus,
+) -> McpCall {
     let arguments = if status == ItemStatus::InProgress { String::new() } else { call.arguments.clone() };
     McpCall {
         id: id.clone(),
@@ -356,7 +387,7 @@ fn mcp_call(id: &Id, call: &ToolCallRequest, status: ItemStatus) -> McpCall {
         output: None,
         error: None,
         status,
-        approval_request_id: None,
+        approval_request_id,
     }
 }
 
@@ -364,7 +395,16 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
     match result.error {
         Some(code) => {
             call.status = ItemStatus::Failed;
-            call.error = Some(McpCallError::of_tool(code, &result.output));
+            let message = || result.output.clone();
+            call.error = Some(match result.remote {
+                Some(RemoteError::Protocol(code)) => {
+                    McpCallError::McpProtocolError { code, message: message() }
+                }
+                Some(RemoteError::Http(code)) => {
+                    McpCallError::HttpError { code: i64::from(code), message: message() }
+                }
+                None => McpCallError::of_tool(code, &result.output),
+            });
         }
         None => call.output = Some(result.output.clone()),
     }
@@ -376,8 +416,9 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
 fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
     let error =
         result.error.map(|code| ServerToolError { code: code.to_owned(), message: result.output.clone() });
-    let McpCall { id, name, arguments, output, status, .. } = call;
-    ServerToolCall { id, status, name, arguments, output, error }
+    let McpCall { id, server_label, name, arguments, output, status, .. } = call;
+    let server_label = Some(server_label).filter(|label| label != OWN_SERVER);
+    ServerToolCall { id, status, server_label, name, arguments, output, error }
 }
 
 fn action(search: Search) -> WebSearchAction {

@@ -1,0 +1,117 @@
+//! What is written of MCP servers beside calls: the lists of their tools, and calls that a person has to allow.
+
+use serde::de::IgnoredAny;
+
+use super::{Events, Machine, Open, Violation};
+use crate::protocol::event::{Event, HostedProgress, HostedStage};
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
+use crate::response::turn::ToolCallRequest;
+
+/// A call that is not made before a person has allowed it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedCall {
+    /// Of its `mcp_approval_request`.
+    pub id: Id,
+    /// What would be called, with what.
+    pub call: ToolCallRequest,
+}
+
+/// Such a call while its arguments come. It has no item before they are whole.
+#[derive(Debug)]
+pub(super) struct OpenAskedCall {
+    pub(super) slot: u32,
+    pub(super) call: ToolCallRequest,
+}
+
+impl OpenAskedCall {
+    /// Whether it has all its arguments, as far as one can tell from them.
+    pub(super) fn is_whole(&self) -> bool {
+        serde_json::from_str::<IgnoredAny>(&self.call.arguments).is_ok()
+    }
+}
+
+impl Machine {
+    /// Shows the tools of a server, or why they could not be listed.
+    pub fn show_tools(
+        &mut self,
+        server_label: &str,
+        listed: Result<Vec<McpListedTool>, String>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.close(crate::protocol::item::ItemStatus::Completed, out)?;
+        let id = self.ids.next("mcpl");
+        let empty = McpListTools {
+            id: id.clone(),
+            server_label: server_label.to_owned(),
+            tools: Vec::new(),
+            error: None,
+        };
+        let output_index = self.add_item(Item::McpListTools(empty), out)?;
+        let (tools, error) = match listed {
+            Ok(tools) => (tools, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        let ended = if error.is_none() { HostedStage::McpListCompleted } else { HostedStage::McpListFailed };
+        if self.options.server_steps {
+            for stage in [HostedStage::McpListInProgress, ended] {
+                let progress = HostedProgress { stage, item_id: id.clone(), output_index };
+                self.emit(Event::Hosted(progress), out)?;
+            }
+        }
+        self.finish_item(output_index, out, |item| {
+            if let Item::McpListTools(list) = item {
+                (list.tools, list.error) = (tools, error);
+            }
+        })
+    }
+
+    /// Asks a person for a call whose arguments are whole.
+    pub fn ask_approval(&mut self, call: ToolCallRequest, out: &mut Events) -> Result<(), Violation> {
+        let id = self.ids.next("mcpr");
+        let item = McpApprovalRequest {
+            id: id.clone(),
+            server_label: call.namespace.clone().unwrap_or_default(),
+            name: call.name.clone(),
+            arguments: call.arguments.clone(),
+        };
+        let output_index = self.add_item(Item::McpApprovalRequest(item), out)?;
+        self.turn.asked.push(AskedCall { id, call });
+        self.finish_item(output_index, out, |_| {})
+    }
+
+    /// Says by which request a call of this turn was allowed, before the call is begun.
+    pub fn note_approval(&mut self, slot: u32, approval_request_id: String) {
+        self.turn.approved.push((slot, approval_request_id));
+    }
+
+    pub(super) fn approval_of(&self, slot: u32) -> Option<String> {
+        self.turn.approved.iter().find(|(other, _)| *other == slot).map(|(_, id)| id.clone())
+    }
+
+    pub(super) fn open_asked_call(
+        &mut self,
+        slot: u32,
+        call: ToolCallRequest,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.close(crate::protocol::item::ItemStatus::Completed, out)?;
+        self.item_bytes = 0;
+        self.open = Open::Asked(OpenAskedCall { slot, call });
+        Ok(())
+    }
+
+    /// Asks for the call whose arguments have come.
+    pub(super) fn settle_asked_call(
+        &mut self,
+        mut asked: OpenAskedCall,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        self.turn.closed_slots.push(asked.slot);
+        if asked.call.arguments.trim().is_empty() {
+            asked.call.arguments = "{}".to_owned();
+        }
+        self.ask_approval(asked.call, out)
+    }
+}

@@ -1,0 +1,396 @@
+//! One server for one tenant with one set of credentials: its connection, its tools, how many calls it works on.
+//!
+//! Connecting and listing happen once, however many wait for it. A server that cannot be reached is left alone for
+//! a while, so that requests do not wait for it time and again.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwapOption;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use super::credentials::Credentials;
+use super::error::McpError;
+use super::toolset::ToolSets;
+use crate::telemetry::metrics::Metrics;
+use crate::tools::Progress;
+
+/// Failures after which a server is still tried at once.
+const FREE_TRIES: u32 = 2;
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// What a session heeds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SessionLimits {
+    /// For a connection with its handshake, and for a list of tools.
+    pub list_timeout: Duration,
+    /// For how long a list is taken for the newest.
+    pub tool_ttl: Duration,
+    /// Calls at the same time.
+    pub max_in_flight: usize,
+    /// Tools that are taken of a list.
+    pub max_tools: usize,
+}
+
+/// A server, as one tenant sees it with one set of credentials.
+pub struct Session {
+    pub(super) endpoint: Endpoint,
+    credentials: Arc<dyn Credentials>,
+    connector: Arc<dyn Connector>,
+    limits: SessionLimits,
+    metrics: Arc<Metrics>,
+    current: ArcSwapOption<Open>,
+    /// Held while a connection is made.
+    connecting: tokio::sync::Mutex<()>,
+    listing: ArcSwapOption<Listing>,
+    /// Held while tools are listed.
+    asking: tokio::sync::Mutex<()>,
+    in_flight: Semaphore,
+    trouble: Mutex<Trouble>,
+    pub(super) tool_sets: ToolSets,
+    pub(super) stats: Stats,
+    last_used: Mutex<Instant>,
+}
+
+/// A connection, and that it is counted as open.
+struct Open {
+    connection: Arc<dyn Connection>,
+    metrics: Arc<Metrics>,
+}
+
+/// The tools as they were listed.
+pub(super) struct Listing {
+    pub tools: RemoteTools,
+    at: Instant,
+    holds: Duration,
+    /// The connection's version of its tools when it was asked.
+    version: u64,
+    /// Grows with every list of the session.
+    pub number: u64,
+}
+
+/// What went wrong lately.
+#[derive(Default)]
+struct Trouble {
+    failures: u32,
+    until: Option<Instant>,
+    message: String,
+    /// Grows with every try, so that who waited for one does not begin the next.
+    tries: u64,
+}
+
+/// What is known of a session, for people.
+#[derive(Default)]
+pub(super) struct Stats {
+    pub calls: AtomicU64,
+    pub errors: AtomicU64,
+    pub micros: AtomicU64,
+    pub connects: AtomicU64,
+    pub running: AtomicUsize,
+}
+
+/// How new a list has to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Freshness {
+    /// As configured; an older one is used while a newer one is had.
+    Usual,
+    /// Asked for now.
+    Now,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.metrics.mcp_sessions(-1);
+    }
+}
+
+impl Session {
+    pub(super) fn new(
+        endpoint: Endpoint,
+        credentials: Arc<dyn Credentials>,
+        connector: Arc<dyn Connector>,
+        limits: SessionLimits,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            endpoint,
+            credentials,
+            connector,
+            metrics,
+            current: ArcSwapOption::empty(),
+            connecting: tokio::sync::Mutex::default(),
+            listing: ArcSwapOption::empty(),
+            asking: tokio::sync::Mutex::default(),
+            in_flight: Semaphore::new(limits.max_in_flight.clamp(1, Semaphore::MAX_PERMITS)),
+            limits,
+            trouble: Mutex::default(),
+            tool_sets: ToolSets::default(),
+            stats: Stats::default(),
+            last_used: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Runs a call. A session that the server has lost is replaced, and the call made again: the server did not
+    /// work on it. No call is made twice that it may have worked on.
+    pub(super) async fn call(
+        &self,
+        call: RemoteCall<'_>,
+        progress: &Progress,
+    ) -> Result<RemoteResult, McpError> {
+        let permit = self.in_flight.acquire().await;
+        let _permit = permit.map_err(|_| McpError::Connect("the session was closed".into()))?;
+        self.touch();
+        let running = Running::begin(self);
+        let open = self.connect().await?;
+        let mut result = open.connection.call_tool(call, progress).await;
+        if let Err(McpError::SessionLost) = result {
+            self.forget(&open);
+            let again = self.connect().await?;
+            result = again.connection.call_tool(call, progress).await;
+        }
+        running.end(result.is_err());
+        if open.connection.is_closed() {
+            self.forget(&open);
+        }
+        self.touch();
+        result
+    }
+
+    /// The tools that it has.
+    pub(super) async fn tools(self: &Arc<Self>, freshness: Freshness) -> Result<Arc<Listing>, McpError> {
+        self.touch();
+        let known = self.listing.load_full();
+        match known {
+            Some(known) if freshness == Freshness::Usual && !self.has_changed(&known) => {
+                if known.at.elapsed() < known.holds {
+                    return Ok(known);
+                }
+                // Old, but not known to be wrong: used while a newer one is had.
+                if known.at.elapsed() < 2 * known.holds {
+                    self.refresh_behind();
+                    return Ok(known);
+                }
+                self.list(Some(&known)).await
+            }
+            known => self.list(known.as_deref()).await,
+        }
+        .or_else(|error| match self.listing.load_full() {
+            Some(known) if freshness == Freshness::Usual => {
+                tracing::warn!(server = &*self.endpoint.name, %error, "the tools could not be listed again");
+                Ok(known)
+            }
+            _ => Err(error),
+        })
+    }
+
+    /// What is known of the tools without asking.
+    pub(super) fn known_tools(&self) -> Option<Arc<Listing>> {
+        self.listing.load_full()
+    }
+
+    /// Whether the server has said that its tools are others now.
+    pub(super) fn has_changed(&self, listing: &Listing) -> bool {
+        let open = self.current.load();
+        open.as_ref().is_some_and(|open| open.connection.tools_version() != listing.version)
+    }
+
+    /// A list that is newer than the one that is known, asked for once for all who wait.
+    async fn list(&self, known: Option<&Listing>) -> Result<Arc<Listing>, McpError> {
+        let number = known.map_or(0, |known| known.number);
+        let tries = self.tries();
+        let _asking = self.asking.lock().await;
+        if let Some(newer) = self.listing.load_full().filter(|newer| newer.number > number) {
+            return Ok(newer);
+        }
+        if self.tries() != tries
+            && let Some(failed) = self.last_failure()
+        {
+            return Err(failed);
+        }
+        let after = self.limits.list_timeout;
+        let asked = tokio::time::timeout(after, self.ask()).await;
+        match asked.unwrap_or(Err(McpError::Timeout { after })) {
+            Ok(listing) => {
+                let listing = Arc::new(listing);
+                self.listing.store(Some(Arc::clone(&listing)));
+                self.note_success();
+                Ok(listing)
+            }
+            Err(error) => {
+                self.note_failure(&error);
+                Err(error)
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<Listing, McpError> {
+        let mut open = self.connect().await?;
+        let mut version = open.connection.tools_version();
+        let mut tools = open.connection.list_tools().await;
+        if let Err(McpError::SessionLost) = tools {
+            self.forget(&open);
+            open = self.connect().await?;
+            version = open.connection.tools_version();
+            tools = open.connection.list_tools().await;
+        }
+        let mut tools = tools?;
+        for surplus in tools.tools.drain(self.limits.max_tools.min(tools.tools.len())..) {
+            tools.unreadable.push((surplus.name, "the server has too many tools".into()));
+        }
+        let number = self.listing.load().as_ref().map_or(0, |known| known.number) + 1;
+        let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
+        Ok(Listing { tools, at: Instant::now(), holds, version, number })
+    }
+
+    fn refresh_behind(self: &Arc<Self>) {
+        // Somebody is at it already, or is about to be.
+        if self.asking.try_lock().is_err() {
+            return;
+        }
+        let session = Arc::clone(self);
+        #[expect(clippy::disallowed_methods, reason = "bounded by the list's timeout, and one at a time")]
+        tokio::spawn(async move {
+            let known = session.listing.load_full();
+            if let Err(error) = session.list(known.as_deref()).await {
+                tracing::warn!(server = &*session.endpoint.name, %error, "the tools could not be listed again");
+            }
+        });
+    }
+
+    /// The open connection, or a new one; made once for all who wait.
+    async fn connect(&self) -> Result<Arc<Open>, McpError> {
+        if let Some(open) = self.usable() {
+            return Ok(open);
+        }
+        let tries = self.tries();
+        let _connecting = self.connecting.lock().await;
+        if let Some(open) = self.usable() {
+            return Ok(open);
+        }
+        if let Some(failed) = self.pause().or_else(|| (self.tries() != tries).then(|| self.last_failure())?) {
+            return Err(failed);
+        }
+        let after = self.limits.list_timeout;
+        let made = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
+        let made = tokio::time::timeout(after, made).await.unwrap_or(Err(McpError::Timeout { after }));
+        match made {
+            Ok(connection) => {
+                self.stats.connects.fetch_add(1, Ordering::Relaxed);
+                self.metrics.mcp_sessions(1);
+                let open = Arc::new(Open { connection, metrics: Arc::clone(&self.metrics) });
+                self.current.store(Some(Arc::clone(&open)));
+                Ok(open)
+            }
+            Err(error) => {
+                self.note_failure(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn usable(&self) -> Option<Arc<Open>> {
+        self.current.load_full().filter(|open| !open.connection.is_closed())
+    }
+
+    /// Drops a connection that is of no use any more, unless it is another one by now.
+    fn forget(&self, lost: &Arc<Open>) {
+        let current = self.current.load();
+        if current.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost)) {
+            self.current.compare_and_swap(&*current, None);
+        }
+    }
+
+    /// Ends the connection in order.
+    pub(super) async fn close(&self) {
+        if let Some(open) = self.current.swap(None) {
+            open.connection.close().await;
+        }
+    }
+
+    /// For how long nobody has used it.
+    pub(super) fn idle_for(&self) -> Duration {
+        self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+    }
+
+    /// Who answers, if there is a connection.
+    pub(super) fn server(&self) -> Option<ServerInfo> {
+        self.usable().map(|open| open.connection.server().clone())
+    }
+
+    /// Why it is left alone, or what went wrong last.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        (trouble.failures > 0).then(|| trouble.message.clone())
+    }
+
+    fn touch(&self) {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
+
+    fn tries(&self) -> u64 {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).tries
+    }
+
+    fn pause(&self) -> Option<McpError> {
+        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = trouble.until?.checked_duration_since(Instant::now())?;
+        let seconds = left.as_secs() + 1;
+        Some(McpError::Connect(format!("{}; it is tried again in {seconds} s", trouble.message)))
+    }
+
+    fn last_failure(&self) -> Option<McpError> {
+        self.trouble().map(McpError::Connect)
+    }
+
+    fn note_success(&self) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        *trouble = Trouble { tries: trouble.tries + 1, ..Trouble::default() };
+    }
+
+    fn note_failure(&self, error: &McpError) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.tries += 1;
+        trouble.failures += 1;
+        trouble.message = error.to_string();
+        let doublings = trouble.failures.saturating_sub(FREE_TRIES);
+        if doublings > 0 {
+            let pause = SHORTEST_PAUSE.saturating_mul(1 << (doublings - 1).min(8)).min(LONGEST_PAUSE);
+            trouble.until = Some(Instant::now() + pause);
+        }
+    }
+}
+
+/// A call that is counted until it has ended, in whatever way.
+struct Running<'a> {
+    session: &'a Session,
+    began: Instant,
+    failed: bool,
+}
+
+impl<'a> Running<'a> {
+    fn begin(session: &'a Session) -> Self {
+        session.stats.running.fetch_add(1, Ordering::Relaxed);
+        session.metrics.mcp_calls_in_flight(1);
+        Self { session, began: Instant::now(), failed: true }
+    }
+
+    fn end(mut self, failed: bool) {
+        self.failed = failed;
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let stats = &self.session.stats;
+        stats.running.fetch_sub(1, Ordering::Relaxed);
+        self.session.metrics.mcp_calls_in_flight(-1);
+        stats.calls.fetch_add(1, Ordering::Relaxed);
+        stats.errors.fetch_add(u64::from(self.failed), Ordering::Relaxed);
+        let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        stats.micros.fetch_add(micros, Ordering::Relaxed);
+    }
+}
