@@ -3,6 +3,7 @@
 //! [`Store`] is the contract; `sqlite` is the embedded one. Rows keep the response as it was sent, byte
 //! for byte, and apart from it the items that a continuation shows to the model.
 
+mod approval;
 pub mod sqlite;
 
 use std::sync::Arc;
@@ -14,6 +15,8 @@ use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::parse;
 use crate::protocol::response::Status;
+
+pub use self::approval::{Claim, PendingApproval};
 
 /// Whose rows an operation may see. Rows of others do not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -205,7 +208,7 @@ pub trait Store: Send + Sync {
     /// The response object as it was sent.
     async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError>;
 
-    /// Deletes a response and its items. Whether there was one.
+    /// Deletes a response, its items and the approvals that it asked for. Whether there was one.
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError>;
 
     /// The history that a continuation of this response starts from, in one query.
@@ -226,6 +229,25 @@ pub trait Store: Send + Sync {
     /// The owner's responses, by id and so by time. The id of a deleted response is still a valid cursor:
     /// clients delete while they page.
     async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError>;
+
+    /// Writes calls that wait for approval, all or none; returns once that is committed.
+    ///
+    /// Those of a response that was begun and has been deleted since are not written, without an error.
+    async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
+
+    /// An approval of this owner that is neither used nor expired.
+    async fn approval(&self, owner: &Owner, id: &str) -> Result<Option<PendingApproval>, StoreError>;
+
+    /// Uses an approval up, once and for all: of all who claim it, in whatever process, one is granted it.
+    /// A caller that stops waiting may have used it up all the same. `now` is in Unix seconds.
+    async fn claim_approval(
+        &self,
+        owner: &Owner,
+        id: &str,
+        arguments: &[u8; 32],
+        definition: &[u8; 32],
+        now: i64,
+    ) -> Result<Claim, StoreError>;
 
     /// Renews the leases of this process's running responses, ends those of dead ones, deletes what expired.
     async fn maintain(&self) -> Result<(), StoreError>;

@@ -4,6 +4,7 @@
 //! their own (`reader`). Statements live in `write`, `read`, `list` and `upkeep`; the tables in
 //! `migrations/sqlite`. When to call [`Store::maintain`] is the caller's business.
 
+mod approvals;
 mod connection;
 mod error;
 mod journal;
@@ -23,11 +24,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use self::approvals::Asked;
 use self::lifetime::Rules;
 use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
-use super::{CallOutcome, Lineage, Owner, Page, PageRequest, Record, Store, StoreError, TurnRecord};
+use super::{
+    CallOutcome, Claim, Lineage, Owner, Page, PageRequest, PendingApproval, Record, Store, StoreError,
+    TurnRecord,
+};
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 
@@ -130,16 +135,16 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn begin(&self, record: Record) -> Result<(), StoreError> {
         match self.writer.write(Write::Begin(record)).await? {
-            Outcome::Changed | Outcome::Absent => Ok(()),
             Outcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
         }
     }
 
     async fn turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
         match self.writer.write(Write::Turn(Box::new(turn))).await? {
-            Outcome::Changed | Outcome::Absent => Ok(()),
             // Another process has taken the response over: its calls are not ours to make.
             Outcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
         }
     }
 
@@ -149,8 +154,8 @@ impl Store for SqliteStore {
 
     async fn finish(&self, record: Record) -> Result<(), StoreError> {
         match self.writer.write(Write::Finish(record)).await? {
-            Outcome::Changed | Outcome::Absent => Ok(()),
             Outcome::Superseded => Err(StoreError::Superseded),
+            _ => Ok(()),
         }
     }
 
@@ -191,6 +196,32 @@ impl Store for SqliteStore {
         self.readers.read(&self.writer, move |connection| list::responses(connection, &owner, &page)).await
     }
 
+    async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError> {
+        self.writer.write(Write::AskApproval(pending)).await.map(drop)
+    }
+
+    async fn approval(&self, owner: &Owner, id: &str) -> Result<Option<PendingApproval>, StoreError> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        self.readers.read(&self.writer, move |connection| approvals::find(connection, &owner, &id)).await
+    }
+
+    async fn claim_approval(
+        &self,
+        owner: &Owner,
+        id: &str,
+        arguments: &[u8; 32],
+        definition: &[u8; 32],
+        now: i64,
+    ) -> Result<Claim, StoreError> {
+        let (owner, id) = (owner.clone(), id.to_owned());
+        let asked = Asked { owner, id, arguments: *arguments, definition: *definition, now };
+        match self.writer.write(Write::ClaimApproval(Box::new(asked))).await? {
+            Outcome::Claimed(claim) => Ok(claim),
+            // No claim ends so; if it did, nothing was granted.
+            _ => Ok(Claim::Unknown),
+        }
+    }
+
     async fn maintain(&self) -> Result<(), StoreError> {
         let rules = Arc::clone(&self.rules);
         self.writer.work(move |connection| upkeep::renew_leases(connection, &rules)).await?;
@@ -201,6 +232,7 @@ impl Store for SqliteStore {
             }
         }
         while self.writer.work(upkeep::delete_expired).await? {}
+        while self.writer.work(approvals::delete_expired).await? {}
         if let Some(most) = self.max_bytes {
             while self.writer.work(move |connection| upkeep::trim(connection, most)).await? {}
         }

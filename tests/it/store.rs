@@ -1,5 +1,6 @@
 //! The store's contract, held against every backend, and what is SQLite's own.
 
+mod approvals;
 mod contract;
 mod lists;
 mod sqlite;

@@ -9,6 +9,7 @@ use crate::store::StoreError;
 const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_responses.sql"),
     include_str!("../../../migrations/sqlite/0002_tool_calls.sql"),
+    include_str!("../../../migrations/sqlite/0003_approvals.sql"),
 ];
 
 /// The schema version that this antwort writes.

@@ -1,4 +1,5 @@
-//! The three writes of the hot path as statements: a response begins, ends, or is deleted.
+//! The writes as statements: a response begins, ends, or is deleted. Those of its calls are in `journal` and
+//! `approvals`.
 //!
 //! Runs inside the writer's transaction; when to commit and whom to answer is the writer's business.
 
@@ -6,10 +7,16 @@ use std::collections::HashMap;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
+use super::approvals::{self, Asked};
 use super::journal;
 use super::lifetime::{self, Rules};
 use crate::protocol::id::Id;
-use crate::store::{CallOutcome, History, Owner, Record, Side, StoredItem, TurnRecord};
+use crate::store::{
+    CallOutcome, Claim, History, Owner, PendingApproval, Record, Side, StoredItem, TurnRecord,
+};
+
+/// About what an approval's row takes.
+const APPROVAL_BYTES: usize = 256;
 
 /// A change that somebody waits for.
 pub(super) enum Write {
@@ -18,6 +25,8 @@ pub(super) enum Write {
     CallEnded(CallOutcome),
     Finish(Record),
     Delete(Owner, String),
+    AskApproval(Vec<PendingApproval>),
+    ClaimApproval(Box<Asked>),
 }
 
 impl Write {
@@ -34,7 +43,8 @@ impl Write {
                 turn.items.iter().map(|item| item.wire.len()).chain(calls).sum()
             }
             Self::CallEnded(outcome) => outcome.output.len(),
-            Self::Delete(..) => 0,
+            Self::AskApproval(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
+            Self::Delete(..) | Self::ClaimApproval(..) => 0,
         }
     }
 }
@@ -48,6 +58,8 @@ pub(super) enum Outcome {
     Absent,
     /// The row has ended or belongs to another process.
     Superseded,
+    /// What came of claiming an approval.
+    Claimed(Claim),
 }
 
 /// The responses that this process has begun and not finished, with the keys of their rows.
@@ -109,6 +121,8 @@ pub(super) fn apply(
             None => insert_ended(connection, rules, record),
         },
         Write::Delete(owner, id) => delete(connection, owner, id),
+        Write::AskApproval(pending) => approvals::ask(connection, begun, pending),
+        Write::ClaimApproval(asked) => approvals::claim(connection, asked).map(Outcome::Claimed),
     }
 }
 
@@ -187,10 +201,11 @@ fn delete(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<
     Ok(if expires_at.is_some_and(|at| at <= lifetime::now()) { Outcome::Absent } else { Outcome::Changed })
 }
 
-/// Deletes a response and its items.
+/// Deletes a response and all that belongs to it.
 pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
+    approvals::remove_of(connection, key)?;
     connection.prepare_cached("DELETE FROM responses WHERE key = ?1")?.execute([key])?;
     Ok(())
 }

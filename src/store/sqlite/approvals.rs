@@ -1,0 +1,162 @@
+//! Approvals: written when they are asked for, used once, and gone with their response or their time.
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
+
+use super::error::database;
+use super::lifetime::now;
+use super::write::{Begun, Outcome};
+use crate::protocol::id::Id;
+use crate::store::{Claim, Owner, PendingApproval, StoreError};
+
+/// Rows of one transaction.
+const BATCH: i64 = 200;
+
+/// What a claim names.
+pub(super) struct Asked {
+    pub owner: Owner,
+    pub id: String,
+    pub arguments: [u8; 32],
+    pub definition: [u8; 32],
+    /// Unix seconds.
+    pub now: i64,
+}
+
+/// Writes calls that wait for approval.
+pub(super) fn ask(
+    connection: &Connection,
+    begun: &Begun,
+    pending: &[PendingApproval],
+) -> rusqlite::Result<Outcome> {
+    let mut statement = connection.prepare_cached(
+        "INSERT INTO approvals (tenant, principal, id, response, arguments, definition, expires_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    let mut outcome = Outcome::Absent;
+    for approval in pending {
+        if was_deleted(connection, begun, &approval.response)? {
+            continue;
+        }
+        statement.execute(params![
+            &*approval.owner.tenant,
+            &*approval.owner.principal,
+            approval.id.as_str(),
+            approval.response.as_str(),
+            approval.arguments,
+            approval.definition,
+            approval.expires_at,
+        ])?;
+        outcome = Outcome::Changed;
+    }
+    Ok(outcome)
+}
+
+/// Whether a response that this process makes was deleted meanwhile: then nothing of it is to be kept.
+fn was_deleted(connection: &Connection, begun: &Begun, response: &Id) -> rusqlite::Result<bool> {
+    let Some(key) = begun.key(response) else { return Ok(false) };
+    connection
+        .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)")?
+        .query_row(params![key, response.as_str()], |row| row.get(0))
+}
+
+/// Uses an approval up if it is there, unused, and for just this. Of two at once one finds it unused: each
+/// is within a transaction that no other writes beside.
+pub(super) fn claim(connection: &Connection, asked: &Asked) -> rusqlite::Result<Claim> {
+    let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
+    let found: Option<(bool, bool)> = connection
+        .prepare_cached(
+            "SELECT used_at IS NOT NULL, arguments = ?5 AND definition = ?6 FROM approvals
+             WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND expires_at > ?4",
+        )?
+        .query_row(
+            params![tenant, principal, asked.id, asked.now, asked.arguments, asked.definition],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    match found {
+        None => Ok(Claim::Unknown),
+        Some((true, _)) => Ok(Claim::Used),
+        Some((false, false)) => Ok(Claim::Mismatch),
+        Some((false, true)) => {
+            connection
+                .prepare_cached(
+                    "UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
+                )?
+                .execute(params![tenant, principal, asked.id, asked.now])?;
+            Ok(Claim::Granted)
+        }
+    }
+}
+
+/// An approval that may still be used.
+pub(super) fn find(
+    connection: &Connection,
+    owner: &Owner,
+    id: &str,
+) -> Result<Option<PendingApproval>, StoreError> {
+    let read = |row: &Row<'_>| {
+        Ok(PendingApproval {
+            id: id.into(),
+            owner: owner.clone(),
+            response: row.get::<_, String>(0)?.into(),
+            arguments: hash(row, 1)?,
+            definition: hash(row, 2)?,
+            expires_at: row.get(3)?,
+        })
+    };
+    connection
+        .prepare_cached(
+            "SELECT response, arguments, definition, expires_at FROM approvals
+             WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND used_at IS NULL AND expires_at > ?4",
+        )
+        .map_err(database)?
+        .query_row(params![&*owner.tenant, &*owner.principal, id, seconds()], read)
+        .optional()
+        .map_err(database)
+}
+
+/// Deletes the approvals that the response of this row asked for; the row is still there.
+pub(super) fn remove_of(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached(
+            "DELETE FROM approvals WHERE (tenant, principal, response) =
+                (SELECT tenant, principal, id FROM responses WHERE key = ?1)",
+        )?
+        .execute([key])?;
+    Ok(())
+}
+
+/// Deletes approvals that have expired, used or not. Whether there may be more.
+pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
+    let now = seconds();
+    let any = "SELECT EXISTS (SELECT 1 FROM approvals WHERE expires_at <= ?1)";
+    if !connection.query_row(any, [now], |row| row.get(0)).map_err(database)? {
+        return Ok(false);
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    transaction
+        .prepare_cached(
+            "DELETE FROM approvals WHERE (tenant, principal, id) IN
+                (SELECT tenant, principal, id FROM approvals WHERE expires_at <= ?1 LIMIT ?2)",
+        )
+        .map_err(database)?
+        .execute(params![now, BATCH])
+        .map_err(database)?;
+    transaction.commit().map_err(database)?;
+    Ok(true)
+}
+
+fn hash(row: &Row<'_>, column: usize) -> rusqlite::Result<[u8; 32]> {
+    let bytes = row
+        .get_ref(column)?
+        .as_blob()
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(error)))?;
+    bytes
+        .try_into()
+        .map_err(|error| rusqlite::Error::FromSqlConversionFailure(column, Type::Blob, Box::new(error)))
+}
+
+fn seconds() -> i64 {
+    now().div_euclid(1000)
+}

@@ -1,0 +1,258 @@
+//! What every store does with approvals, and what SQLite's does over restarts and between processes.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use antwort::protocol::id::{Id, IdMint};
+use antwort::protocol::response::Status;
+use antwort::store::{Claim, Owner, PendingApproval, Record, Store, StoreError};
+
+use super::{Folder, owned_by, owner, record, running, suite};
+
+const ARGUMENTS: [u8; 32] = [1; 32];
+const DEFINITION: [u8; 32] = [2; 32];
+const OTHER: [u8; 32] = [3; 32];
+
+suite! { approvals:
+    an_approval_is_read_back_until_it_is_used,
+    an_approval_is_granted_once,
+    of_many_claims_at_once_one_is_granted,
+    other_arguments_or_another_definition_are_refused_and_use_nothing_up,
+    what_belongs_to_others_does_not_exist,
+    two_owners_may_have_the_same_id,
+    an_expired_approval_is_unknown_to_every_reader,
+    sweeping_leaves_what_has_not_expired,
+    deleting_a_response_deletes_its_approvals_alone,
+    a_response_deleted_while_it_runs_asks_for_nothing,
+    asking_twice_under_one_id_changes_nothing,
+    after_closing_it_says_so
+}
+
+async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
+    let (one, two) = (pending(), pending());
+    store.ask_approval(vec![one.clone(), two.clone()]).await.unwrap();
+    store.ask_approval(Vec::new()).await.unwrap();
+    for approval in [&one, &two] {
+        assert_eq!(read(store, approval).await.as_ref(), Some(approval));
+    }
+    assert_eq!(claim(store, &one).await, Claim::Granted);
+    assert_eq!(read(store, &one).await, None);
+    assert_eq!(read(store, &two).await.as_ref(), Some(&two));
+    assert_eq!(store.approval(&owner(), "mcpr_other").await.unwrap(), None);
+}
+
+async fn an_approval_is_granted_once(store: &dyn Store) {
+    let approval = asked(store).await;
+    assert_eq!(claim(store, &approval).await, Claim::Granted);
+    assert_eq!(claim(store, &approval).await, Claim::Used);
+    store.maintain().await.unwrap();
+    let other = store.claim_approval(&owner(), approval.id.as_str(), &OTHER, &OTHER, now()).await.unwrap();
+    assert_eq!(other, Claim::Used, "swept, and for other arguments");
+}
+
+async fn of_many_claims_at_once_one_is_granted(store: &dyn Store) {
+    for _ in 0..20 {
+        let approval = asked(store).await;
+        let claims = futures_util::future::join_all((0..16).map(|_| claim(store, &approval))).await;
+        assert_one_granted(&claims);
+    }
+}
+
+async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(store: &dyn Store) {
+    let approval = asked(store).await;
+    for (arguments, definition) in [(OTHER, DEFINITION), (ARGUMENTS, OTHER), (DEFINITION, ARGUMENTS)] {
+        let id = approval.id.as_str();
+        let refused = store.claim_approval(&owner(), id, &arguments, &definition, now()).await.unwrap();
+        assert_eq!(refused, Claim::Mismatch);
+    }
+    assert_eq!(claim(store, &approval).await, Claim::Granted);
+}
+
+async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
+    let approval = asked(store).await;
+    for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
+        assert_eq!(store.approval(&other, approval.id.as_str()).await.unwrap(), None);
+        assert_eq!(claim_as(store, &other, &approval).await, Claim::Unknown);
+        assert!(!store.delete(&other, approval.response.as_str()).await.unwrap());
+    }
+    assert_eq!(claim(store, &approval).await, Claim::Granted);
+    assert_eq!(claim_as(store, &owned_by("acme", "bob"), &approval).await, Claim::Unknown);
+}
+
+async fn two_owners_may_have_the_same_id(store: &dyn Store) {
+    let mine = asked(store).await;
+    let theirs = PendingApproval { owner: owned_by("acme", "bob"), ..mine.clone() };
+    store.ask_approval(vec![theirs.clone()]).await.unwrap();
+    assert_eq!(claim(store, &mine).await, Claim::Granted);
+    assert_eq!(claim(store, &theirs).await, Claim::Granted);
+}
+
+async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
+    let over = PendingApproval { expires_at: now(), ..pending() };
+    let used = pending();
+    store.ask_approval(vec![over.clone(), used.clone()]).await.unwrap();
+    assert_eq!(claim(store, &used).await, Claim::Granted);
+    let later =
+        |claimed| store.claim_approval(&used.owner, used.id.as_str(), &ARGUMENTS, &DEFINITION, claimed);
+    assert_eq!(later(used.expires_at - 1).await.unwrap(), Claim::Used);
+    assert_eq!(later(used.expires_at).await.unwrap(), Claim::Unknown);
+    for swept in [false, true] {
+        assert_eq!(read(store, &over).await, None, "swept: {swept}");
+        assert_eq!(claim(store, &over).await, Claim::Unknown, "swept: {swept}");
+        store.maintain().await.unwrap();
+    }
+}
+
+async fn sweeping_leaves_what_has_not_expired(store: &dyn Store) {
+    let over = (0..450).map(|_| PendingApproval { expires_at: now() - 1, ..pending() });
+    let (kept, used) = (pending(), pending());
+    store.ask_approval(over.chain([kept.clone(), used.clone()]).collect()).await.unwrap();
+    assert_eq!(claim(store, &used).await, Claim::Granted);
+    store.maintain().await.unwrap();
+    assert_eq!(claim(store, &kept).await, Claim::Granted);
+    assert_eq!(claim(store, &used).await, Claim::Used);
+}
+
+async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
+    let response = record();
+    let of_it = || PendingApproval { response: response.id.clone(), ..pending() };
+    let (gone, used) = (of_it(), of_it());
+    let theirs = PendingApproval { owner: owned_by("acme", "bob"), ..of_it() };
+    let not_stored = pending();
+    let all = vec![gone.clone(), used.clone(), theirs.clone(), not_stored.clone()];
+    store.ask_approval(all).await.unwrap();
+    store.finish(response.clone()).await.unwrap();
+    assert_eq!(claim(store, &used).await, Claim::Granted);
+    assert!(store.delete(&owner(), response.id.as_str()).await.unwrap());
+    assert_eq!(read(store, &gone).await, None);
+    assert_eq!(claim(store, &gone).await, Claim::Unknown);
+    assert_eq!(claim(store, &used).await, Claim::Unknown);
+    assert_eq!(claim(store, &theirs).await, Claim::Granted);
+    assert_eq!(claim(store, &not_stored).await, Claim::Granted);
+}
+
+async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
+    let run = running();
+    store.begin(run.clone()).await.unwrap();
+    let of_it = || PendingApproval { response: run.id.clone(), ..pending() };
+    let before = of_it();
+    store.ask_approval(vec![before.clone()]).await.unwrap();
+    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    // Takes the place of the deleted row, where a store reuses places.
+    store.finish(record()).await.unwrap();
+    let (after, other) = (of_it(), pending());
+    store.ask_approval(vec![after.clone(), other.clone()]).await.unwrap();
+    store.finish(Record { status: Status::Completed, ..run }).await.unwrap();
+    assert_eq!(claim(store, &before).await, Claim::Unknown);
+    assert_eq!(claim(store, &after).await, Claim::Unknown);
+    assert_eq!(claim(store, &other).await, Claim::Granted);
+}
+
+async fn asking_twice_under_one_id_changes_nothing(store: &dyn Store) {
+    let approval = asked(store).await;
+    let another = pending();
+    let again = PendingApproval { arguments: OTHER, ..approval.clone() };
+    let refused = store.ask_approval(vec![another.clone(), again]).await;
+    assert!(matches!(refused, Err(StoreError::Database(_))));
+    assert_eq!(read(store, &another).await, None, "all or none");
+    assert_eq!(claim(store, &approval).await, Claim::Granted);
+}
+
+async fn after_closing_it_says_so(store: &dyn Store) {
+    let approval = asked(store).await;
+    store.close().await;
+    let id = approval.id.as_str();
+    let claimed = store.claim_approval(&owner(), id, &ARGUMENTS, &DEFINITION, now()).await;
+    assert!(matches!(claimed, Err(StoreError::Database(_))));
+    assert!(matches!(store.ask_approval(vec![pending()]).await, Err(StoreError::Database(_))));
+    assert!(matches!(store.approval(&owner(), id).await, Err(StoreError::Database(_))));
+}
+
+#[tokio::test]
+async fn an_approval_and_its_use_survive_the_process() {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let (waits, used) = (asked(&store).await, asked(&store).await);
+    assert_eq!(claim(&store, &used).await, Claim::Granted);
+    drop(store);
+    let store = folder.open(|_| ());
+    assert_eq!(read(&store, &waits).await.as_ref(), Some(&waits));
+    assert_eq!(claim(&store, &waits).await, Claim::Granted);
+    assert_eq!(claim(&store, &used).await, Claim::Used);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_processes_that_claim_at_once_one_is_granted() {
+    let folder = Folder::new();
+    let (one, two) = (folder.open(|_| ()), folder.open(|options| options.instance = "two".into()));
+    for _ in 0..20 {
+        let approval = asked(&one).await;
+        assert_eq!(read(&two, &approval).await.as_ref(), Some(&approval));
+        let claims = (0..8).map(|number| claim(if number % 2 == 0 { &one } else { &two }, &approval));
+        assert_one_granted(&futures_util::future::join_all(claims).await);
+    }
+}
+
+#[tokio::test]
+async fn approvals_leave_no_rows_behind() {
+    let folder = Folder::new();
+    let store = folder.open(|options| options.ttl = Some(std::time::Duration::from_millis(50)));
+    let response = record();
+    let of_it = PendingApproval { response: response.id.clone(), ..pending() };
+    let over = PendingApproval { expires_at: now() - 1, ..pending() };
+    store.ask_approval(vec![of_it, over]).await.unwrap();
+    store.finish(response).await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM approvals"), 2);
+    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    store.maintain().await.unwrap();
+    assert_eq!(folder.number("SELECT count(*) FROM approvals"), 0, "the response has expired, too");
+}
+
+#[tokio::test]
+async fn a_file_of_an_earlier_version_gets_its_table() {
+    let folder = Folder::new();
+    drop(folder.open(|_| ()));
+    folder.sql().execute_batch("DROP TABLE approvals; PRAGMA user_version = 2").unwrap();
+    let store = folder.open(|_| ());
+    let approval = asked(&store).await;
+    assert_eq!(claim(&store, &approval).await, Claim::Granted);
+}
+
+fn pending() -> PendingApproval {
+    PendingApproval {
+        id: Id::mint("mcpr"),
+        owner: owner(),
+        response: IdMint::new().response(),
+        arguments: ARGUMENTS,
+        definition: DEFINITION,
+        expires_at: now() + 3600,
+    }
+}
+
+async fn asked(store: &dyn Store) -> PendingApproval {
+    let approval = pending();
+    store.ask_approval(vec![approval.clone()]).await.unwrap();
+    approval
+}
+
+async fn read(store: &dyn Store, approval: &PendingApproval) -> Option<PendingApproval> {
+    store.approval(&approval.owner, approval.id.as_str()).await.unwrap()
+}
+
+async fn claim(store: &dyn Store, approval: &PendingApproval) -> Claim {
+    claim_as(store, &approval.owner, approval).await
+}
+
+async fn claim_as(store: &dyn Store, owner: &Owner, approval: &PendingApproval) -> Claim {
+    let PendingApproval { id, arguments, definition, .. } = approval;
+    store.claim_approval(owner, id.as_str(), arguments, definition, now()).await.unwrap()
+}
+
+fn assert_one_granted(claims: &[Claim]) {
+    let granted = claims.iter().filter(|claim| **claim == Claim::Granted).count();
+    let used = claims.iter().filter(|claim| **claim == Claim::Used).count();
+    assert_eq!((granted, used), (1, claims.len() - 1), "{claims:?}");
+}
+
+fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
+}
