@@ -10,7 +10,7 @@ mod error;
 pub mod import;
 mod interpolate;
 mod load;
-mod mcp;
+pub(crate) mod mcp;
 pub mod provider;
 mod raw;
 mod resolve;

@@ -22,6 +22,8 @@ pub struct AgentSettings {
     pub variables: BTreeMap<String, String>,
     /// Names of server-side tools that it has beside those of the request.
     pub tools: Vec<String>,
+    /// Labels of the MCP servers that it has beside those of the request.
+    pub mcp_servers: Vec<String>,
     /// Globs of the tools that it may use; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,

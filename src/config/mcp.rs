@@ -1,13 +1,20 @@
 //! Servers that speak the Model Context Protocol: those of the configuration, and what requests may bring.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::Url;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, MIB};
+pub use auth::{ClientCredentials, McpAuth, TokenExchange};
+
+mod auth;
+pub(crate) mod headers;
+pub(crate) mod signing;
 
 /// MCP servers and how they are used.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,7 +64,7 @@ impl Default for McpSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerSettings {
     /// Where it listens; for `json_rpc` without the `/rpc`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "units::masked_query", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// How it is spoken to; absent: `stdio` for a command, `auto` for a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +117,24 @@ pub struct McpServerSettings {
     pub tenants: Option<Vec<String>>,
 }
 
+impl McpServerSettings {
+    /// Without a sign of life, unless the server has its own.
+    const TIMEOUT: Duration = Duration::from_secs(30);
+    /// In all, unless the server has its own.
+    const MAX_TIME: Duration = Duration::from_mins(10);
+
+    /// How long a call may go on without a sign of life, and how long it may take in all. Where one of the two was
+    /// said and the other was not, that one counts.
+    pub fn patience(&self) -> (Duration, Duration) {
+        match (self.timeout, self.max_time) {
+            (None, None) => (Self::TIMEOUT, Self::MAX_TIME),
+            (Some(timeout), None) => (timeout, timeout.max(Self::MAX_TIME)),
+            (None, Some(max)) => (max.min(Self::TIMEOUT), max),
+            (Some(timeout), Some(max)) => (timeout, max),
+        }
+    }
+}
+
 /// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -125,79 +150,6 @@ pub enum McpTransport {
     JsonRpc,
     /// A program that the gateway starts.
     Stdio,
-}
-
-/// How the gateway shows a server who it is.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
-pub enum McpAuth {
-    /// Not at all, or by the `headers`.
-    #[default]
-    None,
-    /// A fixed token.
-    Bearer {
-        /// The token.
-        #[serde(serialize_with = "units::masked")]
-        token: SecretString,
-    },
-    /// OAuth 2 client credentials.
-    ClientCredentials(ClientCredentials),
-    /// The caller's own token, exchanged for one of the server's (RFC 8693).
-    TokenExchange(TokenExchange),
-    /// The caller's own `Authorization`, as it came. Only for servers that may act as the caller.
-    Forward,
-}
-
-/// OAuth 2 client credentials (RFC 6749 §4.4).
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ClientCredentials {
-    /// The client.
-    pub client_id: String,
-    /// Its secret; this or `private_key`.
-    #[serde(default, serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
-    pub client_secret: Option<SecretString>,
-    /// PEM of the key that signs its assertions (RFC 7523); this or `client_secret`.
-    #[serde(default, serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
-    pub private_key: Option<SecretString>,
-    /// `RS256`, `PS256`, `ES256` or `EdDSA`; absent: by the key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub algorithm: Option<String>,
-    /// The key's id, for the assertion's header.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key_id: Option<String>,
-    /// Where tokens are had; absent: found by the server's metadata (RFC 9728, RFC 8414).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token_url: Option<String>,
-    /// What the token is to allow.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// For whom the token is (RFC 8707); absent: the server's URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<String>,
-}
-
-/// The exchange of the caller's token for one of the server's (RFC 8693).
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TokenExchange {
-    /// Where tokens are exchanged; absent: found by the server's metadata.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub token_url: Option<String>,
-    /// The gateway as a client.
-    pub client_id: String,
-    /// Its secret.
-    #[serde(default, serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
-    pub client_secret: Option<SecretString>,
-    /// What the token is to allow.
-    #[serde(default)]
-    pub scopes: Vec<String>,
-    /// For whom the token is; absent: nobody is named.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub audience: Option<String>,
-    /// For which resource the token is; absent: the server's URL.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resource: Option<String>,
 }
 
 /// How far a server is trusted.
@@ -332,4 +284,17 @@ impl Default for SamplingSettings {
     fn default() -> Self {
         Self { enabled: false, model: None, max_requests: 5, max_tokens: 1024 }
     }
+}
+
+/// Whether secrets may be sent to a URL: over TLS, or without leaving this machine.
+pub(crate) fn is_safe(url: &Url) -> bool {
+    let at_home = || match url.host_str() {
+        Some("localhost") => true,
+        Some(host) => {
+            let bare = host.trim_start_matches('[').trim_end_matches(']');
+            bare.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+        }
+        None => false,
+    };
+    url.scheme() == "https" || url.scheme() == "http" && at_home()
 }

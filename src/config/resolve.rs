@@ -25,6 +25,7 @@ use super::tree::Node;
 
 mod agents;
 mod egress;
+mod mcp;
 mod provider;
 mod tools;
 
@@ -56,7 +57,8 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
     agents::limits(&settings.engine, &mut check);
     tools::check(&settings.tools, &mut check);
     egress::check(&settings.egress, &mut check);
-    agents::check(&settings.agents, &mut check);
+    mcp::check(&settings.mcp, &mut check);
+    agents::check(&settings.agents, &settings.mcp.servers, &mut check);
     settings
 }
 

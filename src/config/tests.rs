@@ -7,6 +7,7 @@ use secrecy::ExposeSecret;
 
 use super::*;
 
+mod mcp;
 mod tools;
 
 /// Loads a file's text with environment variables.

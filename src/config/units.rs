@@ -176,6 +176,15 @@ pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) 
     }
 }
 
+/// A URL without its query, in which some services expect their keys.
+pub(super) fn masked_query<S: Serializer>(value: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
+    match value.as_deref().map(|url| url.split_once('?').ok_or(url)) {
+        Some(Ok((place, _))) => to.collect_str(&format_args!("{place}?{MASK}")),
+        Some(Err(url)) => to.serialize_str(url),
+        None => to.serialize_none(),
+    }
+}
+
 /// The names of secrets.
 pub(super) fn masked_map<S: Serializer>(
     value: &BTreeMap<String, SecretString>,

@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 
 use super::Check;
 use super::tools::{NAME, globs, is_name};
-use crate::config::settings::{AgentSettings, EngineSettings, LimitOverrides, Price};
+use crate::config::de::closest;
+use crate::config::settings::{AgentSettings, EngineSettings, LimitOverrides, McpServerSettings, Price};
 
-pub(super) fn check(agents: &BTreeMap<String, AgentSettings>, check: &mut Check<'_>) {
+pub(super) fn check(
+    agents: &BTreeMap<String, AgentSettings>,
+    servers: &BTreeMap<String, McpServerSettings>,
+    check: &mut Check<'_>,
+) {
     for (name, agent) in agents {
         let of = |key| ["agents", name, key];
         if !is_name(name) {
@@ -18,6 +23,16 @@ pub(super) fn check(agents: &BTreeMap<String, AgentSettings>, check: &mut Check<
         for (index, tool) in agent.tools.iter().enumerate() {
             if tool.is_empty() {
                 check.wrong(&["agents", name, "tools", &index.to_string()], "the name of a tool is empty");
+            }
+        }
+        for (index, label) in agent.mcp_servers.iter().enumerate() {
+            if !servers.contains_key(label) {
+                let known: Vec<&str> = servers.keys().map(String::as_str).collect();
+                let message = match known.as_slice() {
+                    [] => "is none of mcp.servers, which is empty".to_owned(),
+                    known => format!("is none of mcp.servers{}", closest(label, known)),
+                };
+                check.wrong(&["agents", name, "mcp_servers", &index.to_string()], message);
             }
         }
         globs(&of("allowed_tools"), agent.allowed_tools.as_deref(), check);

@@ -17,18 +17,23 @@ pub(super) fn check(egress: &EgressSettings, check: &mut Check<'_>) {
             check.wrong(&["egress", "allow", &index.to_string()], message);
         }
     }
-    for (index, domain) in egress.allowed_domains.iter().flatten().enumerate() {
-        if !is_host(domain) || domain.starts_with('.') {
-            let message = format!(
-                "expected a domain such as example.com (what is below it is included), found \"{domain}\""
-            );
-            check.wrong(&["egress", "allowed_domains", &index.to_string()], message);
-        }
-    }
+    domains(&["egress", "allowed_domains"], egress.allowed_domains.as_deref(), check);
     check.above_zero(&["egress", "max_response_bytes"], egress.max_response_bytes == 0);
     check.above_zero(&["egress", "timeout"], egress.timeout.is_zero());
     if egress.max_redirects > 20 {
         check.wrong(&["egress", "max_redirects"], "must be at most 20");
+    }
+}
+
+/// Notes domains that no URL could have.
+pub(super) fn domains(path: &[&str], domains: Option<&[String]>, check: &mut Check<'_>) {
+    for (index, domain) in domains.unwrap_or_default().iter().enumerate() {
+        if !is_host(domain) || domain.starts_with('.') {
+            let message = format!(
+                "expected a domain such as example.com (what is below it is included), found \"{domain}\""
+            );
+            check.wrong(&[path, &[&index.to_string()]].concat(), message);
+        }
     }
 }
 

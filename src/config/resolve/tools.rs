@@ -55,12 +55,18 @@ pub(super) fn is_name(name: &str) -> bool {
 /// Notes patterns of which nothing could ever be matched.
 pub(super) fn globs(path: &[&str], patterns: Option<&[String]>, check: &mut Check<'_>) {
     for (index, pattern) in patterns.unwrap_or_default().iter().enumerate() {
-        let wrong = match Glob::new(pattern) {
-            Ok(_) if pattern.is_empty() => "is empty; `*` stands for all tools".to_owned(),
-            Ok(_) => continue,
-            Err(error) => format!("expected a pattern such as `get_*`: {}", error.kind()),
-        };
-        check.wrong(&[path, &[&index.to_string()]].concat(), wrong);
+        if let Some(wrong) = glob(pattern) {
+            check.wrong(&[path, &[&index.to_string()]].concat(), wrong);
+        }
+    }
+}
+
+/// What is wrong with a pattern.
+pub(super) fn glob(pattern: &str) -> Option<String> {
+    match Glob::new(pattern) {
+        Ok(_) if pattern.is_empty() => Some("is empty; `*` stands for all tools".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(format!("expected a pattern such as `get_*`: {}", error.kind())),
     }
 }
 

@@ -1,0 +1,159 @@
+//! How the gateway shows a server who it is.
+
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+
+use crate::config::units;
+
+/// How the gateway shows a server who it is.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", try_from = "Said")]
+pub enum McpAuth {
+    /// Not at all, or by the `headers`.
+    #[default]
+    None,
+    /// A fixed token.
+    Bearer {
+        /// The token.
+        #[serde(serialize_with = "units::masked")]
+        token: SecretString,
+    },
+    /// OAuth 2 client credentials.
+    ClientCredentials(ClientCredentials),
+    /// The caller's own token, exchanged for one of the server's (RFC 8693).
+    TokenExchange(TokenExchange),
+    /// The caller's own `Authorization`, as it came. Only for servers that may act as the caller.
+    Forward,
+}
+
+/// OAuth 2 client credentials (RFC 6749 §4.4).
+#[derive(Debug, Clone, Serialize)]
+pub struct ClientCredentials {
+    /// The client.
+    pub client_id: String,
+    /// Its secret; this or `private_key`.
+    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<SecretString>,
+    /// PEM of the key that signs its assertions (RFC 7523); this or `client_secret`.
+    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    pub private_key: Option<SecretString>,
+    /// `RS256`, `PS256`, `ES256` or `EdDSA`; absent: by the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
+    /// The key's id, for the assertion's header.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key_id: Option<String>,
+    /// Where tokens are had; absent: found by the server's metadata (RFC 9728, RFC 8414).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<String>,
+    /// What the token is to allow.
+    pub scopes: Vec<String>,
+    /// For whom the token is (RFC 8707); absent: the server's URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+/// The exchange of the caller's token for one of the server's (RFC 8693).
+#[derive(Debug, Clone, Serialize)]
+pub struct TokenExchange {
+    /// Where tokens are exchanged; absent: found by the server's metadata.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<String>,
+    /// The gateway as a client.
+    pub client_id: String,
+    /// Its secret.
+    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    pub client_secret: Option<SecretString>,
+    /// What the token is to allow.
+    pub scopes: Vec<String>,
+    /// For whom the token is; absent: nobody is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub audience: Option<String>,
+    /// For which resource the token is; absent: the server's URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource: Option<String>,
+}
+
+/// All keys that any kind has. Read as one section, so that errors name the key that they are about.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Said {
+    r#type: Kind,
+    token: Option<SecretString>,
+    client_id: Option<String>,
+    client_secret: Option<SecretString>,
+    private_key: Option<SecretString>,
+    algorithm: Option<String>,
+    key_id: Option<String>,
+    token_url: Option<String>,
+    scopes: Option<Vec<String>>,
+    audience: Option<String>,
+    resource: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    #[default]
+    None,
+    Bearer,
+    ClientCredentials,
+    TokenExchange,
+    Forward,
+}
+
+impl Said {
+    /// The first key that was said and that the kind has no use for.
+    fn stray(&self) -> Option<&'static str> {
+        use Kind::{Bearer, ClientCredentials, TokenExchange};
+        let both = [ClientCredentials, TokenExchange].as_slice();
+        let keys = [
+            ("token", self.token.is_some(), [Bearer].as_slice()),
+            ("client_id", self.client_id.is_some(), both),
+            ("client_secret", self.client_secret.is_some(), both),
+            ("private_key", self.private_key.is_some(), &[ClientCredentials]),
+            ("algorithm", self.algorithm.is_some(), &[ClientCredentials]),
+            ("key_id", self.key_id.is_some(), &[ClientCredentials]),
+            ("token_url", self.token_url.is_some(), both),
+            ("scopes", self.scopes.is_some(), both),
+            ("audience", self.audience.is_some(), &[TokenExchange]),
+            ("resource", self.resource.is_some(), both),
+        ];
+        keys.into_iter().find(|(_, said, kinds)| *said && !kinds.contains(&self.r#type)).map(|(key, ..)| key)
+    }
+}
+
+impl TryFrom<Said> for McpAuth {
+    type Error = String;
+
+    fn try_from(said: Said) -> Result<Self, String> {
+        if let Some(key) = said.stray() {
+            return Err(format!("`{key}` means nothing with this `type`"));
+        }
+        let client = said.client_id.ok_or_else(|| "`client_id` is missing".to_owned());
+        let scopes = said.scopes.unwrap_or_default();
+        Ok(match said.r#type {
+            Kind::None => Self::None,
+            Kind::Bearer => Self::Bearer { token: said.token.ok_or("`token` is missing")? },
+            Kind::ClientCredentials => Self::ClientCredentials(ClientCredentials {
+                client_id: client?,
+                client_secret: said.client_secret,
+                private_key: said.private_key,
+                algorithm: said.algorithm,
+                key_id: said.key_id,
+                token_url: said.token_url,
+                scopes,
+                resource: said.resource,
+            }),
+            Kind::TokenExchange => Self::TokenExchange(TokenExchange {
+                token_url: said.token_url,
+                client_id: client?,
+                client_secret: said.client_secret,
+                scopes,
+                audience: said.audience,
+                resource: said.resource,
+            }),
+            Kind::Forward => Self::Forward,
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Headers that a server is sent beside those of its transport.
+
+use reqwest::header::{HeaderName, HeaderValue};
+
+/// Headers that belong to the connection, to the body or to the protocol.
+const OURS: [&str; 22] = [
+    "host",
+    "content-length",
+    "content-type",
+    "content-encoding",
+    "transfer-encoding",
+    "connection",
+    "proxy-connection",
+    "keep-alive",
+    "upgrade",
+    "http2-settings",
+    "accept",
+    "accept-encoding",
+    "expect",
+    "te",
+    "trailer",
+    "proxy-authorization",
+    "proxy-authenticate",
+    "mcp-session-id",
+    "mcp-protocol-version",
+    "mcp-method",
+    "mcp-name",
+    "last-event-id",
+];
+
+/// Reads a header.
+///
+/// # Errors
+/// What is wrong with it, to be said behind its name. Never holds the value.
+pub(crate) fn read(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
+    let name = HeaderName::try_from(name).map_err(|_| "is not the name of a header")?;
+    if OURS.contains(&name.as_str()) {
+        return Err("is set by the gateway");
+    }
+    let mut value = HeaderValue::try_from(value).map_err(|_| "has a value that no header can have")?;
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+/// The `Authorization` of a token.
+///
+/// # Errors
+/// Why there can be none; to be said behind the token's name.
+pub(crate) fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
+    if token.is_empty() || token.contains(|c: char| c.is_whitespace() || !c.is_ascii()) {
+        return Err("is empty, or holds white space or other characters that no token has");
+    }
+    let value = HeaderValue::try_from(format!("Bearer {token}"));
+    let mut value = value.map_err(|_| "cannot be sent in a header")?;
+    value.set_sensitive(true);
+    Ok(value)
+}

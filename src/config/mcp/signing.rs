@@ -1,0 +1,35 @@
+//! Keys that sign a client's assertions.
+
+use std::str::FromStr;
+
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+
+/// Algorithms that may be said.
+pub(crate) const ALGORITHMS: [&str; 4] = ["RS256", "PS256", "ES256", "EdDSA"];
+
+/// Reads a private key in PEM. Without an algorithm it is the usual one of the key's kind.
+///
+/// # Errors
+/// What is wrong with the key, to be said behind its name. Never holds anything of it.
+pub(crate) fn key(pem: &str, algorithm: Option<&str>) -> Result<(EncodingKey, Algorithm), &'static str> {
+    let pem = pem.as_bytes();
+    let read = [
+        (EncodingKey::from_rsa_pem(pem), Algorithm::RS256),
+        (EncodingKey::from_ec_pem(pem), Algorithm::ES256),
+        (EncodingKey::from_ed_pem(pem), Algorithm::EdDSA),
+    ];
+    let found = read.into_iter().find_map(|(key, usual)| Some((key.ok()?, usual)));
+    let (key, usual) = found
+        .ok_or("is no PEM of a private key (PKCS#8, or PKCS#1 of RSA) of the kinds RSA, EC and Ed25519")?;
+    let algorithm = match algorithm {
+        Some(name) => Algorithm::from_str(name).map_err(|_| "is a key of another kind than the algorithm")?,
+        None => usual,
+    };
+    // Only signing shows what is wrong with its numbers: the curve, the length.
+    match jsonwebtoken::encode(&Header::new(algorithm), &(), &key) {
+        Ok(_) => Ok((key, algorithm)),
+        Err(_) => {
+            Err("cannot sign: the key does not fit the algorithm, or its curve or length is not supported")
+        }
+    }
+}

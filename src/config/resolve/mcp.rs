@@ -1,0 +1,166 @@
+//! MCP servers: that each can be reached in one way, that what it is sent can be sent, limits that stop nothing.
+
+use std::time::Duration;
+
+use reqwest::Url;
+
+use super::tools::{NAME, globs, is_name};
+use super::{Check, egress, parse_http};
+use crate::config::settings::{McpServerSettings, McpSettings, McpTransport};
+
+mod auth;
+
+/// The label of the gateway's own tools.
+const OWN_LABEL: &str = "antwort";
+
+pub(super) fn check(mcp: &McpSettings, check: &mut Check<'_>) {
+    for (label, server) in &mcp.servers {
+        one(label, server, check);
+    }
+    let (requests, sampling) = (&mcp.requests, &mcp.sampling);
+    for (path, zero) in [
+        (["mcp", "tool_ttl"].as_slice(), mcp.tool_ttl.is_zero()),
+        (&["mcp", "list_timeout"], mcp.list_timeout.is_zero()),
+        (&["mcp", "max_message_bytes"], mcp.max_message_bytes == 0),
+        (&["mcp", "requests", "timeout"], requests.timeout.is_zero()),
+        (&["mcp", "requests", "max_time"], requests.max_time.is_zero()),
+        (&["mcp", "requests", "max_in_flight"], requests.max_in_flight == 0),
+        (&["mcp", "requests", "max_servers"], requests.max_servers == 0),
+        (&["mcp", "requests", "max_tools"], requests.max_tools == 0),
+        (&["mcp", "sessions", "max"], mcp.sessions.max == 0),
+        (&["mcp", "sessions", "idle_timeout"], mcp.sessions.idle_timeout.is_zero()),
+        (&["mcp", "approvals", "expires_after"], mcp.approvals.expires_after.is_zero()),
+        (&["mcp", "sampling", "max_requests"], sampling.max_requests == 0),
+        (&["mcp", "sampling", "max_tokens"], sampling.max_tokens == 0),
+    ] {
+        check.above_zero(path, zero);
+    }
+    if requests.max_time < requests.timeout {
+        check.wrong(&["mcp", "requests", "max_time"], SHORTER);
+    }
+    egress::domains(&["mcp", "requests", "allowed_domains"], requests.allowed_domains.as_deref(), check);
+    match sampling.model.as_deref() {
+        Some("") => check.wrong(&["mcp", "sampling", "model"], "is empty"),
+        None if sampling.enabled => {
+            check.missing(&["mcp", "sampling", "model"], "is missing: the model that servers may use");
+        }
+        _ => {}
+    }
+}
+
+const SHORTER: &str = "is less than timeout, so that the latter limits nothing";
+
+fn one(label: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+    let of = |key| ["mcp", "servers", label, key];
+    if !is_name(label) {
+        check.wrong(&["mcp", "servers", label], NAME);
+    } else if label == OWN_LABEL {
+        check.wrong(&["mcp", "servers", label], "stands for the gateway's own tools: choose another label");
+    }
+    match (&server.url, &server.command) {
+        (Some(_), Some(_)) => {
+            check.wrong(&["mcp", "servers", label], "has both `url` and `command`: one is enough");
+        }
+        (None, None) => check.missing(&["mcp", "servers", label], "needs a `url`, or a `command` to start"),
+        (Some(url), None) => at_url(label, url, server, check),
+        (None, Some(command)) => program(label, command, server, check),
+    }
+    let zero = |time: Option<Duration>| time.is_some_and(|time| time.is_zero());
+    check.above_zero(&of("timeout"), zero(server.timeout));
+    check.above_zero(&of("max_time"), zero(server.max_time));
+    check.above_zero(&of("tool_ttl"), zero(server.tool_ttl));
+    check.above_zero(&of("max_in_flight"), server.max_in_flight == Some(0));
+    if server.timeout.zip(server.max_time).is_some_and(|(timeout, max)| max < timeout) {
+        check.wrong(&of("max_time"), SHORTER);
+    }
+    globs(&of("allowed_tools"), server.allowed_tools.as_deref(), check);
+    globs(&of("blocked_tools"), Some(&server.blocked_tools), check);
+    for pattern in server.rules.keys() {
+        if let Some(wrong) = super::tools::glob(pattern) {
+            check.wrong(&["mcp", "servers", label, "rules", pattern], wrong);
+        }
+    }
+    if let Some(tenants) = &server.tenants {
+        if tenants.is_empty() {
+            check.wrong(&of("tenants"), "is empty, so that nobody may use it: leave it out for all tenants");
+        }
+        for (index, _) in tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_empty()) {
+            let path = ["mcp", "servers", label, "tenants", &index.to_string()];
+            check.wrong(&path, "the name of a tenant is empty");
+        }
+    }
+}
+
+/// A URL is never quoted in an error: people put keys into it.
+fn at_url(label: &str, said: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+    let of = |key| ["mcp", "servers", label, key];
+    if server.transport == Some(McpTransport::Stdio) {
+        check.wrong(&of("transport"), "`stdio` needs a `command` instead of a `url`");
+    }
+    for (key, said) in
+        [("args", !server.args.is_empty()), ("env", !server.env.is_empty()), ("cwd", server.cwd.is_some())]
+    {
+        if said {
+            check.wrong(&of(key), "is for servers with a `command`");
+        }
+    }
+    if let Some(problem) = server_url(parse_http(said).as_ref(), server.transport) {
+        check.wrong(&of("url"), problem);
+    }
+    auth::check(label, server, check);
+}
+
+fn server_url(url: Option<&Url>, transport: Option<McpTransport>) -> Option<&'static str> {
+    let Some(url) = url else {
+        return Some("expected an http or https URL, such as https://example.com/mcp");
+    };
+    if !url.username().is_empty() || url.password().is_some() {
+        return Some("must not hold a user or password: use `auth` or `headers`");
+    }
+    if url.fragment().is_some() {
+        return Some("must not have `#`");
+    }
+    if transport != Some(McpTransport::JsonRpc) {
+        return None;
+    }
+    if url.query().is_some() {
+        Some("must not have `?`: /rpc is put behind it")
+    } else if url.path().ends_with("/rpc") {
+        Some("must be without the /rpc, which is put behind it")
+    } else {
+        None
+    }
+}
+
+fn program(label: &str, command: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+    let of = |key| ["mcp", "servers", label, key];
+    if command.is_empty() || command.contains('\0') {
+        check.wrong(&of("command"), "is empty, or no program can have this name");
+    }
+    if server.transport.is_some_and(|transport| transport != McpTransport::Stdio) {
+        check.wrong(&of("transport"), "a `command` is spoken to by `stdio` only");
+    }
+    if !server.headers.is_empty() {
+        check.wrong(&of("headers"), "are for servers with a `url`; a program gets its secrets by `env`");
+    }
+    if !matches!(server.auth, crate::config::settings::McpAuth::None) {
+        check.wrong(&of("auth"), "is for servers with a `url`; a program gets its secrets by `env`");
+    }
+    for (index, _) in server.args.iter().enumerate().filter(|(_, argument)| argument.contains('\0')) {
+        check.wrong(&["mcp", "servers", label, "args", &index.to_string()], NUL);
+    }
+    for (name, value) in &server.env {
+        let path = ["mcp", "servers", label, "env", name];
+        if name.is_empty() || name.contains(['=', '\0']) {
+            check.wrong(&path, "is not the name of a variable");
+        }
+        if secrecy::ExposeSecret::expose_secret(value).contains('\0') {
+            check.wrong(&path, NUL);
+        }
+    }
+    if server.cwd.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
+        check.wrong(&of("cwd"), "is empty: leave it out for the gateway's own folder");
+    }
+}
+
+const NUL: &str = "holds a NUL, which no program can be given";

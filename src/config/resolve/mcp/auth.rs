@@ -1,0 +1,136 @@
+//! Who the gateway is to an MCP server: headers that can be sent, tokens that can be had.
+
+use std::collections::BTreeSet;
+
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+
+use super::super::{Check, parse_http};
+use crate::config::mcp::{headers, signing};
+use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings};
+
+pub(super) fn check(label: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+    let mut seen = BTreeSet::new();
+    for (name, value) in &server.headers {
+        let path = ["mcp", "servers", label, "headers", name];
+        if let Err(problem) = headers::read(name, value.expose_secret()) {
+            check.wrong(&path, problem);
+        }
+        let name = name.to_ascii_lowercase();
+        if name == "authorization" && !matches!(server.auth, McpAuth::None) {
+            check.wrong(&path, "is what `auth` sends: remove one of the two");
+        }
+        if !seen.insert(name) {
+            check.wrong(&path, "is there twice: capitals make no difference");
+        }
+    }
+    let mut auth = Auth { label, check };
+    match &server.auth {
+        McpAuth::None | McpAuth::Forward => {}
+        McpAuth::Bearer { token } => auth.token(token),
+        McpAuth::ClientCredentials(client) => {
+            auth.words(&client.client_id, &client.scopes);
+            auth.key(client);
+            auth.urls(client.token_url.as_deref(), client.resource.as_deref());
+        }
+        McpAuth::TokenExchange(exchange) => {
+            auth.words(&exchange.client_id, &exchange.scopes);
+            auth.secret(exchange.client_secret.as_ref());
+            auth.urls(exchange.token_url.as_deref(), exchange.resource.as_deref());
+        }
+    }
+}
+
+/// The section of one server.
+struct Auth<'a, 'b> {
+    label: &'a str,
+    check: &'a mut Check<'b>,
+}
+
+impl Auth<'_, '_> {
+    fn wrong(&mut self, key: &str, message: &str) {
+        self.check.wrong(&["mcp", "servers", self.label, "auth", key], message);
+    }
+
+    fn token(&mut self, token: &SecretString) {
+        let token = token.expose_secret();
+        if token.len() > 7 && token.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("bearer ")) {
+            self.wrong("token", "is sent behind the word `Bearer`: leave that out");
+        } else if let Err(problem) = headers::bearer(token) {
+            self.wrong("token", problem);
+        }
+    }
+
+    fn words(&mut self, client_id: &str, scopes: &[String]) {
+        if client_id.is_empty() {
+            self.wrong("client_id", "is empty");
+        }
+        for (index, scope) in scopes.iter().enumerate() {
+            let known = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
+            if scope.is_empty() || !scope.chars().all(known) {
+                let path = ["mcp", "servers", self.label, "auth", "scopes", &index.to_string()];
+                self.check.wrong(&path, "expected one scope: a word without spaces and quotes");
+            }
+        }
+    }
+
+    fn secret(&mut self, secret: Option<&SecretString>) {
+        if secret.is_some_and(|secret| secret.expose_secret().contains(|c: char| c.is_control())) {
+            self.wrong("client_secret", "has line ends or control characters in it");
+        }
+    }
+
+    fn key(&mut self, client: &ClientCredentials) {
+        self.secret(client.client_secret.as_ref());
+        let known = |name: &String| signing::ALGORITHMS.contains(&name.as_str());
+        let algorithm = client.algorithm.as_ref();
+        if algorithm.is_some_and(|name| !known(name)) {
+            self.wrong("algorithm", &format!("expected one of {}", signing::ALGORITHMS.join(", ")));
+        }
+        match (&client.client_secret, &client.private_key) {
+            (Some(_), Some(_)) => {
+                self.wrong("private_key", "is there beside `client_secret`: one is enough");
+            }
+            (None, None) => {
+                let path = ["mcp", "servers", self.label, "auth"];
+                self.check.missing(&path, "needs `client_secret` or `private_key`");
+            }
+            (Some(_), None) => {
+                for (key, said) in [("algorithm", algorithm.is_some()), ("key_id", client.key_id.is_some())] {
+                    if said {
+                        self.wrong(key, "is for a `private_key`");
+                    }
+                }
+            }
+            (None, Some(pem)) if algorithm.is_none_or(known) => {
+                if let Err(problem) = signing::key(pem.expose_secret(), algorithm.map(String::as_str)) {
+                    self.wrong("private_key", problem);
+                }
+            }
+            (None, Some(_)) => {}
+        }
+    }
+
+    fn urls(&mut self, token_url: Option<&str>, resource: Option<&str>) {
+        if let Some(problem) = token_url.and_then(|url| wrong_token_url(parse_http(url).as_ref())) {
+            self.wrong("token_url", problem);
+        }
+        // RFC 8707: an absolute URI without a fragment, of any kind.
+        if resource.is_some_and(|uri| !Url::parse(uri).is_ok_and(|uri| uri.fragment().is_none())) {
+            self.wrong("resource", "expected an absolute URI without `#`");
+        }
+    }
+}
+
+fn wrong_token_url(url: Option<&Url>) -> Option<&'static str> {
+    let Some(url) = url else { return Some("expected an https URL") };
+    if !url.username().is_empty() || url.password().is_some() {
+        Some("must not hold a user or password")
+    } else if url.fragment().is_some() {
+        Some("must not have `#`")
+    } else if !crate::config::mcp::is_safe(url) {
+        Some("must be https: secrets are sent there (http is for this machine only)")
+    } else {
+        None
+    }
+}
