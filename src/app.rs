@@ -20,6 +20,7 @@ use crate::config::Settings;
 use crate::engine::Engine;
 use crate::store::Store;
 use crate::tools::ToolExecutor;
+use crate::tools::mcp::McpServers;
 use crate::transport::{AppState, Shared, routes};
 
 pub use assembly::Assembly;
@@ -74,6 +75,7 @@ impl App {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
         tasks.spawn(maintain(Arc::clone(self.engine.store()), self.maintenance, closing.clone()));
+        tasks.spawn(reap(Arc::clone(self.engine.mcp()), closing.clone()));
         let service = routes::router(self.state.clone());
         let (close, closing_time) = oneshot::channel();
         let serving = tasks.spawn(listen::serve(listener, service, self.write_timeout, closing_time));
@@ -91,6 +93,7 @@ impl App {
         closing.cancel();
         tasks.close();
         tasks.wait().await;
+        self.engine.mcp().shutdown().await;
         self.engine.toolbox().shutdown().await;
         self.engine.store().close().await;
         tracing::info!("stopped");
@@ -108,5 +111,20 @@ async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationT
         if let Err(error) = store.maintain().await {
             tracing::warn!(%error, "maintaining the store");
         }
+    }
+}
+
+/// How often sessions are looked for that nobody uses.
+const REAPING: Duration = Duration::from_secs(5);
+
+async fn reap(mcp: Arc<McpServers>, closing: CancellationToken) {
+    let mut interval = tokio::time::interval(REAPING);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = interval.tick() => {}
+            () = closing.cancelled() => return,
+        }
+        mcp.reap().await;
     }
 }

@@ -3,6 +3,7 @@
 //! `prepare` makes a request ready (history, tools, echo), `run` drives the model and ends the response,
 //! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept.
 
+mod approvals;
 mod calls;
 mod choice;
 mod echo;
@@ -10,6 +11,7 @@ mod gate;
 mod history;
 mod journal;
 mod limits;
+mod mcp;
 mod offer;
 mod outlet;
 mod prepare;
@@ -17,6 +19,7 @@ mod profile;
 mod record;
 mod run;
 mod search;
+mod servers;
 mod structured;
 mod truncate;
 
@@ -24,6 +27,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use secrecy::SecretString;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -41,6 +45,7 @@ use crate::response::seal::SealKeys;
 use crate::store::{Owner, Store};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Toolbox;
+use crate::tools::mcp::McpServers;
 
 pub use outlet::Delivery;
 
@@ -56,6 +61,8 @@ pub struct Parts {
     pub metrics: Arc<Metrics>,
     /// The tools that the gateway runs.
     pub toolbox: Arc<Toolbox>,
+    /// Servers of more tools.
+    pub mcp: Arc<McpServers>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// How responses are made.
@@ -98,6 +105,8 @@ pub struct Caller {
     pub request_id: String,
     /// The caller's trace, to be continued upstream.
     pub traceparent: Option<String>,
+    /// The caller's own credentials, where an MCP server is configured to get them.
+    pub authorization: Option<SecretString>,
 }
 
 /// A run that has been started. Dropping it cancels the run.
@@ -195,6 +204,11 @@ impl Engine {
     /// The tools that the gateway runs.
     pub fn toolbox(&self) -> &Arc<Toolbox> {
         &self.parts.toolbox
+    }
+
+    /// Servers of more tools.
+    pub fn mcp(&self) -> &Arc<McpServers> {
+        &self.parts.mcp
     }
 
     /// Agent profiles by name.

@@ -31,7 +31,7 @@ impl Assembly {
     /// Opens the database and the tools; asks no provider.
     pub async fn of(settings: &Settings, extra: tools::Extra) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
-        let toolbox = tools::open(settings, &metrics, extra).await?;
+        let tools::Tools { toolbox, mcp } = tools::open(settings, &metrics, extra).await?;
         let store = open_store(settings)?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = Arc::new(Router::new(&settings.providers, &metrics)?);
@@ -42,6 +42,7 @@ impl Assembly {
             seal,
             metrics: Arc::clone(&metrics),
             toolbox: Arc::clone(&toolbox),
+            mcp,
             agents: Arc::new(settings.agents.clone()),
             limits: Limits {
                 engine: settings.engine.clone(),

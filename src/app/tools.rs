@@ -7,6 +7,8 @@ use anyhow::Context;
 use crate::config::{EgressSettings, Settings};
 use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
+use crate::tools::mcp::McpServers;
+use crate::tools::mcp::client::{Client, ClientOptions};
 use crate::tools::{Mock, ToolExecutor, Toolbox, builtin};
 
 /// Tools beside those of the settings.
@@ -18,8 +20,24 @@ pub struct Extra {
     pub mocks: Option<Mock>,
 }
 
-/// Opens every executor and reads what tools it has.
-pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> anyhow::Result<Arc<Toolbox>> {
+/// All tools of a gateway.
+pub struct Tools {
+    /// Those that it runs itself.
+    pub toolbox: Arc<Toolbox>,
+    /// Servers of more.
+    pub mcp: Arc<McpServers>,
+}
+
+impl Tools {
+    /// Lets all go.
+    pub async fn shutdown(&self) {
+        self.mcp.shutdown().await;
+        self.toolbox.shutdown().await;
+    }
+}
+
+/// Opens every executor and reads what tools it has. Connects to no MCP server.
+pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> anyhow::Result<Tools> {
     let egress = Arc::new(Egress::new(&egress_options(&settings.egress)).context("egress")?);
     let tools = &settings.tools;
     let own = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
@@ -28,9 +46,17 @@ pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> 
     let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| Mock::new(tools.mock.clone())));
     // Last, so that with `collision: last` a mock takes the place of what it imitates.
     executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
-    Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
+    let toolbox = Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
         .await
-        .context("opening the tools (tools)")
+        .context("opening the tools (tools)")?;
+    let client = Client::new(ClientOptions {
+        max_message_bytes: settings.mcp.max_message_bytes,
+        connect_timeout: settings.mcp.list_timeout,
+        elicitation: settings.mcp.elicitation,
+        sampler: None,
+    });
+    let mcp = McpServers::new(settings, &egress, Arc::new(client), &toolbox, metrics);
+    Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox })
 }
 
 fn egress_options(settings: &EgressSettings) -> EgressOptions {

@@ -76,6 +76,7 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
 async fn open(settings: &Settings) -> Result<Arc<Toolbox>, String> {
     app::tools::open(settings, &Metrics::install(), app::tools::Extra::default())
         .await
+        .map(|tools| tools.toolbox)
         .map_err(|error| format!("{error:#}"))
 }
 

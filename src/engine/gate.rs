@@ -52,6 +52,14 @@ impl Gate {
         Self { allowed, first, tools, parallel, passed: 0, bytes: 0, denied: BTreeMap::new() }
     }
 
+    /// Other tools from now on, and other places of the allowed ones among them.
+    pub(super) fn replace_tools(&mut self, allowed: Allowed, tools: Arc<[Arc<ModelTool>]>) {
+        if self.allowed != Allowed::Nothing {
+            self.allowed = allowed;
+        }
+        self.tools = tools;
+    }
+
     /// From now on no call passes.
     pub(super) fn shut(&mut self) {
         self.allowed = Allowed::Nothing;

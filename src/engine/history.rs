@@ -165,7 +165,7 @@ pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<C
 fn shown(item: Item) -> Option<Context> {
     match item {
         // Declarations, and words to the user: no conversation.
-        Item::AdditionalTools(_) | Item::UserMessage(_) => None,
+        Item::AdditionalTools(_) | Item::UserMessage(_) | Item::McpListTools(_) => None,
         Item::FunctionCall(call) if call.status == ItemStatus::Incomplete => None,
         Item::CustomToolCall(call) if call.status == ItemStatus::Incomplete => None,
         Item::McpCall(call) if call.output.is_none() && call.error.is_none() => None,
@@ -185,7 +185,7 @@ fn as_mcp_call(call: ServerToolCall) -> McpCall {
         output: call.output,
         error: call.error.map(|error| McpCallError::of_tool(&error.code, &error.message)),
         status: call.status,
-        approval_request_id: None,
+        approval_request_id: call.approval_request_id,
     }
 }
 

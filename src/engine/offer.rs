@@ -6,10 +6,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use aws_lc_rs::digest;
 use serde_json::{Map, Value};
 
 use super::choice::{self, Allowed};
+use super::mcp::Listed;
 use super::search;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
@@ -21,10 +21,8 @@ use crate::protocol::tool::{
 };
 use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
-use crate::tools::{Catalog, RegisteredTool, Subject, Toolbox};
-
-/// Chat completions allow no longer names.
-const LONGEST_WIRE_NAME: usize = 64;
+use crate::tools::mcp::Decision;
+use crate::tools::{Catalog, RegisteredTool, Subject, Toolbox, wire_name};
 
 /// The tools of a request.
 pub(super) struct Offer {
@@ -79,6 +77,7 @@ pub(super) fn offer(
     input: &[Item],
     agent: &[String],
     server: &ServerTools<'_>,
+    servers: &[Listed],
 ) -> Result<Offer, ApiError> {
     let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new(), offered: HashMap::new() };
     // The client's own come first to their names.
@@ -110,6 +109,7 @@ pub(super) fn offer(
             None => tracing::warn!(tool = %name, "an agent's tool is not there, or not for this caller"),
         }
     }
+    tools.add_listed(servers);
     let (allowed, first) = choice::check(request, &tools.tools)?;
     Ok(Offer { tools: tools.tools.into(), runners: tools.runners, allowed, first })
 }
@@ -177,7 +177,11 @@ impl Collected<'_> {
                 }
                 None => Err(no_such_tool(&format!("{path}.type"), named.name())),
             },
-            Tool::Mcp(mcp) if mcp.is_configured() => self.add_configured(mcp, path),
+            Tool::Mcp(mcp) if mcp.is_configured() && mcp.server_label == OWN_SERVER => {
+                self.add_own_server(mcp, path)
+            }
+            // Behind all others, when all names are known.
+            Tool::Mcp(_) => Ok(()),
             Tool::WebSearch(_) | Tool::WebSearchPreview(_) => {
                 let Some(found) = self.server.find(search::TOOL).cloned() else {
                     return Err(ApiError::unsupported(
@@ -218,18 +222,7 @@ impl Collected<'_> {
     }
 
     /// The built-in tools as a server of the configuration.
-    fn add_configured(&mut self, mcp: &McpTool, path: &str) -> Result<(), ApiError> {
-        if mcp.server_label != OWN_SERVER {
-            let message = format!(
-                "Missing required parameter: '{path}.server_url'. No server called '{}' is configured.",
-                shorten(&mcp.server_label)
-            );
-            return Err(ApiError::invalid(
-                "missing_required_parameter",
-                format!("{path}.server_url"),
-                message,
-            ));
-        }
+    fn add_own_server(&mut self, mcp: &McpTool, path: &str) -> Result<(), ApiError> {
         check_options(mcp, path)?;
         let names = match &mcp.allowed_tools {
             Some(McpAllowedTools::Names(names)) => Some(names),
@@ -302,6 +295,63 @@ impl Collected<'_> {
         }
     }
 
+    /// The tools of MCP servers: each under its own name if no other tool has it, else with its server's label.
+    fn add_listed(&mut self, servers: &[Listed]) {
+        let server = self.server;
+        let is_open = |tool: &RegisteredTool| server.toolbox.admits(server.subject, tool.definition()).is_ok();
+        let tools = || servers.iter().flat_map(Listed::offered).filter(|(tool, _)| is_open(&tool.registered));
+        let mut bearers: HashMap<String, usize> = HashMap::new();
+        for name in self.tools.iter().map(|tool| tool.wire_name.clone()) {
+            *bearers.entry(name).or_default() += 1;
+        }
+        let own = self.tools.len();
+        for (tool, _) in tools() {
+            *bearers.entry(wire_name(None, &tool.listed.name)).or_default() += 1;
+        }
+        for (tool, decision) in tools() {
+            let kind = match (decision, server.surface) {
+                (_, None) => CallKind::Function,
+                (Decision::Ask, Some(_)) => CallKind::Server(Surface::Approval),
+                (_, Some(surface)) => CallKind::Server(surface),
+            };
+            let tool = &tool.registered;
+            let seen = tool.as_seen(kind);
+            let offered = if bearers.get(&seen.wire_name).is_some_and(|bearers| *bearers > 1) {
+                self.with_label(&seen, tool.label(), &bearers)
+            } else {
+                seen
+            };
+            self.tools.push(offered);
+            let runner = server.surface.map(|_| Runner { tool: Arc::clone(tool), fixed: Map::new() });
+            self.runners.push(runner);
+        }
+        self.label_own(own, &bearers);
+    }
+
+    /// The gateway's own tools keep their names only where no server has the same; clients' functions always do.
+    fn label_own(&mut self, until: usize, bearers: &HashMap<String, usize>) {
+        for place in 0..until {
+            let Some(tool) = self.tools.get(place).cloned() else { return };
+            let is_own = matches!(tool.kind, CallKind::Server(_));
+            if is_own && bearers.get(&tool.wire_name).is_some_and(|bearers| *bearers > 1) {
+                let labelled = self.with_label(&tool, OWN_SERVER, bearers);
+                self.tools.splice(place..=place, [labelled]);
+            }
+        }
+    }
+
+    /// The tool under `label__name`, or the first `label2__name` … that nobody has.
+    fn with_label(&self, tool: &ModelTool, label: &str, bearers: &HashMap<String, usize>) -> Arc<ModelTool> {
+        let is_free = |wanted: &String| {
+            !bearers.contains_key(wanted) && !self.tools.iter().any(|other| other.wire_name == *wanted)
+        };
+        let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), &tool.name));
+        let mut tool = tool.clone();
+        let name = std::iter::once(wire_name(Some(label), &tool.name)).chain(numbered).find(is_free);
+        tool.wire_name = name.unwrap_or(tool.wire_name);
+        Arc::new(tool)
+    }
+
     /// Where a tool of the client has the name: one that tells whose the other is.
     fn other_wire_name(&self, name: &str) -> Option<String> {
         // The client's tools are there already, and names in a catalogue are unique: mostly that is all.
@@ -340,7 +390,7 @@ fn address(tool: &Arc<RegisteredTool>) -> usize {
 fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
     let refused = |field: &str, why: &str| Err(ApiError::unsupported(format!("{path}.{field}"), why));
     if matches!(mcp.require_approval, Some(Approval::Always | Approval::Rules(_))) {
-        return refused("require_approval", "Approvals are not served yet; only 'never' is.");
+        return refused("require_approval", "The gateway's own tools are called without approval; only 'never' is served.");
     }
     if mcp.authorization.is_some() {
         return refused("authorization", "The gateway's own tools take no credentials of clients.");
@@ -356,7 +406,7 @@ fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
 
 fn from_function(tool: &FunctionTool, namespace: Option<&String>) -> ModelTool {
     ModelTool {
-        wire_name: wire_name(namespace, &tool.name),
+        wire_name: wire_name(namespace.map(String::as_str), &tool.name),
         name: tool.name.clone(),
         namespace: namespace.cloned(),
         description: tool.description.clone(),
@@ -380,29 +430,13 @@ fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
         }
     };
     ModelTool {
-        wire_name: wire_name(namespace, &tool.name),
+        wire_name: wire_name(namespace.map(String::as_str), &tool.name),
         name: tool.name.clone(),
         namespace: namespace.cloned(),
         description: tool.description.clone(),
         input: ToolInput::Text { grammar },
         kind: CallKind::Custom,
     }
-}
-
-/// The name upstream: `namespace__name`, cut and told apart by a hash where it would be too long.
-fn wire_name(namespace: Option<&String>, name: &str) -> String {
-    let full = match namespace {
-        Some(namespace) => format!("{namespace}__{name}"),
-        None => name.to_owned(),
-    };
-    if full.len() <= LONGEST_WIRE_NAME {
-        return full;
-    }
-    let hash = digest::digest(&digest::SHA256, full.as_bytes());
-    let hash: String = hash.as_ref().iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-    // Names are ASCII: the request was refused otherwise.
-    let kept = full.get(..LONGEST_WIRE_NAME - hash.len() - 1).unwrap_or_default();
-    format!("{kept}_{hash}")
 }
 
 /// Whether there is none or it is forbidden is nobody's business.
@@ -419,22 +453,7 @@ pub(super) fn not_served(kind: &str, path: &str) -> ApiError {
         format!("{path}.type"),
         format!(
             "Tools of type '{kind}' are not served; 'function', 'custom', 'namespace', 'antwort:<name>', \
-             'web_search' and 'mcp' with the server_label '{OWN_SERVER}' are."
+             'web_search' and 'mcp' are."
         ),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_are_cut_and_stay_apart() {
-        let space = "s".repeat(40);
-        let (a, b) = ("a".repeat(40), format!("{}b", "a".repeat(39)));
-        let (a, b) = (wire_name(Some(&space), &a), wire_name(Some(&space), &b));
-        assert_eq!((a.len(), b.len()), (64, 64));
-        assert_ne!(a, b);
-        assert_eq!(wire_name(Some(&"ns".to_owned()), "f"), "ns__f");
-    }
 }

@@ -7,6 +7,8 @@ use super::offer::{self, Offer, ServerTools};
 use super::profile::{self, Profile};
 use super::structured::Form;
 use super::truncate::{self, Budget};
+use super::approvals::{self, Approved};
+use super::mcp::{self, Listed};
 use super::{Caller, Parts, choice, echo, history, unix_now};
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
@@ -16,6 +18,7 @@ use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
 use crate::protocol::request::{CreateResponse, ToolCacheMode, Truncation, Visibility};
 use crate::protocol::response::Response;
+use crate::protocol::tool_choice::ToolChoice;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
 use crate::response::machine::{Options, ReasoningDisplay, Seal};
@@ -42,8 +45,18 @@ pub(super) struct Prepared {
     pub input: Vec<Item>,
     /// The tools on offer.
     pub offer: Offer,
+    /// MCP servers with their tools.
+    pub servers: Vec<Listed>,
+    /// What was asked of tools, where servers may come to have others.
+    pub tool_request: Option<Box<CreateResponse>>,
+    /// Calls that the input allows.
+    pub approved: Vec<Approved>,
     /// Whether tools are run here; if not, one inference is all there is.
     pub executes: bool,
+    /// What calls look like.
+    pub surface: Surface,
+    /// Whether clients are shown the tools of servers.
+    pub shows_lists: bool,
     /// How far the run may go.
     pub limits: Limits,
     /// The agent profile.
@@ -86,11 +99,25 @@ pub(super) async fn prepare(
     refuse_unserved(&input)?;
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
-    let (executes, offer) = offer(parts, &request, &input, caller, agent.as_ref())?;
+    let labels = agent.as_ref().map_or(&[][..], |agent| &agent.settings.mcp_servers);
+    let servers = mcp::bind(parts, &request, &input, caller, labels)?;
+    let servers = mcp::list(servers, &past, &input).await?;
+    let approved = approvals::check(parts, &caller.owner, &past, &input, &servers).await?;
+    let visibility = visibility(parts, &request);
+    let offering = Offering {
+        tenant: &caller.owner.tenant,
+        agent: agent.as_ref().map(|agent| agent.name),
+        executes: executes(parts, &request, agent.as_ref()),
+        surface: surface(visibility, caller.dialect),
+        servers: &servers,
+    };
+    let offer = offering.offer(parts, &request, &input)?;
+    let Offering { executes, surface, .. } = offering;
 
     let ids = IdMint::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
-    let conversation = history::visible(past.into_iter().chain(input.iter().cloned()), &seal);
+    let items = approvals::tell(past.into_iter().chain(input.iter().cloned()));
+    let conversation = history::visible(items.into_iter(), &seal);
     let budget = route.provider.profile().context_window.of(&route.model).map(|window| Budget {
         window,
         answer: request.max_output_tokens.unwrap_or(0),
@@ -101,6 +128,12 @@ pub(super) async fn prepare(
             == Some(ToolCacheMode::Bypass),
         agent: agent.map(|agent| agent.name.into()),
         executes,
+        surface,
+        // Neither that dialect nor the plainest view knows such items.
+        shows_lists: caller.dialect == Dialect::OpenAi && visibility != Visibility::Hidden,
+        tool_request: (!servers.is_empty()).then(|| Box::new(tool_request(&request))),
+        servers,
+        approved,
         limits,
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         ids,
@@ -217,31 +250,72 @@ fn limits(
     Ok(limits)
 }
 
-/// The tools on offer, and whether those of the gateway are run.
-fn offer(
-    parts: &Parts,
-    request: &CreateResponse,
-    input: &[Item],
-    caller: &Caller,
-    agent: Option<&Profile<'_>>,
-) -> Result<(bool, Offer), ApiError> {
+/// Whether the gateway runs tools. Each may switch it off, none may switch it on against another.
+fn executes(parts: &Parts, request: &CreateResponse, agent: Option<&Profile<'_>>) -> bool {
     let asked = request.antwort.as_ref().and_then(|options| options.execute_tools);
     let allowed = agent.and_then(|agent| agent.settings.execution_enabled);
-    // Each may switch it off, none may switch it on against another.
-    let executes = parts.limits.tools.execution_enabled && allowed != Some(false) && asked != Some(false);
-    let surface = match (visibility(parts, request), caller.dialect) {
+    parts.limits.tools.execution_enabled && allowed != Some(false) && asked != Some(false)
+}
+
+fn surface(visibility: Visibility, dialect: Dialect) -> Surface {
+    match (visibility, dialect) {
         (Visibility::Hidden, _) => Surface::Hidden,
         (_, Dialect::OpenAi) => Surface::Mcp,
         (_, Dialect::OpenResponses) => Surface::Extension,
+    }
+}
+
+/// For whom tools are offered, and how.
+struct Offering<'a> {
+    tenant: &'a str,
+    agent: Option<&'a str>,
+    executes: bool,
+    surface: Surface,
+    servers: &'a [Listed],
+}
+
+impl Offering<'_> {
+    fn offer(&self, parts: &Parts, request: &CreateResponse, input: &[Item]) -> Result<Offer, ApiError> {
+        let server = ServerTools {
+            toolbox: &parts.toolbox,
+            catalog: parts.toolbox.catalog(),
+            subject: Subject { tenant: self.tenant, agent: self.agent },
+            surface: self.executes.then_some(self.surface),
+        };
+        let agent = self.agent.and_then(|name| parts.agents.get(name));
+        let names = agent.map_or(&[][..], |agent| &agent.tools);
+        offer::offer(request, input, names, &server, self.servers)
+    }
+}
+
+/// Offers the tools anew, after servers have come to have others.
+pub(super) fn offer_again(parts: &Parts, prepared: &mut Prepared) -> Result<(), ApiError> {
+    let Some(request) = &prepared.tool_request else { return Ok(()) };
+    let offering = Offering {
+        tenant: &prepared.owner.tenant,
+        agent: prepared.agent.as_deref(),
+        executes: prepared.executes,
+        surface: prepared.surface,
+        servers: &prepared.servers,
     };
-    let server = ServerTools {
-        toolbox: &parts.toolbox,
-        catalog: parts.toolbox.catalog(),
-        subject: Subject { tenant: &caller.owner.tenant, agent: agent.map(|agent| agent.name) },
-        surface: executes.then_some(surface),
-    };
-    let names = agent.map_or(&[][..], |agent| &agent.settings.tools);
-    Ok((executes, offer::offer(request, input, names, &server)?))
+    let offer = offering.offer(parts, request, &prepared.input)?;
+    prepared.ask.tools = Arc::clone(&offer.tools);
+    prepared.offer = offer;
+    Ok(())
+}
+
+/// What a request says of its tools. A forced choice is over by the time that it is needed again.
+fn tool_request(request: &CreateResponse) -> CreateResponse {
+    CreateResponse {
+        tools: request.tools.clone(),
+        allowed_tools: request.allowed_tools.clone(),
+        tool_choice: match &request.tool_choice {
+            allowed @ ToolChoice::Allowed { .. } => allowed.clone(),
+            ToolChoice::None => ToolChoice::None,
+            _ => ToolChoice::Auto,
+        },
+        ..CreateResponse::default()
+    }
 }
 
 fn logprobs(request: &CreateResponse) -> Option<u8> {

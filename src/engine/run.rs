@@ -32,7 +32,7 @@ const MAX_DENIED_TURNS: usize = 3;
 const RECORD_AFTER: Duration = Duration::from_millis(500);
 
 /// Why a run stops before the model is done.
-enum Stop {
+pub(super) enum Stop {
     /// With this error: an HTTP error while nothing has left, a failed response after that.
     Error(ApiError),
     /// At this limit.
@@ -60,12 +60,12 @@ enum Alarm {
 
 /// A run in progress.
 pub(super) struct Run {
-    engine: Arc<Engine>,
-    prepared: Prepared,
-    machine: Machine,
-    gate: Gate,
+    pub(super) engine: Arc<Engine>,
+    pub(super) prepared: Prepared,
+    pub(super) machine: Machine,
+    pub(super) gate: Gate,
     calls: Calls,
-    outlet: Outlet,
+    pub(super) outlet: Outlet,
     call: CallContext,
     started: Instant,
     deadline: Instant,
@@ -78,6 +78,8 @@ pub(super) struct Run {
     recorded: bool,
     /// Inferences so far.
     turns: u32,
+    /// Turns so far that made calls: the journal's number of the next.
+    journalled: u32,
     denied_turns: usize,
     /// Turns in a row all of whose calls failed.
     failed_turns: u32,
@@ -125,6 +127,7 @@ impl Run {
             heard: false,
             recorded: false,
             turns: 0,
+            journalled: 0,
             denied_turns: 0,
             failed_turns: 0,
             deadline_name,
@@ -150,6 +153,10 @@ impl Run {
     /// The loop: ask, hear, and ask again if the model must be told something first.
     async fn turns(&mut self) -> Result<Ending, Stop> {
         self.machine.start(self.outlet.events());
+        self.show_tools()?;
+        if let Some(ending) = self.run_approved().await? {
+            return Ok(ending);
+        }
         while self.turns < self.prepared.limits.run.max_turns {
             self.check_deadline()?;
             let turn = self.infer().await?;
@@ -249,7 +256,8 @@ impl Run {
             }
             Some(FinishReason::Stop) | None => {}
         }
-        if turn.server_calls.is_empty() && turn.client_calls == 0 && denied.is_empty() {
+        let waits = turn.client_calls + turn.asked_calls > 0;
+        if turn.server_calls.is_empty() && !waits && denied.is_empty() {
             return Ok(Some(self.judge()));
         }
         let made = !turn.server_calls.is_empty();
@@ -258,8 +266,10 @@ impl Run {
         }
         let output = self.machine.close_turn(self.outlet.events())?;
         self.check_size()?;
-        if turn.client_calls > 0 {
-            return Ok(Some(self.pause()));
+        if waits {
+            self.ask_approvals(&output.asked).await?;
+            // Clients know that a person is asked by the items; only functions are theirs to run.
+            return Ok(Some(if turn.client_calls > 0 { self.pause() } else { Ending::Completed }));
         }
         if made {
             self.denied_turns = 0;
@@ -272,6 +282,7 @@ impl Run {
         }
         self.remember(output, denied);
         self.prepare_next_turn();
+        self.follow_changed_tools().await?;
         Ok(None)
     }
 
@@ -284,7 +295,7 @@ impl Run {
     }
 
     /// Runs what the model asked the gateway to run, and shows what came of it.
-    async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
+    pub(super) async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
         let limits = &self.prepared.limits;
         if let Some(limit) = limits.reached_by(&self.machine.usage()) {
             return Err(Stop::Limit(limit));
@@ -293,13 +304,15 @@ impl Run {
             return Err(Stop::Limit("max_identical_calls"));
         }
         self.recorded =
-            self.calls.commit(&self.prepared, &self.machine, self.recorded, self.turns, calls).await?;
+            self.calls.commit(&self.prepared, &self.machine, self.recorded, self.journalled, calls).await?;
+        let turn = self.journalled;
+        self.journalled += 1;
         self.machine.dispatch_calls();
         let offer = &self.prepared.offer;
         let runner =
             |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
         let id = self.prepared.response.id.clone();
-        let mut outcomes = self.calls.make(&id, self.turns, calls, runner);
+        let mut outcomes = self.calls.make(&id, turn, calls, runner);
         let mut all_failed = true;
         for made in calls {
             // Whoever follows the stream sees what runs, unless it is over before it could be seen.
@@ -349,7 +362,7 @@ impl Run {
     }
 
     /// Adds to the conversation what the turn brought, in its order.
-    fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
+    pub(super) fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
         let TurnOutput { first, states, loose, .. } = turn;
         let conversation = &mut self.prepared.ask.conversation;
         let begin = conversation.len();
@@ -408,7 +421,7 @@ impl Run {
         if Instant::now() < self.deadline { Ok(()) } else { Err(Stop::Limit(self.deadline_name)) }
     }
 
-    fn check_size(&self) -> Result<(), Stop> {
+    pub(super) fn check_size(&self) -> Result<(), Stop> {
         let limits = &self.engine.parts.limits.engine;
         let output = &self.machine.response().output;
         if self.machine.bytes() + self.gate.bytes() > limits.max_response_bytes
@@ -421,7 +434,7 @@ impl Run {
     }
 
     /// Lets out what has happened. Without a stream nobody waits for less than all of it.
-    async fn flush(&mut self) -> Result<(), Stop> {
+    pub(super) async fn flush(&mut self) -> Result<(), Stop> {
         if !self.prepared.ask.stream {
             self.outlet.commit();
             return Ok(());
@@ -434,7 +447,7 @@ impl Run {
     }
 
     /// Waits for something, while the client may go and the clock goes on.
-    async fn wait<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+    pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
         let mut work = pin!(work);
         let cut = self.engine.cut.clone();
         loop {

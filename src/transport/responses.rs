@@ -5,6 +5,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -43,6 +44,7 @@ pub(super) async fn create(
         dialect,
         request_id: trail.request_id.clone(),
         traceparent: trail.outgoing(),
+        authorization: own_authorization(&app, &headers),
     };
     let mut run = app.engine.start(request, caller).await?;
     let ignored = names(&run.ignored);
@@ -87,6 +89,15 @@ async fn whole(
     }
     tracing::error!(response = %run.id, "a run ended without a terminal event");
     Err(ApiError::internal())
+}
+
+/// The client's own credentials, but only where the operator has said that a server is to get them.
+fn own_authorization(app: &AppState, headers: &axum::http::HeaderMap) -> Option<SecretString> {
+    if !app.engine.mcp().takes_callers_credentials() {
+        return None;
+    }
+    let value = headers.get(axum::http::header::AUTHORIZATION)?;
+    value.to_str().ok().map(SecretString::from)
 }
 
 fn dialect(

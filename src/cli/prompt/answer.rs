@@ -36,6 +36,7 @@ pub(super) async fn show(
         dialect: if args.json() { settings.engine.dialect } else { Dialect::OpenAi },
         request_id: "cli".into(),
         traceparent: None,
+        authorization: None,
     };
     let started = assembly.engine.start(request, caller).await;
     let mut run = started.map_err(|error| args.refused(&error.body.message))?;

@@ -29,6 +29,9 @@ pub struct ServerToolCall {
     /// Why it failed.
     #[serde(default)]
     pub error: Option<ServerToolError>,
+    /// The request by which it was allowed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_request_id: Option<String>,
 }
 
 /// Why a call failed.

@@ -33,7 +33,7 @@ impl OpenAskedCall {
 }
 
 impl Machine {
-    /// Shows the tools of a server, or why they could not be listed.
+    /// Shows the tools of a server, or why they could not be listed. Between turns only.
     pub fn show_tools(
         &mut self,
         server_label: &str,
@@ -64,7 +64,10 @@ impl Machine {
             if let Item::McpListTools(list) = item {
                 (list.tools, list.error) = (tools, error);
             }
-        })
+        })?;
+        // It is no part of the model's turn.
+        self.turn.first = self.response().output.len();
+        Ok(())
     }
 
     /// Asks a person for a call whose arguments are whole.

@@ -122,6 +122,7 @@ impl Machine {
                 arguments: String::new(),
                 output: None,
                 error: None,
+                approval_request_id: self.approval_of(slot),
             }),
         };
         let output_index = self.add_item(item, out)?;
@@ -416,9 +417,9 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
 fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
     let error =
         result.error.map(|code| ServerToolError { code: code.to_owned(), message: result.output.clone() });
-    let McpCall { id, server_label, name, arguments, output, status, .. } = call;
+    let McpCall { id, server_label, name, arguments, output, status, approval_request_id, .. } = call;
     let server_label = Some(server_label).filter(|label| label != OWN_SERVER);
-    ServerToolCall { id, status, server_label, name, arguments, output, error }
+    ServerToolCall { id, status, server_label, name, arguments, output, error, approval_request_id }
 }
 
 fn action(search: Search) -> WebSearchAction {

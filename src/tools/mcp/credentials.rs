@@ -1,4 +1,8 @@
 //! Who the gateway is to a server.
+//!
+//! `source` makes credentials of a configured server's settings, `request` those that a request brings. What is
+//! sent as it is said is in `fixed`; tokens that have to be had first are kept by `kept`, asked for by `token` with
+//! the proof of `client`, at the place that `discovery` finds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,6 +11,21 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::error::McpError;
+pub use fixed::Fixed;
+pub use request::{BadHeader, for_request};
+pub use source::CredentialSource;
+
+mod client;
+mod discovery;
+mod fixed;
+mod kept;
+mod print;
+mod request;
+mod source;
+mod token;
+
+#[cfg(test)]
+mod tests;
 
 /// What a server is shown with each request.
 #[async_trait]
@@ -31,24 +50,4 @@ impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Fingerprint(…)")
     }
-}
-
-/// Stands in until merged.
-pub struct CredentialSource;
-impl CredentialSource {
-    /// x
-    pub fn new(_: &crate::config::McpServerSettings, _: &super::Endpoint) -> Result<Self, String> {
-        Ok(Self)
-    }
-    /// x
-    pub fn for_caller(&self, _: Option<&secrecy::SecretString>) -> Result<Arc<dyn Credentials>, McpError> {
-        Err(McpError::Malformed(String::new()))
-    }
-}
-/// x
-pub fn for_request<'a>(
-    _: Option<&str>,
-    _: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<Arc<dyn Credentials>, String> {
-    Err(String::new())
 }

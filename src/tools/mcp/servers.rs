@@ -9,7 +9,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 
 use super::connection::{Connector, Endpoint, HttpKind, Place, StdioCommand};
-use super::credentials::{CredentialSource, Credentials, for_request};
+use super::credentials::{CredentialSource, Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
 use super::session::{Freshness, Session, SessionLimits};
@@ -46,7 +46,8 @@ struct Rules {
 struct Configured {
     label: Arc<str>,
     endpoint: Endpoint,
-    credentials: CredentialSource,
+    /// `None`: a program, which is shown none.
+    credentials: Option<CredentialSource>,
     takes_callers: bool,
     terms: Arc<Terms>,
     rules: Arc<Rules>,
@@ -219,8 +220,12 @@ impl McpServers {
             return Err(BindError::Unsupported { field: "headers", why });
         }
         let given = given.map(|token| SecretString::from(bearer(token.expose())));
-        let credentials = server.credentials.for_caller(given.as_ref().or(wanting.authorization));
-        let credentials = credentials.map_err(BindError::Credentials)?;
+        let credentials = match &server.credentials {
+            Some(source) => source
+                .for_caller(given.as_ref().or(wanting.authorization))
+                .map_err(BindError::Credentials)?,
+            None => Arc::new(Fixed::default()),
+        };
         let key = Key::new(format!("label:{label}"), &*credentials, wanting.tenant);
         let session = self.pool.session(key, &server.endpoint, credentials, server.limits);
         Ok(Binding {
@@ -322,7 +327,12 @@ impl Configured {
     fn read(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Self, String> {
         let requests = &settings.mcp.requests;
         let endpoint = endpoint(label, server, settings)?;
-        let credentials = CredentialSource::new(server, &endpoint)?;
+        let credentials = match &endpoint.place {
+            Place::Http { url, egress, .. } => {
+                Some(CredentialSource::new(server, egress, url).map_err(|error| error.to_string())?)
+            }
+            Place::Stdio(_) => None,
+        };
         let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
         let mut tools = settings.tools.clone();
         tools.overrides = tools
@@ -380,8 +390,11 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
     let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
     let host = url.host_str().ok_or("url: it has no host")?;
     let port = url.port_or_known_default().unwrap_or_default();
+    let mut allow = settings.egress.allow.clone();
+    allow.push(format!("{host}:{port}"));
+    allow.extend(token_host(&server.auth));
     let options = EgressOptions {
-        allow: vec![format!("{host}:{port}")],
+        allow,
         allowed_domains: None,
         max_redirects: 0,
         max_response_bytes: settings.mcp.max_message_bytes,
@@ -395,6 +408,17 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
         McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
     };
     Ok(Endpoint { name, place: Place::Http { url, kind, egress } })
+}
+
+/// Where the operator says that tokens are had.
+fn token_host(auth: &McpAuth) -> Option<String> {
+    let url = match auth {
+        McpAuth::ClientCredentials(client) => client.token_url.as_deref(),
+        McpAuth::TokenExchange(exchange) => exchange.token_url.as_deref(),
+        McpAuth::None | McpAuth::Bearer { .. } | McpAuth::Forward => None,
+    };
+    let url = Url::parse(url?).ok()?;
+    Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
 }
 
 /// The general guard, narrowed to the domains in which servers of requests may be.

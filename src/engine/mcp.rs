@@ -1,0 +1,273 @@
+//! The MCP servers of a request: which they are, what tools they have, which of these may be called.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+
+use super::{Caller, Parts};
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Item;
+use crate::protocol::item::hosted::{McpListTools, McpListedTool};
+use crate::protocol::parse::shorten;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::tool::{Approval, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool};
+use crate::response::machine::OWN_SERVER;
+use crate::tools::mcp::{
+    BindError, Binding, Decision, Freshness, ServedTool, ToolSet, Wanting, picks, shows_same,
+};
+
+/// A server that a request, its input or its agent asks for.
+pub(super) struct Asked {
+    binding: Binding,
+    allowed: Option<McpToolFilter>,
+    approval: Option<Approval>,
+    /// Of its tool in the request.
+    path: String,
+}
+
+/// A server with what it has.
+pub(super) struct Listed {
+    asked: Asked,
+    tools: Result<Arc<ToolSet>, String>,
+    /// Whether clients are shown the list: it is new to the conversation.
+    pub is_news: bool,
+}
+
+/// Finds the servers that are asked for. Connects to nobody.
+pub(super) fn bind(
+    parts: &Parts,
+    request: &CreateResponse,
+    input: &[Item],
+    caller: &Caller,
+    agent: &[String],
+) -> Result<Vec<Asked>, ApiError> {
+    let own = request.tools.iter().enumerate().map(|(i, tool)| (tool, format!("tools[{i}]")));
+    let more = input.iter().enumerate().filter_map(|(i, item)| match item {
+        Item::AdditionalTools(more) => Some((i, &more.tools)),
+        _ => None,
+    });
+    let more = more.flat_map(|(i, tools)| {
+        tools.iter().enumerate().map(move |(j, tool)| (tool, format!("input[{i}].tools[{j}]")))
+    });
+    let wanting =
+        Wanting { tenant: &caller.owner.tenant, authorization: caller.authorization.as_ref() };
+    let mut asked: Vec<Asked> = Vec::new();
+    let mut spaces = HashSet::new();
+    for (tool, path) in own.chain(more) {
+        match tool {
+            Tool::Mcp(mcp) if !is_own(mcp) => {
+                check(mcp, &path, &asked)?;
+                let binding = parts.mcp.bind(mcp, wanting).map_err(|error| refused(error, &path))?;
+                asked.push(Asked {
+                    binding,
+                    allowed: filter(mcp),
+                    approval: mcp.require_approval.clone(),
+                    path,
+                });
+            }
+            Tool::Namespace(NamespaceTool { name, .. }) => _ = spaces.insert(name.as_str()),
+            _ => {}
+        }
+    }
+    for label in agent {
+        if asked.iter().any(|asked| **asked.binding.label() == **label) {
+            continue;
+        }
+        match parts.mcp.bind_label(label, None, wanting) {
+            Ok(binding) => {
+                asked.push(Asked { binding, allowed: None, approval: None, path: "agent".into() });
+            }
+            Err(error) => tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller"),
+        }
+    }
+    if asked.len() > parts.mcp.most_servers() {
+        let most = parts.mcp.most_servers();
+        return Err(ApiError::invalid("invalid_value", "tools", format!("A request may use {most} MCP servers.")));
+    }
+    match asked.iter().find(|asked| spaces.contains(&**asked.binding.label())) {
+        Some(Asked { binding, path, .. }) => Err(ApiError::invalid(
+            "invalid_value",
+            format!("{path}.server_label"),
+            format!("There is a namespace of functions named '{}', too.", binding.label()),
+        )),
+        None => Ok(asked),
+    }
+}
+
+/// Lists the tools of all servers at the same time. One that fails has none, and sinks nothing else.
+pub(super) async fn list(
+    asked: Vec<Asked>,
+    past: &[Item],
+    input: &[Item],
+) -> Result<Vec<Listed>, ApiError> {
+    let listed = join_all(asked.into_iter().map(|asked| list_one(asked, past, input))).await;
+    for server in &listed {
+        if let (true, Err(problem)) = (server.asked.binding.required, &server.tools) {
+            return Err(ApiError::new(
+                424,
+                "external_connector_error",
+                "mcp_server_unavailable",
+                format!("The tools of the MCP server '{}' cannot be listed: {problem}", server.label()),
+            )
+            .with_param(server.asked.path.clone()));
+        }
+    }
+    Ok(listed)
+}
+
+async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
+    let label = Arc::clone(asked.binding.label());
+    let is_of = |list: &&McpListTools| *list.server_label == *label && list.error.is_none();
+    let known = |item| match item {
+        &Item::McpListTools(ref list) => Some(list),
+        _ => None,
+    };
+    // What a person allows is compared with what the server says now.
+    let awaited = super::approvals::awaits(&label, past, input);
+    let freshness = if awaited { Freshness::Now } else { Freshness::Usual };
+    let tools = match asked.binding.tools(freshness).await {
+        Ok(tools) => Ok(tools),
+        Err(error) => {
+            tracing::warn!(server = &*label, %error, "the tools of an MCP server cannot be listed");
+            // The conversation knows them from before: better than nothing, and the server may be back by the call.
+            // What a client replays is only its word.
+            let stored = past.iter().rev().filter_map(known).find(is_of);
+            let earlier = stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_of_item(&list.tools));
+            earlier.ok_or_else(|| error.to_string())
+        }
+    };
+    let mut listed = Listed { asked, tools, is_news: true };
+    let latest = input.iter().rev().chain(past.iter().rev()).filter_map(known).find(is_of);
+    if let (Some(latest), Ok(_)) = (latest, &listed.tools) {
+        listed.is_news = !shows_same(&listed.shown_tools(), &latest.tools);
+    }
+    listed
+}
+
+impl Listed {
+    /// The server's name in the request.
+    pub(super) fn label(&self) -> &Arc<str> {
+        self.asked.binding.label()
+    }
+
+    /// The tools that are offered, and what becomes of calls of them.
+    pub(super) fn offered(&self) -> impl Iterator<Item = (&ServedTool, Decision)> {
+        let all = self.tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
+        let asked = &self.asked;
+        all.iter().filter(|tool| self.picks(tool)).filter_map(|tool| {
+            match asked.binding.decide(tool, asked.approval.as_ref()) {
+                Decision::Deny => None,
+                decision => Some((tool, decision)),
+            }
+        })
+    }
+
+    fn picks(&self, tool: &ServedTool) -> bool {
+        let wanted = self.asked.allowed.as_ref().is_none_or(|filter| picks(filter, tool));
+        wanted && self.asked.binding.offers(tool)
+    }
+
+    /// The tools as clients are shown them, or why there are none.
+    pub(super) fn shown(&self) -> Result<Vec<McpListedTool>, String> {
+        match &self.tools {
+            Ok(_) => Ok(self.shown_tools()),
+            Err(problem) => Err(problem.clone()),
+        }
+    }
+
+    fn shown_tools(&self) -> Vec<McpListedTool> {
+        self.offered().map(|(tool, _)| tool.listed.clone()).collect()
+    }
+
+    /// Whether the server has other tools by now.
+    pub(super) fn has_changed(&self) -> bool {
+        self.tools.as_ref().is_ok_and(|set| self.asked.binding.has_changed_since(set))
+    }
+
+    /// Lists the tools anew; those that were known stay where that fails. Whether clients are to be shown others.
+    pub(super) async fn renew(&mut self) -> bool {
+        let before = self.shown_tools();
+        match self.asked.binding.tools(Freshness::Usual).await {
+            Ok(tools) => self.tools = Ok(tools),
+            Err(error) => tracing::warn!(server = &**self.label(), %error, "changed tools cannot be listed"),
+        }
+        !shows_same(&self.shown_tools(), &before)
+    }
+
+    /// The tool of this name, if it is offered.
+    pub(super) fn tool(&self, name: &str) -> Option<&ServedTool> {
+        self.offered().map(|(tool, _)| tool).find(|tool| tool.listed.name == name)
+    }
+}
+
+/// Whether it is the gateway itself, with its own tools.
+fn is_own(tool: &McpTool) -> bool {
+    tool.is_configured() && tool.server_label == OWN_SERVER
+}
+
+fn check(tool: &McpTool, path: &str, earlier: &[Asked]) -> Result<(), ApiError> {
+    let invalid = |message: String| {
+        Err(ApiError::invalid("invalid_value", format!("{path}.server_label"), message))
+    };
+    let label = &tool.server_label;
+    if label == OWN_SERVER {
+        return invalid(format!("The server label '{OWN_SERVER}' is the gateway's own."));
+    }
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    if label.len() > 64 || !label.bytes().all(is_plain) {
+        return invalid("A server label has 1 to 64 letters, digits, '_' or '-'.".into());
+    }
+    if earlier.iter().any(|earlier| **earlier.binding.label() == **label) {
+        return invalid(format!("There is more than one MCP server with the label '{}'.", shorten(label)));
+    }
+    let unserved = [
+        ("connector_id", tool.connector_id.is_some(), "OpenAI's connectors are not served; name the server by its 'server_url'."),
+        ("tunnel_id", tool.tunnel_id.is_some(), "OpenAI's tunnels are not served; name the server by its 'server_url'."),
+        ("defer_loading", tool.defer_loading == Some(true), "Tool search is not served yet."),
+    ];
+    match unserved.iter().find(|(_, given, _)| *given) {
+        Some((field, _, why)) => Err(ApiError::unsupported(format!("{path}.{field}"), *why)),
+        None => Ok(()),
+    }
+}
+
+fn filter(tool: &McpTool) -> Option<McpToolFilter> {
+    tool.allowed_tools.as_ref().map(|allowed| match allowed {
+        McpAllowedTools::Names(names) => {
+            McpToolFilter { tool_names: Some(names.clone()), ..McpToolFilter::default() }
+        }
+        McpAllowedTools::Filter(filter) => filter.clone(),
+    })
+}
+
+fn refused(error: BindError, path: &str) -> ApiError {
+    let invalid = |field: &str, message: String| {
+        ApiError::invalid("invalid_value", format!("{path}.{field}"), message)
+    };
+    match error {
+        BindError::UnknownLabel(label) => ApiError::invalid(
+            "missing_required_parameter",
+            format!("{path}.server_url"),
+            format!(
+                "Missing required parameter: '{path}.server_url'. No server called '{}' is configured.",
+                shorten(&label)
+            ),
+        ),
+        BindError::Disabled => ApiError::unsupported(
+            format!("{path}.server_url"),
+            "This gateway uses only MCP servers of its configuration; name one by its 'server_label'.",
+        ),
+        BindError::Unsupported { field, why } => ApiError::unsupported(format!("{path}.{field}"), why),
+        BindError::Url(message) => invalid("server_url", message),
+        BindError::Header(message) => invalid("headers", message),
+        BindError::Credentials(error) => invalid("authorization", format!("{error}.")),
+        BindError::Full => ApiError::new(
+            503,
+            "service_unavailable_error",
+            "server_is_overloaded",
+            "Too many sessions with MCP servers are open. Try again shortly.",
+        )
+        .with_retry_after(std::time::Duration::from_secs(1)),
+    }
+}
