@@ -4,13 +4,17 @@
 //! transports are behind it, in `client`. `credentials` says who the gateway is to a server, `pool` keeps
 //! connections apart by server, credential and tenant, and open between calls.
 
+pub mod client;
 pub mod connection;
 pub mod credentials;
 pub mod error;
+pub mod sampler;
 
+pub use client::{Client, ClientOptions};
 pub use connection::{
     CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent, RemoteHints,
     RemoteResult, RemoteTool, RemoteTools, ServerInfo, StdioCommand,
 };
 pub use credentials::{Credentials, Fingerprint};
 pub use error::McpError;
+pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
