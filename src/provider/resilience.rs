@@ -62,7 +62,7 @@ fn may_help(error: &ProviderError) -> bool {
 }
 
 /// Reads `Retry-After`: seconds, or an HTTP date.
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();

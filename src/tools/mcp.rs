@@ -4,23 +4,27 @@
 //! transports are behind it, in `client`. `credentials` says who the gateway is to a server, `pool` keeps
 //! connections apart by server, credential and tenant, and open between calls.
 
+pub mod client;
 pub mod connection;
 pub mod content;
 pub mod credentials;
 pub mod error;
 mod pool;
+pub mod sampler;
 pub mod schema;
 pub mod servers;
 mod session;
 pub mod status;
 mod toolset;
 
+pub use client::{Client, ClientOptions};
 pub use connection::{
     CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent, RemoteHints,
     RemoteResult, RemoteTool, RemoteTools, ServerInfo, StdioCommand,
 };
-pub use credentials::{Credentials, Fingerprint};
+pub use credentials::{BadHeader, CredentialSource, Credentials, Fingerprint};
 pub use error::McpError;
+pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 pub use servers::{BindError, Binding, Decision, McpServers, Wanting, picks, shows_same};
 pub use session::Freshness;
 pub use status::ServerState;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 use reqwest::Url;
+use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 
 use super::connection::{Connector, Endpoint, HttpKind, Place, StdioCommand};
@@ -224,7 +225,7 @@ impl McpServers {
             Some(source) => source
                 .for_caller(given.as_ref().or(wanting.authorization))
                 .map_err(BindError::Credentials)?,
-            None => Arc::new(Fixed::default()),
+            None => Arc::new(Fixed::new(HeaderMap::new())),
         };
         let key = Key::new(format!("label:{label}"), &*credentials, wanting.tenant);
         let session = self.pool.session(key, &server.endpoint, credentials, server.limits);

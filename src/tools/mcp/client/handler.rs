@@ -1,0 +1,115 @@
+//! What a server may ask of the gateway, and what it is told.
+#![expect(deprecated, reason = "the protocol of most servers has sampling")]
+
+use std::sync::Arc;
+
+use rmcp::RoleClient;
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestMethod, CreateMessageRequestParams,
+    CreateMessageResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    ElicitationCreateRequestMethod, ErrorData, FormElicitationCapability, Implementation,
+    ListRootsRequestMethod, ListRootsResult, ProtocolVersion, Role, SamplingCapability, SamplingMessage,
+    SamplingMessageContentBlock,
+};
+use rmcp::service::RequestContext;
+
+use crate::config::Elicitation;
+use crate::tools::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
+
+/// Answers a server.
+#[derive(Clone)]
+pub(super) struct Handler {
+    /// The server's name.
+    pub server: Arc<str>,
+    /// What it is told that asks the user for something.
+    pub elicitation: Elicitation,
+    /// What it may use the model through.
+    pub sampler: Option<Arc<dyn Sampler>>,
+}
+
+/// What a server is told that asks the user for something; `None`: that nobody can be asked.
+pub(super) fn reply(elicitation: Elicitation) -> Option<ElicitationAction> {
+    match elicitation {
+        Elicitation::Decline => Some(ElicitationAction::Decline),
+        Elicitation::Cancel => Some(ElicitationAction::Cancel),
+        Elicitation::Off => None,
+    }
+}
+
+impl ClientHandler for Handler {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        if reply(self.elicitation).is_some() {
+            let form = FormElicitationCapability::new();
+            capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
+        }
+        if self.sampler.is_some() {
+            capabilities.sampling = Some(SamplingCapability::default());
+        }
+        ClientConfig::new(capabilities, Implementation::new("antwort", env!("CARGO_PKG_VERSION")))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+
+    async fn create_elicitation(
+        &self,
+        _asked: ElicitRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        reply(self.elicitation)
+            .map(ElicitResult::new)
+            .ok_or_else(ErrorData::method_not_found::<ElicitationCreateRequestMethod>)
+    }
+
+    async fn create_message(
+        &self,
+        asked: CreateMessageRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        let Some(sampler) = &self.sampler else {
+            return Err(ErrorData::method_not_found::<CreateMessageRequestMethod>());
+        };
+        let request = self.sample(asked)?;
+        let answer = tokio::select! {
+            answer = sampler.sample(request) => answer,
+            () = context.ct.cancelled() => Err("it was cancelled".to_owned()),
+        };
+        let answer = answer.map_err(|why| ErrorData::internal_error(why, None))?;
+        let mut result = CreateMessageResult::new(SamplingMessage::assistant_text(answer.text), answer.model);
+        result.stop_reason = answer.stop_reason;
+        Ok(result)
+    }
+
+    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListRootsRequestMethod>())
+    }
+}
+
+impl Handler {
+    fn sample(&self, asked: CreateMessageRequestParams) -> Result<SampleRequest, ErrorData> {
+        let hints = asked.model_preferences.and_then(|preferences| preferences.hints).unwrap_or_default();
+        Ok(SampleRequest {
+            server: Arc::clone(&self.server),
+            system: asked.system_prompt,
+            messages: asked.messages.into_iter().map(message).collect::<Result<_, _>>()?,
+            max_tokens: u64::from(asked.max_tokens),
+            temperature: asked.temperature,
+            stop: asked.stop_sequences.unwrap_or_default(),
+            models: hints.into_iter().filter_map(|hint| hint.name).collect(),
+        })
+    }
+}
+
+fn message(said: SamplingMessage) -> Result<SampleMessage, ErrorData> {
+    let content = said.content.iter().map(|block| match block {
+        SamplingMessageContentBlock::Text(text) => Ok(SampleContent::Text(text.text.clone())),
+        SamplingMessageContentBlock::Image(image) => {
+            Ok(SampleContent::Image { mime_type: image.mime_type.clone(), data: image.data.clone() })
+        }
+        SamplingMessageContentBlock::Audio(audio) => {
+            Ok(SampleContent::Audio { mime_type: audio.mime_type.clone(), data: audio.data.clone() })
+        }
+        _ => Err(ErrorData::invalid_params("tools cannot be used in sampling", None)),
+    });
+    Ok(SampleMessage { by_model: said.role == Role::Assistant, content: content.collect::<Result<_, _>>()? })
+}

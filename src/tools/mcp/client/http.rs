@@ -1,0 +1,144 @@
+//! Requests to one server: with the credentials of whoever calls, through the guard, and never two where one may have
+//! been worked on.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
+use reqwest::{Method, Response, StatusCode, Url};
+
+use crate::net::egress::Egress;
+use crate::provider::retry_after;
+use crate::tools::mcp::credentials::Credentials;
+use crate::tools::mcp::error::McpError;
+
+/// Bytes that are read of an error's body.
+const ERROR_BODY: usize = 64 * 1024;
+
+/// A server at a URL.
+pub(super) struct Http {
+    /// Where it is.
+    pub url: Url,
+    /// Bytes of one message.
+    pub limit: usize,
+    egress: Arc<Egress>,
+    credentials: Arc<dyn Credentials>,
+}
+
+/// A request, apart from the credentials.
+#[derive(Clone)]
+pub(super) struct Outgoing {
+    /// The method.
+    pub method: Method,
+    /// The headers that the protocol asks for; they win over those of the credentials.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Option<Bytes>,
+}
+
+/// What the body of an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BodyKind {
+    Json,
+    Events,
+    Other,
+}
+
+impl Http {
+    /// A server at a URL.
+    pub fn new(url: Url, limit: usize, egress: Arc<Egress>, credentials: Arc<dyn Credentials>) -> Arc<Self> {
+        Arc::new(Self { url, limit, egress, credentials })
+    }
+
+    /// Sends a request, whatever the answer's status is: but a 401 is an error, after one more try if the
+    /// credentials have changed since.
+    pub async fn send(&self, url: &Url, request: Outgoing) -> Result<Response, McpError> {
+        let shown = self.credentials.headers().await?;
+        let response = self.send_with(url, request.clone(), &shown).await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
+        if !self.credentials.rejected(&shown, challenge).await {
+            return Err(McpError::Unauthorized(String::new()));
+        }
+        drop(response);
+        let shown = self.credentials.headers().await?;
+        let response = self.send_with(url, request, &shown).await?;
+        if response.status() == StatusCode::UNAUTHORIZED {
+            return Err(McpError::Unauthorized(" again".to_owned()));
+        }
+        Ok(response)
+    }
+
+    async fn send_with(&self, url: &Url, request: Outgoing, shown: &HeaderMap) -> Result<Response, McpError> {
+        let mut headers = shown.clone();
+        headers.extend(request.headers);
+        let mut builder = self.egress.client(url)?.request(request.method, url.clone()).headers(headers);
+        if let Some(body) = request.body {
+            builder = builder.body(body);
+        }
+        builder.send().await.map_err(|error| self.failure(&error))
+    }
+
+    /// Reads a whole body, unless it is longer than a message may be.
+    pub async fn body(&self, response: Response) -> Result<Vec<u8>, McpError> {
+        self.body_up_to(response, self.limit).await
+    }
+
+    /// The body of an error if it is JSON.
+    pub async fn error_body(&self, response: Response) -> Option<Vec<u8>> {
+        match kind_of(&response) {
+            BodyKind::Json => self.body_up_to(response, ERROR_BODY).await.ok(),
+            BodyKind::Events | BodyKind::Other => None,
+        }
+    }
+
+    /// What an error of reading an answer means.
+    pub fn failure(&self, error: &reqwest::Error) -> McpError {
+        McpError::Egress(self.egress.failure(&self.url, error))
+    }
+
+    async fn body_up_to(&self, mut response: Response, limit: usize) -> Result<Vec<u8>, McpError> {
+        let announced = response.content_length().unwrap_or(0);
+        if announced > limit as u64 {
+            return Err(McpError::TooLarge { limit: self.limit });
+        }
+        let mut body = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
+        while let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))? {
+            if body.len().saturating_add(piece.len()) > limit {
+                return Err(McpError::TooLarge { limit: self.limit });
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
+    }
+}
+
+/// The answer's status as an error.
+pub(super) fn status_error(response: &Response) -> McpError {
+    let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
+    McpError::Http { status: response.status().as_u16(), retry_after }
+}
+
+/// What the body of an answer is.
+pub(super) fn kind_of(response: &Response) -> BodyKind {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("text/event-stream") {
+        BodyKind::Events
+    } else if kind.eq_ignore_ascii_case("application/json") || kind.ends_with("+json") {
+        BodyKind::Json
+    } else {
+        BodyKind::Other
+    }
+}
+
+/// Whether an error says that the server does not know the session. Not every server says so with a 404.
+pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
+    let text = body.to_ascii_lowercase();
+    let says = |words: &[u8]| memchr::memmem::find(&text, words).is_some();
+    status == StatusCode::BAD_REQUEST && says(b"-32000") && says(b"session")
+}

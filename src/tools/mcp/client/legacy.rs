@@ -1,0 +1,140 @@
+//! HTTP with SSE, the transport of 2024-11-05: a stream on which everything arrives, and a URL for what is sent.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Response, StatusCode, Url};
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+
+use super::events::{Data, Event, Events};
+use super::http::{self, BodyKind, Http, Outgoing};
+use super::wire::{self, Wire};
+use crate::tools::mcp::error::McpError;
+
+/// A session.
+pub(super) struct Legacy {
+    http: Arc<Http>,
+    wire: Arc<Wire>,
+    /// Where messages are sent to.
+    inbox: Url,
+    /// `None` once it has ended.
+    response: Option<Response>,
+    events: Events,
+    ready: VecDeque<ServerJsonRpcMessage>,
+}
+
+impl Legacy {
+    /// Opens the stream and waits until the server says where messages are sent to.
+    pub async fn open(http: Arc<Http>, wire: Arc<Wire>) -> Result<Self, McpError> {
+        let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
+        let request = Outgoing { method: Method::GET, headers, body: None };
+        let mut response = http.send(&http.url, request).await?;
+        if !response.status().is_success() {
+            return Err(http::status_error(&response));
+        }
+        if http::kind_of(&response) != BodyKind::Events {
+            return Err(McpError::Connect("it sends no events".to_owned()));
+        }
+        let mut events = Events::new(wire.limit);
+        let inbox = loop {
+            let Some(bytes) = response.chunk().await.map_err(|error| http.failure(&error))? else {
+                return Err(McpError::Connect("it did not say where it can be written to".to_owned()));
+            };
+            events.feed(&bytes);
+            if let Some(inbox) = inbox(&mut events, &http.url)? {
+                break inbox;
+            }
+        };
+        Ok(Self { http, wire, inbox, response: Some(response), events, ready: VecDeque::new() })
+    }
+
+    fn take(&mut self, event: Event) {
+        if !matches!(event.name.as_deref(), None | Some("" | "message")) {
+            return;
+        }
+        let message = match event.data {
+            Data::None => None,
+            Data::Skipped(skipped) => self.wire.skip(&skipped, None).map(wire::answered),
+            Data::Text(text) => self.wire.read(text.as_bytes(), None).unwrap_or_else(|error| {
+                tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
+                None
+            }),
+        };
+        self.ready.extend(message);
+    }
+}
+
+impl Transport<RoleClient> for Legacy {
+    type Error = McpError;
+
+    fn name() -> Cow<'static, str> {
+        "sse".into()
+    }
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
+        let (http, wire, inbox) = (Arc::clone(&self.http), Arc::clone(&self.wire), self.inbox.clone());
+        async move { post(&http, &wire, &inbox, &message).await }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                return Some(message);
+            }
+            let Ok(Some(bytes)) = self.response.as_mut()?.chunk().await else {
+                self.response = None;
+                self.wire.close("its stream ended");
+                return None;
+            };
+            self.events.feed(&bytes);
+            while let Some(event) = self.events.next() {
+                self.take(event);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), McpError> {
+        self.response = None;
+        self.wire.close("it was closed");
+        Ok(())
+    }
+}
+
+async fn post(http: &Http, wire: &Wire, inbox: &Url, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
+    wire.calls.file(message);
+    let json = HeaderValue::from_static("application/json");
+    let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+    let body = Some(Bytes::from(wire::write(message)?));
+    let response = http.send(inbox, Outgoing { method: Method::POST, headers, body }).await?;
+    let status = response.status();
+    if status.is_success() {
+        return Ok(());
+    }
+    let error = http::status_error(&response);
+    let lost = status == StatusCode::NOT_FOUND
+        || http::names_lost_session(status, &http.error_body(response).await.unwrap_or_default());
+    Err(if lost { McpError::SessionLost } else { error })
+}
+
+/// Where the server wants to be written to, once it has said so. Nowhere but where it is: the credentials go there,
+/// and whatever the gateway can reach is not a server's to choose.
+fn inbox(events: &mut Events, at: &Url) -> Result<Option<Url>, McpError> {
+    while let Some(event) = events.next() {
+        let (Some("endpoint"), Data::Text(place)) = (event.name.as_deref(), event.data) else { continue };
+        let inbox =
+            at.join(place.trim()).map_err(|_| McpError::Connect("its endpoint is no URL".to_owned()))?;
+        if inbox.origin() != at.origin() {
+            return Err(McpError::Connect("its endpoint is on another server".to_owned()));
+        }
+        return Ok(Some(inbox));
+    }
+    Ok(None)
+}

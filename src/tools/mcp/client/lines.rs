@@ -1,0 +1,116 @@
+//! Lines out of bytes. One that is too long is skipped, and what comes behind it can still be read.
+//!
+//! Unlike `net::sse`, which gives up for good: over one stream of a server come the answers of many calls.
+
+use memchr::memchr;
+
+/// Bytes that are kept of the beginning and of the end of a line that was skipped.
+const KEPT: usize = 512;
+/// Memory that is kept for the next line.
+const IDLE: usize = 64 * 1024;
+
+/// Splits bytes at line feeds; a carriage return before one belongs to it.
+#[derive(Debug)]
+pub(super) struct Lines {
+    limit: usize,
+    buffer: Vec<u8>,
+    /// Where the line to be read begins.
+    start: usize,
+    /// Bytes before it hold no line feed behind `start`.
+    searched: usize,
+    skipping: Option<Skipped>,
+}
+
+/// A line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Without its end.
+    Whole(&'a [u8]),
+    /// It was too long.
+    Skipped(Skipped),
+}
+
+/// What is known of something that was too long.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Skipped {
+    /// Its beginning.
+    pub head: Vec<u8>,
+    /// Its end.
+    pub tail: Vec<u8>,
+}
+
+impl Lines {
+    /// Lines of up to `limit` bytes.
+    pub fn new(limit: usize) -> Self {
+        Self { limit, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
+    }
+
+    /// Takes in the next bytes. Pull all lines before feeding more.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.searched -= self.start.min(self.searched);
+        self.start = 0;
+        if self.buffer.is_empty() {
+            self.buffer.shrink_to(IDLE);
+        }
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next line that is whole.
+    pub fn next(&mut self) -> Option<Line<'_>> {
+        let from = self.searched.max(self.start);
+        let found = memchr(b'\n', self.buffer.get(from..).unwrap_or_default()).map(|offset| from + offset);
+        let Some(end) = found else {
+            self.searched = self.buffer.len();
+            self.skip_what_is_too_long();
+            return None;
+        };
+        let line = self.start..end;
+        self.start = end + 1;
+        self.searched = end + 1;
+        let bytes = self.buffer.get(line).unwrap_or_default();
+        if let Some(mut skipped) = self.skipping.take() {
+            skipped.add(bytes);
+            return Some(Line::Skipped(skipped));
+        }
+        if bytes.len() > self.limit {
+            return Some(Line::Skipped(Skipped::of(bytes)));
+        }
+        Some(Line::Whole(bytes.strip_suffix(b"\r").unwrap_or(bytes)))
+    }
+
+    /// Whether the line that is being read is already too long.
+    pub fn is_skipping(&self) -> bool {
+        self.skipping.is_some()
+    }
+
+    fn skip_what_is_too_long(&mut self) {
+        let unfinished = self.buffer.get(self.start..).unwrap_or_default();
+        match &mut self.skipping {
+            Some(skipped) => skipped.add(unfinished),
+            None if unfinished.len() > self.limit => self.skipping = Some(Skipped::of(unfinished)),
+            None => return,
+        }
+        self.buffer.clear();
+        self.start = 0;
+        self.searched = 0;
+    }
+}
+
+impl Skipped {
+    /// Of something whose bytes so far are these.
+    pub fn of(bytes: &[u8]) -> Self {
+        let mut skipped =
+            Self { head: bytes.get(..KEPT.min(bytes.len())).unwrap_or_default().to_vec(), tail: Vec::new() };
+        skipped.add(bytes);
+        skipped
+    }
+
+    /// It goes on.
+    pub fn add(&mut self, bytes: &[u8]) {
+        let new = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
+        let spare = (self.tail.len() + new.len()).saturating_sub(KEPT);
+        self.tail.drain(..spare.min(self.tail.len()));
+        self.tail.extend_from_slice(new);
+    }
+}

@@ -1,0 +1,153 @@
+//! Servers without sessions: one JSON-RPC request to `{url}/rpc`, one answer.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, Url};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::http::{self, Http, Outgoing};
+use super::listing::{self, MOST_PAGES, Page};
+use super::results::{self, CallAnswer, unsupported};
+use super::wire::{Envelope, protocol_error};
+use crate::tools::mcp::connection::{Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use crate::tools::mcp::error::McpError;
+use crate::tools::{Arguments, Progress};
+
+/// A server that is asked one thing at a time.
+pub(super) struct Rpc {
+    http: Arc<Http>,
+    inbox: Url,
+    next: AtomicU64,
+    info: ServerInfo,
+}
+
+#[derive(Serialize)]
+struct Request<'a, P> {
+    jsonrpc: &'static str,
+    id: u64,
+    method: &'a str,
+    params: P,
+}
+
+#[derive(Serialize)]
+struct CallParams<'a> {
+    name: &'a str,
+    arguments: &'a Arguments,
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+    meta: Meta<'a>,
+}
+
+#[derive(Serialize)]
+struct Meta<'a> {
+    #[serde(rename = "antwort/idempotency-key", skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    traceparent: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct ListParams<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<&'a str>,
+}
+
+impl Meta<'_> {
+    fn is_empty(&self) -> bool {
+        self.idempotency_key.is_none() && self.traceparent.is_none()
+    }
+}
+
+impl Rpc {
+    /// A server; nothing is asked of it yet.
+    pub fn new(http: Arc<Http>) -> Arc<Self> {
+        let mut inbox = http.url.clone();
+        let path = format!("{}/rpc", inbox.path().trim_end_matches('/'));
+        inbox.set_path(&path);
+        let info = ServerInfo { transport: "json_rpc", ..ServerInfo::default() };
+        Arc::new(Self { http, inbox, next: AtomicU64::new(1), info })
+    }
+
+    async fn ask<P: Serialize, T>(
+        &self,
+        method: &str,
+        params: P,
+        read: impl FnOnce(&RawValue) -> Result<T, McpError>,
+    ) -> Result<T, McpError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let request = serde_json::to_vec(&Request { jsonrpc: "2.0", id, method, params })
+            .map_err(|error| McpError::Malformed(error.to_string()))?;
+        let json = HeaderValue::from_static("application/json");
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
+        let request = Outgoing { method: Method::POST, headers, body: Some(Bytes::from(request)) };
+        let response = self.http.send(&self.inbox, request).await?;
+        if !response.status().is_success() {
+            return Err(http::status_error(&response));
+        }
+        let body = self.http.body(response).await?;
+        let answer: Envelope<'_> =
+            serde_json::from_slice(&body).map_err(|error| McpError::Malformed(error.to_string()))?;
+        match (answer.result, answer.error) {
+            (Some(result), _) => read(result),
+            (None, Some(error)) => Err(protocol_error(error)),
+            (None, None) => Err(McpError::Malformed("neither result nor error".to_owned())),
+        }
+    }
+
+    async fn page(&self, cursor: Option<&str>) -> Result<Page, McpError> {
+        self.ask("tools/list", ListParams { cursor }, listing::read).await
+    }
+}
+
+#[async_trait]
+impl Connection for Rpc {
+    fn server(&self) -> &ServerInfo {
+        &self.info
+    }
+
+    async fn list_tools(&self) -> Result<RemoteTools, McpError> {
+        let mut page = self.page(None).await?;
+        let mut all = page.tools;
+        let mut seen = Vec::new();
+        while let Some(cursor) = page.next.take() {
+            if seen.contains(&cursor) || seen.len() + 1 >= MOST_PAGES {
+                break;
+            }
+            page = self.page(Some(&cursor)).await?;
+            seen.push(cursor);
+            listing::append(&mut all, std::mem::take(&mut page.tools));
+        }
+        Ok(all)
+    }
+
+    async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {
+        let meta = Meta { idempotency_key: call.meta.idempotency_key, traceparent: call.meta.traceparent };
+        let params = CallParams { name: call.name, arguments: call.arguments, meta };
+        match in_time(call.idle, self.ask("tools/call", params, results::read)).await? {
+            CallAnswer::Done(result) => Ok(result),
+            CallAnswer::Asks(_) => Err(unsupported("asks for something in the middle of the call")),
+        }
+    }
+
+    fn tools_version(&self) -> u64 {
+        0
+    }
+
+    fn is_closed(&self) -> bool {
+        false
+    }
+
+    async fn close(&self) {}
+}
+
+async fn in_time<T>(
+    after: Duration,
+    answer: impl Future<Output = Result<T, McpError>>,
+) -> Result<T, McpError> {
+    tokio::time::timeout(after, answer).await.unwrap_or(Err(McpError::Timeout { after }))
+}

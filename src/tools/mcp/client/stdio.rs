@@ -1,0 +1,137 @@
+//! Messages as lines, to and from a program.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::ChildStdin;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::lines::{Line, Lines};
+use super::process::Process;
+use super::wire::{self, Wire};
+use crate::tools::mcp::error::McpError;
+
+/// What is read at once.
+const PIECE: usize = 64 * 1024;
+/// How long a program may take to end.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// For what a program that has ended had written and nobody has read yet.
+const AFTERMATH: Duration = Duration::from_millis(100);
+
+/// A connection to a program.
+pub(super) struct Stdio {
+    process: Process,
+    wire: Arc<Wire>,
+    lines: Lines,
+    buffer: BytesMut,
+    /// Set once the program has ended: until when its last words are waited for.
+    until: Option<Instant>,
+}
+
+impl Stdio {
+    /// Speaks with a program.
+    pub fn new(process: Process, wire: Arc<Wire>) -> Self {
+        let lines = Lines::new(wire.limit);
+        Self { process, wire, lines, buffer: BytesMut::new(), until: None }
+    }
+
+    /// A message out of what was read.
+    fn next_message(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            let message = match self.lines.next()? {
+                Line::Whole(line) if line.trim_ascii().is_empty() => None,
+                Line::Whole(line) => self.wire.read(line, None).unwrap_or_else(|error| {
+                    tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
+                    None
+                }),
+                Line::Skipped(line) => self.wire.skip(&line, None).map(wire::answered),
+            };
+            if message.is_some() {
+                return message;
+            }
+        }
+    }
+
+    /// Reads on. `false` if nothing more can come.
+    async fn read(&mut self) -> bool {
+        self.buffer.clear();
+        self.buffer.reserve(PIECE);
+        let ended = self.until;
+        tokio::select! {
+            read = self.process.stdout.read_buf(&mut self.buffer) => {
+                self.lines.feed(&self.buffer);
+                matches!(read, Ok(1..))
+            }
+            status = self.process.child.wait(), if ended.is_none() => {
+                // Whatever it has started would hold its output open.
+                self.process.kill_group();
+                self.until = Some(Instant::now() + AFTERMATH);
+                if let Ok(status) = status {
+                    tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %status, "it has ended");
+                }
+                true
+            }
+            () = until(ended), if ended.is_some() => false,
+        }
+    }
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = McpError;
+
+    fn name() -> Cow<'static, str> {
+        "stdio".into()
+    }
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
+        self.wire.calls.file(&message);
+        let stdin = Arc::clone(&self.process.stdin);
+        async move { write(&stdin, &message).await }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            if let Some(message) = self.next_message() {
+                return Some(message);
+            }
+            if !self.read().await {
+                self.wire.close("the program has ended");
+                return None;
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), McpError> {
+        self.wire.close("it was closed");
+        self.process.end(PATIENCE).await;
+        Ok(())
+    }
+}
+
+async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
+    let mut line = wire::write(message)?;
+    line.push(b'\n');
+    let mut stdin = stdin.lock().await;
+    let Some(pipe) = stdin.as_mut() else { return Err(McpError::Connect("it was closed".to_owned())) };
+    let written = async {
+        pipe.write_all(&line).await?;
+        pipe.flush().await
+    };
+    written.await.map_err(|error| McpError::Broken(format!("the program does not read: {error}")))
+}
+
+async fn until(time: Option<Instant>) {
+    if let Some(time) = time {
+        tokio::time::sleep_until(time).await;
+    }
+}

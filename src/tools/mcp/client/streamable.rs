@@ -1,0 +1,233 @@
+//! Streamable HTTP: the SDK keeps the session, and what it sends and hears goes through the guard.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Response, StatusCode};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
+    StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use super::http::{self, BodyKind, Http, Outgoing};
+use super::stream::EventStream;
+use super::wire::{self, Wire};
+use crate::tools::mcp::error::McpError;
+
+const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+
+/// Requests that one session works on at the same time. Callers have limits of their own.
+const MOST_REQUESTS: usize = 1024;
+/// Between two attempts to take a stream up again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// Attempts.
+const MOST_ATTEMPTS: usize = 20;
+
+/// What the SDK sends and hears through.
+#[derive(Clone)]
+pub(super) struct Streamable {
+    http: Arc<Http>,
+    wire: Arc<Wire>,
+}
+
+/// The SDK's transport over it.
+pub(super) type Transport = StreamableHttpClientTransport<Streamable>;
+/// Its errors.
+pub(super) type TransportError = StreamableHttpError<McpError>;
+
+/// A transport to a server.
+pub(super) fn transport(http: Arc<Http>, wire: Arc<Wire>) -> Transport {
+    // The URL stays with `Http`: what the SDK does not know it does not log.
+    let mut config = StreamableHttpClientTransportConfig::with_uri("mcp")
+        .max_concurrent_requests(MOST_REQUESTS)
+        // A 404 was not processed, and is the only answer after which the SDK sends a request again.
+        .reinit_on_expired_session(true);
+    config.channel_buffer_capacity = 64;
+    let mut pauses = ExponentialBackoff::default();
+    pauses.max_delay = Some(LONGEST_PAUSE);
+    pauses.max_times = Some(MOST_ATTEMPTS);
+    config.retry_config = Arc::new(pauses);
+    Transport::spawn(StreamableHttpClientWorker::new(Streamable { http, wire }, config))
+}
+
+impl Streamable {
+    async fn post(
+        &self,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        extra: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, TransportError> {
+        let asked = self.wire.calls.file(&message);
+        let mut headers = HeaderMap::from_iter(extra);
+        headers.insert(ACCEPT, EITHER);
+        headers.insert(CONTENT_TYPE, JSON);
+        add_session(&mut headers, session.as_deref());
+        let body = Some(Bytes::from(wire::write(&message).map_err(TransportError::Client)?));
+        let request = Outgoing { method: Method::POST, headers, body };
+        let response = self.http.send(&self.http.url, request).await.map_err(TransportError::Client)?;
+        if !response.status().is_success() {
+            return self.refused(response, asked, session.is_some()).await;
+        }
+        let named = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
+        match http::kind_of(&response) {
+            _ if is_empty(&response) => Ok(StreamableHttpPostResponse::Accepted),
+            BodyKind::Json => {
+                let body = self.http.body(response).await.map_err(TransportError::Client)?;
+                let message = self.answer(&body, asked).map_err(TransportError::Client)?;
+                Ok(StreamableHttpPostResponse::Json(message, named))
+            }
+            BodyKind::Events => {
+                let events = EventStream::of_answer(response, Arc::clone(&self.wire), asked);
+                Ok(StreamableHttpPostResponse::Sse(events.into_stream().boxed(), named))
+            }
+            BodyKind::Other => {
+                let error = McpError::Malformed("it is neither JSON nor a stream of events".to_owned());
+                Err(TransportError::Client(error))
+            }
+        }
+    }
+
+    /// What the SDK is told of the JSON that answers a request.
+    fn answer(&self, body: &[u8], asked: i64) -> Result<ServerJsonRpcMessage, McpError> {
+        let message = self.wire.read(body, Some(asked))?;
+        if !self.wire.calls.is_answered(asked) {
+            return Err(McpError::Malformed("it answers something else".to_owned()));
+        }
+        message.ok_or_else(|| McpError::Malformed("it is no answer".to_owned()))
+    }
+
+    /// What an error status means. A JSON-RPC error in its body is the better answer, unless the status says all.
+    async fn refused(
+        &self,
+        response: Response,
+        asked: Option<i64>,
+        in_session: bool,
+    ) -> Result<StreamableHttpPostResponse, TransportError> {
+        let status = response.status();
+        let error = http::status_error(&response);
+        if in_session && status == StatusCode::NOT_FOUND {
+            return Err(TransportError::SessionExpired);
+        }
+        let says_all = matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+        if says_all || !status.is_client_error() {
+            return Err(TransportError::Client(error));
+        }
+        let body = self.http.error_body(response).await.unwrap_or_default();
+        if in_session && http::names_lost_session(status, &body) {
+            return Err(TransportError::SessionExpired);
+        }
+        let read = asked.and_then(|asked| self.wire.read(&body, Some(asked)).ok().flatten());
+        match read {
+            Some(message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => {
+                Ok(StreamableHttpPostResponse::Json(message, None))
+            }
+            _ => Err(TransportError::Client(error)),
+        }
+    }
+
+    async fn open(
+        &self,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        extra: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
+        let mut headers = HeaderMap::from_iter(extra);
+        headers.insert(ACCEPT, EVENTS);
+        add_session(&mut headers, session.as_deref());
+        if let Some(id) = last_event.and_then(|id| HeaderValue::from_str(&id).ok()) {
+            headers.insert(LAST_EVENT, id);
+        }
+        let request = Outgoing { method: Method::GET, headers, body: None };
+        let response = self.http.send(&self.http.url, request).await.map_err(|error| match error {
+            McpError::Unauthorized(_) => TransportError::ServerDoesNotSupportSse,
+            error => TransportError::Client(error),
+        })?;
+        let status = response.status();
+        if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
+            return Err(TransportError::ServerDoesNotSupportSse);
+        }
+        if !status.is_success() {
+            return Err(TransportError::Client(http::status_error(&response)));
+        }
+        if http::kind_of(&response) != BodyKind::Events {
+            return Err(TransportError::ServerDoesNotSupportSse);
+        }
+        Ok(EventStream::of_session(response, Arc::clone(&self.wire)).into_stream().boxed())
+    }
+
+    async fn delete(
+        &self,
+        session: &str,
+        extra: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), TransportError> {
+        let mut headers = HeaderMap::from_iter(extra);
+        add_session(&mut headers, Some(session));
+        let request = Outgoing { method: Method::DELETE, headers, body: None };
+        let response = self.http.send(&self.http.url, request).await.map_err(TransportError::Client)?;
+        tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, status = response.status().as_u16(),
+            "session deleted");
+        Ok(())
+    }
+}
+
+impl StreamableHttpClient for Streamable {
+    type Error = McpError;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, TransportError> {
+        self.post(message, session_id, custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), TransportError> {
+        self.delete(&session_id, custom_headers).await
+    }
+
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
+        self.open(session_id, last_event_id, custom_headers).await
+    }
+}
+
+fn add_session(headers: &mut HeaderMap, session: Option<&str>) {
+    if let Some(session) = session.and_then(|id| HeaderValue::from_str(id).ok()) {
+        headers.insert(SESSION, session);
+    }
+}
+
+/// Whether the answer comes another way: over the stream of the session.
+fn is_empty(response: &Response) -> bool {
+    let status = response.status();
+    status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT || response.content_length() == Some(0)
+}
