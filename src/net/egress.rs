@@ -224,7 +224,7 @@ impl Egress {
 
     /// What the client's error means. Its own text holds the URL with whatever secrets are in its query, and so
     /// is not even logged.
-    fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
+    pub fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
         let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
         if is_caused_by_refusal(error) {
             return EgressError::AddressNotAllowed { host };
