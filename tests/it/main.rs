@@ -17,6 +17,7 @@ mod floors;
 mod functions;
 mod hostile;
 mod machine;
+mod mcp;
 mod models;
 mod operation;
 mod prompt;

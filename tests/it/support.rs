@@ -2,6 +2,8 @@
 
 pub mod gateway;
 pub mod legal;
+pub mod mcp_client;
+pub mod mcp_server;
 pub mod openapi;
 pub mod probe;
 pub mod process;

@@ -163,7 +163,7 @@ impl Upstream {
 }
 
 /// Serves connections; when this ends, they end with it.
-async fn serve(listener: TcpListener, router: Router) {
+pub(super) async fn serve(listener: TcpListener, router: Router) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         stream.set_nodelay(true).unwrap();

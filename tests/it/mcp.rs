@@ -1,0 +1,3 @@
+//! Tools of servers that speak the Model Context Protocol.
+
+mod server;

@@ -1,0 +1,249 @@
+//! What the server was told and what it saw.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use super::oauth::Issuer;
+use super::sessions::Sessions;
+use super::tools;
+
+/// An HTTP request as it arrived.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Its method.
+    pub method: Method,
+    /// Its path with its query.
+    pub path: String,
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// Its body, if it is JSON.
+    pub body: Value,
+    /// Its body, byte for byte.
+    pub raw: String,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The tool.
+    pub tool: String,
+    /// The id of its JSON-RPC request.
+    pub id: Value,
+    /// Its arguments.
+    pub arguments: Value,
+    /// What came along.
+    pub meta: Value,
+    /// The session; empty where there are none.
+    pub session: String,
+    /// The token that came with it.
+    pub token: Option<String>,
+}
+
+/// How requests are answered that are sent by POST.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// Calls by a stream, everything else by a body of JSON.
+    Mixed,
+    /// By a body of JSON.
+    Json,
+    /// By a stream.
+    Stream,
+    /// With 202, and the answer comes on the stream that the client got.
+    Elsewhere,
+}
+
+/// Who may come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Auth {
+    /// Everybody.
+    Open,
+    /// Whoever brings one of these bearer tokens.
+    Tokens(Vec<&'static str>),
+    /// Whoever brings a token of the authorization server that has not expired.
+    Issued,
+}
+
+/// An answer that is given instead of the right one.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// Only to this JSON-RPC method.
+    pub method: Option<String>,
+    pub status: u16,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+}
+
+/// What tests tell the server.
+pub struct Knobs {
+    pub tools: Vec<Value>,
+    pub results: HashMap<String, Result<Value, (i64, String)>>,
+    pub asks: HashMap<String, String>,
+    pub failures: VecDeque<Failure>,
+    pub hangs: HashSet<String>,
+    pub delays: HashMap<String, Duration>,
+    pub answers: Answers,
+    pub sessionless: bool,
+    pub only_sse: bool,
+    pub protocol: Option<String>,
+    pub auth: Auth,
+    /// The token of the next call is the next to be refused.
+    pub expires_next: bool,
+    pub refused: HashSet<String>,
+    pub per_page: Option<usize>,
+    pub endless_pages: bool,
+    pub list_extra: Value,
+    pub slow: (u32, Duration),
+    pub big: usize,
+}
+
+/// What the server saw.
+#[derive(Default)]
+pub struct Seen {
+    pub requests: Vec<Request>,
+    pub methods: HashMap<String, usize>,
+    pub calls: Vec<Call>,
+    pub cancelled: Vec<Value>,
+    pub answers: Vec<Value>,
+    pub in_flight: usize,
+    pub faults: Vec<String>,
+}
+
+/// All that the server knows.
+pub struct Script {
+    pub base: String,
+    knobs: Mutex<Knobs>,
+    seen: Mutex<Seen>,
+    sessions: Mutex<Sessions>,
+    issuer: Mutex<Issuer>,
+    /// What ends requests in progress, by session and id.
+    pub running: Mutex<HashMap<(String, String), oneshot::Sender<()>>>,
+    /// Who waits for clients' answers, by the question's id.
+    pub questions: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    /// Requests whose answers go elsewhere.
+    tasks: Mutex<JoinSet<()>>,
+}
+
+impl Script {
+    pub fn new(base: String) -> Self {
+        let knobs = Knobs {
+            tools: tools::base(),
+            results: HashMap::new(),
+            asks: HashMap::new(),
+            failures: VecDeque::new(),
+            hangs: HashSet::new(),
+            delays: HashMap::new(),
+            answers: Answers::Mixed,
+            sessionless: false,
+            only_sse: false,
+            protocol: None,
+            auth: Auth::Open,
+            expires_next: false,
+            refused: HashSet::new(),
+            per_page: None,
+            endless_pages: false,
+            list_extra: json!({}),
+            slow: (3, Duration::from_millis(20)),
+            big: 1 << 20,
+        };
+        Self {
+            base,
+            knobs: Mutex::new(knobs),
+            seen: Mutex::default(),
+            sessions: Mutex::default(),
+            issuer: Mutex::default(),
+            running: Mutex::default(),
+            questions: Mutex::default(),
+            tasks: Mutex::default(),
+        }
+    }
+
+    pub fn knobs(&self) -> MutexGuard<'_, Knobs> {
+        self.knobs.lock().unwrap()
+    }
+
+    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
+    pub fn sessions(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap()
+    }
+
+    pub fn issuer(&self) -> MutexGuard<'_, Issuer> {
+        self.issuer.lock().unwrap()
+    }
+
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.lock().unwrap().spawn(task);
+    }
+
+    pub fn end_tasks(&self) {
+        self.tasks.lock().unwrap().abort_all();
+    }
+
+    /// Remembers a request, and returns its body.
+    pub fn arrived(&self, method: Method, uri: &Uri, headers: &HeaderMap, body: &[u8]) -> Value {
+        let raw = String::from_utf8_lossy(body).into_owned();
+        let body: Value = serde_json::from_str(&raw).unwrap_or(Value::Null);
+        let request =
+            Request { method, path: uri.to_string(), headers: headers.clone(), body: body.clone(), raw };
+        self.seen().requests.push(request);
+        body
+    }
+
+    /// The answer that a test wants, or that one without the right token gets.
+    pub fn refusal(&self, headers: &HeaderMap, message: Option<&Value>) -> Option<Response> {
+        let method = message.and_then(|message| message["method"].as_str());
+        let mut knobs = self.knobs();
+        if message.is_some() {
+            let mut failures = knobs.failures.iter();
+            let found =
+                failures.position(|failure| failure.method.is_none() || failure.method.as_deref() == method);
+            if let Some(failure) = found.and_then(|at| knobs.failures.remove(at)) {
+                let mut response =
+                    (StatusCode::from_u16(failure.status).unwrap(), failure.body).into_response();
+                for (name, value) in failure.headers {
+                    response.headers_mut().insert(name, value.parse().unwrap());
+                }
+                return Some(response);
+            }
+        }
+        let token = bearer(headers);
+        if method == Some("tools/call") && std::mem::take(&mut knobs.expires_next) {
+            knobs.refused.extend(token.clone());
+        }
+        let known = match &knobs.auth {
+            Auth::Open => true,
+            Auth::Tokens(tokens) => {
+                token.as_ref().is_some_and(|token| tokens.iter().any(|known| known == token))
+            }
+            Auth::Issued => token.as_ref().is_some_and(|token| self.issuer().is_valid(token)),
+        };
+        let refused = token.as_ref().is_some_and(|token| knobs.refused.contains(token));
+        (!known || refused).then(|| {
+            let error = if token.is_some() { r#" error="invalid_token","# } else { "" };
+            let metadata = format!("{}/.well-known/oauth-protected-resource", self.base);
+            let challenge = format!(r#"Bearer{error} resource_metadata="{metadata}""#);
+            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
+        })
+    }
+
+    /// Refuses what a client should not have sent, and fails the test of it.
+    pub fn fault(&self, status: StatusCode, why: String) -> Response {
+        self.seen().faults.push(why.clone());
+        (status, why).into_response()
+    }
+}
+
+/// The bearer token of a request.
+pub fn bearer(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ").map(str::to_owned)
+}
