@@ -222,7 +222,8 @@ impl Egress {
         Ok(Answer { status, content_type, body: body.into(), final_url: request.url })
     }
 
-    /// What the client's error means. Its own text holds the URL with whatever secrets are in its query, and so
+    /// What an error of [`Self::client`]'s means. Its own text holds the URL with whatever secrets are in its
+    /// query, and so
     /// is not even logged.
     pub fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
         let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();

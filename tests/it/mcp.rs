@@ -1,3 +1,55 @@
 //! Tools of servers that speak the Model Context Protocol.
 
+mod approvals;
+mod calls;
+mod lists;
 mod server;
+
+use antwort::config::{AuthSettings, LoadOptions, Settings};
+use serde_json::{Value, json};
+
+use crate::support::gateway::{Builder, Gateway};
+use crate::support::mcp_server::McpServer;
+use crate::support::upstream::{Reply, Upstream};
+
+/// A gateway that may reach servers on this machine.
+fn before(upstream: &Upstream) -> Builder {
+    Gateway::before(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
+}
+
+/// A server as a request brings it, whose calls nobody has to allow.
+fn brought(server: &McpServer) -> Value {
+    json!({"type": "mcp", "server_label": "s", "server_url": server.url(), "require_approval": "never"})
+}
+
+/// Two people of one tenant, one of another.
+fn keys() -> AuthSettings {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("antwort.yaml");
+    let keys = "auth: {keys: {ann: {key: key-ann, tenant: red}, bob: {key: key-bob, tenant: red}, \
+                eve: {key: key-eve, tenant: blue}}}";
+    std::fs::write(&path, keys).unwrap();
+    let environment = [("ANTWORT_UPSTREAM_URL".into(), "http://127.0.0.1:1/v1".into())].into();
+    let options = LoadOptions { file: Some(path), environment, ..LoadOptions::default() };
+    Settings::load(&options).unwrap().auth
+}
+
+/// A request for these tools.
+fn ask(tools: Value) -> Value {
+    json!({"model": "test-model", "input": "Go.", "tools": tools})
+}
+
+fn call(name: &'static str, arguments: Value) -> Reply {
+    Reply::Calls(vec![(name, arguments)])
+}
+
+/// Types of the output's items, in order.
+fn kinds(response: &Value) -> Vec<&str> {
+    response["output"].as_array().unwrap().iter().map(|item| item["type"].as_str().unwrap()).collect()
+}
+
+/// The first item of this type.
+fn item<'a>(response: &'a Value, kind: &str) -> &'a Value {
+    let output = response["output"].as_array().unwrap();
+    output.iter().find(|item| item["type"] == kind).unwrap_or_else(|| panic!("no {kind} in {response:#}"))
+}

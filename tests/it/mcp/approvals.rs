@@ -1,0 +1,189 @@
+//! Calls that a person has to allow.
+
+use antwort::config::{McpRule, McpServerSettings, McpTrust};
+use serde_json::{Value, json};
+
+use super::{ask, before, call, item, keys, kinds};
+use crate::support::gateway::Gateway;
+use crate::support::mcp_server::McpServer;
+use crate::support::upstream::{Reply, Upstream};
+
+/// A server as a request brings it; without a word about approvals, each call needs one.
+fn careful(server: &McpServer) -> Value {
+    json!({"type": "mcp", "server_label": "s", "server_url": server.url()})
+}
+
+/// A response that waits for the approval of `echo {"text": "hi"}`.
+async fn asked(gateway: &Gateway, upstream: &Upstream, server: &McpServer) -> Value {
+    upstream.reply(call("echo", json!({"text": "hi"})));
+    let response = gateway.create(ask(json!([careful(server)]))).await;
+    assert_eq!(response["status"], "completed");
+    assert_eq!(kinds(&response), ["mcp_list_tools", "mcp_approval_request"]);
+    response
+}
+
+fn answer(response: &Value, server: &McpServer, approve: bool) -> Value {
+    let request = item(response, "mcp_approval_request");
+    let mut body = ask(json!([careful(server)]));
+    body["previous_response_id"] = response["id"].clone();
+    body["input"] = json!([{"type": "mcp_approval_response", "approval_request_id": request["id"],
+        "approve": approve}]);
+    body
+}
+
+#[tokio::test]
+async fn an_approved_call_is_made_once_also_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("antwort.db");
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).database(file.clone()).spawn().await;
+    let response = asked(&gateway, &upstream, &server).await;
+    assert_eq!(server.count_calls("echo"), 0);
+    gateway.stop().await;
+
+    let gateway = before(&upstream).database(file).spawn().await;
+    upstream.text("Done.");
+    let streamed = gateway.stream(answer(&response, &server, true)).await;
+    let done = &streamed.response;
+    assert_eq!(kinds(done), ["mcp_call", "message"], "{done:#}");
+    let made = item(done, "mcp_call");
+    assert_eq!(made["approval_request_id"], item(&response, "mcp_approval_request")["id"]);
+    assert_eq!(made["output"], "hi");
+    assert_eq!(server.count_calls("echo"), 1);
+    let messages = upstream.last()["messages"].as_array().unwrap().clone();
+    assert_eq!(messages.last().unwrap()["content"], "hi", "{messages:#?}");
+
+    gateway.refuse(answer(&response, &server, true), 400, "approval_not_open").await;
+    assert_eq!(server.count_calls("echo"), 1, "an approval is good for one call");
+
+    // The conversation goes on without the approval being taken for a new one.
+    let mut on = ask(json!([careful(&server)]));
+    on["previous_response_id"] = done["id"].clone();
+    assert_eq!(kinds(&gateway.create(on).await), ["message"]);
+    assert_eq!(server.count_calls("echo"), 1);
+}
+
+#[tokio::test]
+async fn a_denied_call_is_not_made_and_the_model_is_told() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let response = asked(&gateway, &upstream, &server).await;
+    let mut body = answer(&response, &server, false);
+    body["input"][0]["reason"] = json!("too risky");
+    upstream.text("Then not.");
+    let done = gateway.create(body).await;
+    assert_eq!(kinds(&done), ["message"]);
+    assert_eq!(server.count_calls("echo"), 0);
+    let messages = upstream.last()["messages"].to_string();
+    assert!(messages.contains("did not allow this call") && messages.contains("too risky"), "{messages}");
+    gateway.refuse(answer(&response, &server, true), 400, "approval_not_open").await;
+}
+
+#[tokio::test]
+async fn other_arguments_and_other_owners_are_refused() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).set(|settings| settings.auth = keys()).spawn().await;
+    let mut gateway = gateway.with_header("authorization", "Bearer key-ann");
+    let response = asked(&gateway, &upstream, &server).await;
+    let request = item(&response, "mcp_approval_request").clone();
+    let replay = |request: &Value| {
+        let mut body = ask(json!([careful(&server)]));
+        body["input"] = json!([{"role": "user", "content": "Go."}, request,
+            {"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": true}]);
+        body
+    };
+    let mut other = request.clone();
+    other["arguments"] = json!(r#"{"text": "something else"}"#);
+    gateway.refuse(replay(&other), 400, "approval_mismatch").await;
+    for thief in ["Bearer key-bob", "Bearer key-eve"] {
+        gateway = gateway.with_header("authorization", thief);
+        gateway.refuse(replay(&request), 400, "approval_not_open").await;
+    }
+    assert_eq!(server.count_calls("echo"), 0);
+    gateway = gateway.with_header("authorization", "Bearer key-ann");
+    // The same arguments in other words are the same arguments.
+    let mut same = request;
+    same["arguments"] = json!(r#"{ "text":"hi" }"#);
+    upstream.text("Done.");
+    gateway.create(replay(&same)).await;
+    assert_eq!(server.count_calls("echo"), 1);
+}
+
+#[tokio::test]
+async fn a_tool_that_has_changed_since_is_asked_for_again() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let response = asked(&gateway, &upstream, &server).await;
+    server.redefine("echo", |tool| tool["description"] = json!("Sends the text to everybody."));
+    let again = gateway.create(answer(&response, &server, true)).await;
+    let kinds = kinds(&again);
+    assert_eq!(kinds, ["mcp_list_tools", "mcp_approval_request"], "{again:#}");
+    assert_eq!(server.count_calls("echo"), 0);
+    upstream.text("Done.");
+    gateway.create(answer(&again, &server, true)).await;
+    assert_eq!(server.count_calls("echo"), 1);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_person_does_not_hold_up_what_does_not() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let mut tool = careful(&server);
+    tool["require_approval"] = json!({"never": {"read_only": true}});
+    let function = json!({"type": "function", "name": "ask_user", "parameters": {"type": "object"}});
+    let body = ask(json!([tool, function]));
+    let turn =
+        || Reply::Calls(vec![("echo", json!({"text": "x"})), ("read", json!({})), ("ask_user", json!({}))]);
+    upstream.reply(turn()).reply(turn());
+    for response in gateway.both(body.clone()).await {
+        let expected = ["mcp_list_tools", "mcp_approval_request", "mcp_call", "function_call"];
+        assert_eq!(kinds(&response), expected, "{response:#}");
+        assert_eq!(response["status"], "requires_action");
+        let mut on = body.clone();
+        on["previous_response_id"] = response["id"].clone();
+        let output = json!({"type": "function_call_output", "output": "yes",
+            "call_id": item(&response, "function_call")["call_id"]});
+        on["input"] = json!([output]);
+        gateway.refuse(on.clone(), 400, "approval_response_not_found").await;
+        on["input"].as_array_mut().unwrap().push(json!({"type": "mcp_approval_response",
+            "approval_request_id": item(&response, "mcp_approval_request")["id"], "approve": true}));
+        upstream.text("Done.");
+        assert_eq!(kinds(&gateway.create(on).await), ["mcp_call", "message"]);
+    }
+    assert_eq!((server.count_calls("read"), server.count_calls("echo")), (2, 2));
+}
+
+#[tokio::test]
+async fn the_operators_rules_decide_without_a_person_or_insist_on_one() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let configured = |trust, rule: Option<(&str, McpRule)>| McpServerSettings {
+        url: Some(server.url()),
+        trust,
+        rules: rule.into_iter().map(|(glob, rule)| (glob.to_owned(), rule)).collect(),
+        ..McpServerSettings::default()
+    };
+    let cases = [
+        ("plain", configured(None, None), json!(null), "echo", "mcp_call"),
+        ("asked", configured(None, None), json!("always"), "echo", "mcp_approval_request"),
+        ("untrusted", configured(Some(McpTrust::Untrusted), None), json!("never"), "echo", "mcp_approval_request"),
+        ("hints", configured(Some(McpTrust::Annotations), None), json!(null), "read", "mcp_call"),
+        ("hints2", configured(Some(McpTrust::Annotations), None), json!(null), "echo", "mcp_approval_request"),
+        ("rule", configured(None, Some(("ec*", McpRule::Ask))), json!("never"), "echo", "mcp_approval_request"),
+        ("ruled", configured(Some(McpTrust::Untrusted), Some(("echo", McpRule::Allow))), json!(null), "echo", "mcp_call"),
+    ];
+    let servers = cases.clone().map(|(label, server, ..)| (label.to_owned(), server));
+    let gateway = before(&upstream).set(|settings| settings.mcp.servers.extend(servers)).spawn().await;
+    for (label, _, approval, tool, expected) in cases {
+        let arguments = if tool == "echo" { json!({"text": "x"}) } else { json!({}) };
+        upstream.reply(call(tool, arguments));
+        if expected == "mcp_call" {
+            upstream.text("Done.");
+        }
+        let mut wanted = json!({"type": "mcp", "server_label": label});
+        if !approval.is_null() {
+            wanted["require_approval"] = approval;
+        }
+        let response = gateway.create(ask(json!([wanted]))).await;
+        assert_eq!(kinds(&response)[1], expected, "{label}: {response:#}");
+    }
+}
