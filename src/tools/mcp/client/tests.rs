@@ -1,1 +1,124 @@
-//! x
+//! The client against small servers on the loopback and small programs.
+
+mod auto;
+mod calls;
+mod legacy;
+mod lists;
+mod reading;
+mod rpc;
+mod server;
+mod stdio;
+mod streamable;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use reqwest::Url;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::net::egress::{Egress, EgressOptions};
+use crate::tools::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemoteResult};
+use crate::tools::mcp::credentials::Fingerprint;
+use crate::tools::{Arguments, Progress};
+
+const MIB: usize = 1 << 20;
+
+fn client() -> Client {
+    client_with(Elicitation::Decline, None)
+}
+
+fn client_with(elicitation: Elicitation, sampler: Option<Arc<dyn Sampler>>) -> Client {
+    let connect_timeout = Duration::from_secs(20);
+    Client::new(ClientOptions { max_message_bytes: MIB, connect_timeout, elicitation, sampler })
+}
+
+fn egress() -> Arc<Egress> {
+    Arc::new(
+        Egress::new(&EgressOptions {
+            allow: vec!["127.0.0.1".to_owned()],
+            allowed_domains: None,
+            max_redirects: 3,
+            max_response_bytes: MIB,
+            timeout: Duration::from_secs(20),
+        })
+        .unwrap(),
+    )
+}
+
+fn at(url: &str, kind: HttpKind) -> Endpoint {
+    Endpoint { name: "test".into(), place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() } }
+}
+
+async fn connect(url: &str) -> Arc<dyn Connection> {
+    client().connect(&at(url, HttpKind::Streamable), Token::named("t0")).await.unwrap()
+}
+
+fn call<'a>(name: &'a str, arguments: &'a Arguments) -> RemoteCall<'a> {
+    RemoteCall { name, arguments, meta: CallMeta::default(), idle: Duration::from_secs(20) }
+}
+
+async fn call_tool(connection: &dyn Connection, name: &str) -> Result<RemoteResult, McpError> {
+    connection.call_tool(call(name, &Arguments::new()), &Progress::none()).await
+}
+
+fn says(result: &RemoteResult) -> &str {
+    match result.content.as_slice() {
+        [RemoteContent::Text(text)] => text,
+        other => panic!("no single text: {other:?}"),
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }] })
+}
+
+/// Waits until something holds.
+async fn eventually(what: &str, holds: impl Fn() -> bool) {
+    for _ in 0..500 {
+        if holds() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+/// A bearer token; a new one whenever the last is refused, as often as it has any.
+struct Token {
+    names: Mutex<Vec<&'static str>>,
+    refusals: AtomicUsize,
+    challenges: Mutex<Vec<String>>,
+}
+
+impl Token {
+    fn named(name: &'static str) -> Arc<Self> {
+        Self::in_turn(&[name])
+    }
+
+    fn in_turn(names: &[&'static str]) -> Arc<Self> {
+        let names = Mutex::new(names.iter().rev().copied().collect());
+        Arc::new(Self { names, refusals: AtomicUsize::new(0), challenges: Mutex::default() })
+    }
+}
+
+#[async_trait]
+impl Credentials for Token {
+    fn fingerprint(&self) -> Fingerprint {
+        Fingerprint([0; 32])
+    }
+
+    async fn headers(&self) -> Result<Arc<HeaderMap>, McpError> {
+        let value = format!("Bearer {}", self.names.lock().unwrap().last().unwrap());
+        Ok(Arc::new(HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&value).unwrap())])))
+    }
+
+    async fn rejected(&self, refused: &HeaderMap, challenge: Option<&str>) -> bool {
+        self.refusals.fetch_add(1, Ordering::SeqCst);
+        self.challenges.lock().unwrap().extend(challenge.map(str::to_owned));
+        let mut names = self.names.lock().unwrap();
+        assert_eq!(refused[AUTHORIZATION], format!("Bearer {}", names.last().unwrap()));
+        names.len() > 1 && names.pop().is_some()
+    }
+}

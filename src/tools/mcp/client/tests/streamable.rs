@@ -1,0 +1,303 @@
+//! Streamable HTTP: what is sent, what comes back which way, and what happens when it does not.
+
+use super::server::{Seen, Server, answer, event, events, failed, shake, status};
+use super::*;
+
+#[tokio::test]
+async fn a_json_answer_comes_back_and_the_session_is_named_and_deleted() {
+    let server = Server::calling(|seen: Seen| async move { seen.ok(&text("hello")) }).await;
+    let connection = connect(&server.url).await;
+
+    assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "hello");
+    connection.close().await;
+
+    assert!(connection.is_closed());
+    let info = connection.server();
+    assert_eq!((info.name.as_str(), info.version.as_str(), info.transport), ("small", "1.2", "streamable_http"));
+    assert_eq!(info.protocol, "2025-11-25");
+    let call = &server.asked("tools/call")[0];
+    assert_eq!(call.header("mcp-session-id"), Some("s1"));
+    assert_eq!(call.header("mcp-protocol-version"), Some("2025-11-25"));
+    assert_eq!(call.header("accept"), Some("application/json, text/event-stream"));
+    assert_eq!(call.header("authorization"), Some("Bearer t0"));
+    assert_eq!(call.body["params"]["name"], "greet");
+    let info = &server.asked("initialize")[0].body["params"]["clientInfo"];
+    assert_eq!(info, &json!({ "name": "antwort", "version": env!("CARGO_PKG_VERSION") }));
+    let deleted: Vec<Seen> = server.seen().into_iter().filter(|seen| seen.verb == "DELETE").collect();
+    assert_eq!(deleted.len(), 1);
+    assert_eq!(deleted[0].header("mcp-session-id"), Some("s1"));
+}
+
+#[tokio::test]
+async fn an_answer_comes_back_as_an_event_among_others() {
+    let server = Server::calling(|seen: Seen| async move {
+        let (writer, response) = events();
+        writer.send("id: 1\ndata:\n\n: a comment\n\n".to_owned()).unwrap();
+        writer.send("data: no json\n\n".to_owned()).unwrap();
+        writer.send(event(&seen.result(&text("streamed")))).unwrap();
+        response
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "streamed");
+
+    // The end of a stream that has brought the answer is no reason to take it up again.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let gets = server.seen().iter().filter(|seen| seen.verb == "GET").count();
+    assert_eq!(gets, 1, "only the session's own stream");
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_taken_up_where_it_was() {
+    let server = Server::calling(|seen: Seen| async move { seen.ok(&text("unused")) }).await;
+    drop(server);
+    let server = Server::doing(|seen: Seen| async move {
+        match (seen.verb.as_str(), seen.method(), seen.header("last-event-id")) {
+            ("POST", "tools/call", _) => {
+                let (writer, response) = events();
+                writer.send("id: e7\nretry: 10\ndata:\n\n".to_owned()).unwrap();
+                response
+            }
+            ("GET", _, Some("e7")) => {
+                let (writer, response) = events();
+                let result = json!({ "jsonrpc": "2.0", "id": 1, "result": text("resumed") });
+                writer.send(event(&result)).unwrap();
+                response
+            }
+            _ => shake(&seen, Some("s1")).unwrap(),
+        }
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "resumed");
+}
+
+#[tokio::test]
+async fn a_stream_that_ends_without_an_answer_leaves_open_what_happened() {
+    let server = Server::calling(|_seen: Seen| async move { events().1 }).await;
+    let connection = connect(&server.url).await;
+
+    let error = call_tool(&*connection, "greet").await.unwrap_err();
+
+    assert!(matches!(error, McpError::Broken(_)), "{error:?}");
+    assert!(!error.was_not_processed());
+    assert_eq!(server.asked("tools/call").len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_on_the_stream_of_the_session_is_received() {
+    let writers: Arc<Mutex<Vec<tokio::sync::mpsc::UnboundedSender<String>>>> = Arc::default();
+    let kept = Arc::clone(&writers);
+    let server = Server::doing(move |seen: Seen| {
+        let kept = Arc::clone(&kept);
+        async move {
+            match (seen.verb.as_str(), seen.method()) {
+                ("GET", _) => {
+                    let (writer, response) = events();
+                    kept.lock().unwrap().push(writer);
+                    response
+                }
+                ("POST", "tools/call") => {
+                    kept.lock().unwrap()[0].send(event(&seen.result(&text("elsewhere")))).unwrap();
+                    status(202)
+                }
+                _ => shake(&seen, Some("s1")).unwrap(),
+            }
+        }
+    })
+    .await;
+    let connection = connect(&server.url).await;
+    eventually("the stream is open", || !writers.lock().unwrap().is_empty()).await;
+
+    assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "elsewhere");
+
+    assert_eq!(connection.tools_version(), 0);
+    let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
+    writers.lock().unwrap()[0].send(event(&changed)).unwrap();
+    eventually("the change is known", || connection.tools_version() == 1).await;
+}
+
+#[tokio::test]
+async fn a_server_without_sessions_works() {
+    let server = Server::doing(|seen: Seen| async move {
+        shake(&seen, None).unwrap_or_else(|| seen.ok(&text("stateless")))
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "stateless");
+    connection.close().await;
+
+    assert!(server.seen().iter().all(|seen| seen.header("mcp-session-id").is_none() && seen.verb == "POST"));
+}
+
+/// Knows the session of the last handshake only, and forgets the first after one call.
+async fn forgetful(lost: fn(&Seen) -> axum::response::Response) -> Arc<Server> {
+    let shaken = AtomicUsize::new(0);
+    let called = AtomicUsize::new(0);
+    Server::doing(move |seen: Seen| {
+        let session = match seen.method() {
+            "initialize" => shaken.fetch_add(1, Ordering::SeqCst) + 1,
+            _ => shaken.load(Ordering::SeqCst),
+        };
+        let forgotten = seen.method() == "tools/call"
+            && seen.header("mcp-session-id") == Some("s1")
+            && called.fetch_add(1, Ordering::SeqCst) > 0;
+        async move {
+            match shake(&seen, Some(&format!("s{session}"))) {
+                Some(response) => response,
+                None if forgotten => lost(&seen),
+                None => seen.ok(&text("known")),
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_lost_session_is_made_anew_and_the_call_made_once_more() {
+    for lost in [
+        (|_seen: &Seen| status(404)) as fn(&Seen) -> axum::response::Response,
+        |_seen| failed(400, &json!({ "jsonrpc": "2.0", "id": null,
+            "error": { "code": -32000, "message": "Bad Request: No valid session ID provided" } })),
+    ] {
+        let server = forgetful(lost).await;
+        let connection = connect(&server.url).await;
+        call_tool(&*connection, "greet").await.unwrap();
+
+        assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "known");
+
+        assert_eq!(server.asked("initialize").len(), 2);
+        let sessions: Vec<_> =
+            server.asked("tools/call").iter().map(|seen| seen.header("mcp-session-id").unwrap().to_owned()).collect();
+        assert_eq!(sessions, ["s1", "s1", "s2"]);
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_lost_again_and_again_is_an_error_before_the_call() {
+    let server = Server::calling(|_seen: Seen| async move { status(404) }).await;
+    let connection = connect(&server.url).await;
+
+    let error = call_tool(&*connection, "greet").await.unwrap_err();
+
+    assert!(matches!(error, McpError::SessionLost), "{error:?}");
+    assert_eq!(server.asked("tools/call").len(), 2);
+}
+
+#[tokio::test]
+async fn a_server_that_has_no_time_says_when_it_has() {
+    let server = Server::calling(|_seen: Seen| async move {
+        let mut response = status(503);
+        response.headers_mut().insert("retry-after", HeaderValue::from_static("7"));
+        response
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    let error = call_tool(&*connection, "greet").await.unwrap_err();
+
+    let wait = Some(Duration::from_secs(7));
+    assert!(matches!(error, McpError::Http { status: 503, retry_after } if retry_after == wait), "{error:?}");
+    assert_eq!(server.asked("tools/call").len(), 1, "a request is never sent again on its own");
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let server = Server::calling(|_seen: Seen| async move {
+        let mut response = status(307);
+        response.headers_mut().insert("location", HeaderValue::from_static("/elsewhere"));
+        response
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    let error = call_tool(&*connection, "greet").await.unwrap_err();
+
+    assert!(matches!(error, McpError::Http { status: 307, .. }), "{error:?}");
+    assert!(server.seen().iter().all(|seen| seen.path == "/mcp"));
+}
+
+#[tokio::test]
+async fn refused_credentials_are_tried_once_more_when_they_have_changed() {
+    let server = Server::doing(|seen: Seen| async move {
+        if seen.header("authorization") != Some("Bearer fresh") {
+            let mut response = status(401);
+            response.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer error=\"expired\""));
+            return response;
+        }
+        shake(&seen, Some("s1")).unwrap_or_else(|| seen.ok(&text("welcome")))
+    })
+    .await;
+
+    let token = Token::in_turn(&["stale", "fresh"]);
+    let endpoint = at(&server.url, HttpKind::Streamable);
+    let connection = client().connect(&endpoint, Arc::clone(&token) as Arc<dyn Credentials>).await.unwrap();
+    assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "welcome");
+    assert_eq!(token.refusals.load(Ordering::SeqCst), 1);
+    assert_eq!(*token.challenges.lock().unwrap(), ["Bearer error=\"expired\""]);
+
+    for names in [&["stale"][..], &["stale", "staler"]] {
+        let error = client().connect(&endpoint, Token::in_turn(names)).await.err().unwrap();
+        assert!(matches!(error, McpError::Unauthorized(_)), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_json_rpc_error_keeps_its_code_and_its_words_whatever_the_status() {
+    let server = Server::calling(|seen: Seen| async move {
+        let body = json!({ "jsonrpc": "2.0", "id": seen.body["id"],
+            "error": { "code": -32602, "message": "no such tool" } });
+        match seen.body["params"]["name"].as_str() {
+            Some("ok") => answer(&body),
+            _ => failed(400, &body),
+        }
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    for name in ["ok", "bad"] {
+        let error = call_tool(&*connection, name).await.unwrap_err();
+        assert!(matches!(&error, McpError::Protocol { code: -32602, message } if message == "no such tool"), "{error:?}");
+    }
+}
+
+/// 50 MB, in pieces; counts what could be written.
+fn flood(before: String, written: Arc<AtomicUsize>) -> axum::body::Body {
+    let pieces = (0..800).map(move |piece| {
+        written.fetch_add(1, Ordering::SeqCst);
+        let text = if piece == 0 { before.clone() } else { "x".repeat(64 * 1024) };
+        Ok::<_, std::convert::Infallible>(text)
+    });
+    axum::body::Body::from_stream(futures_util::stream::iter(pieces))
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_is_not_read_to_its_end_and_others_come_through() {
+    let written = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&written);
+    let server = Server::calling(move |seen: Seen| {
+        let written = Arc::clone(&counted);
+        async move {
+            let head = seen.result(&text("")).to_string().replace("\"}]}}", "");
+            let (kind, before) = match seen.body["params"]["name"].as_str() {
+                Some("json") => ("application/json", head),
+                Some("events") => ("text/event-stream", format!("data: {head}")),
+                _ => return seen.ok(&text("small")),
+            };
+            let response = axum::response::Response::builder().header("content-type", kind);
+            response.body(flood(before, written)).unwrap()
+        }
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    for name in ["json", "events"] {
+        let error = call_tool(&*connection, name).await.unwrap_err();
+        assert!(matches!(error, McpError::TooLarge { limit: MIB }), "{error:?}");
+        assert_eq!(says(&call_tool(&*connection, "small").await.unwrap()), "small");
+    }
+    assert!(written.load(Ordering::SeqCst) < 800, "most of it was never taken");
+}
