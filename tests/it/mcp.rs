@@ -3,6 +3,7 @@
 mod approvals;
 mod calls;
 mod lists;
+mod real;
 mod server;
 
 use antwort::config::{AuthSettings, LoadOptions, Settings};

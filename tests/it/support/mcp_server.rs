@@ -254,6 +254,12 @@ impl McpServer {
         self
     }
 
+    /// Works on calls of a tool and never says what came of them: the stream ends, or the body is empty.
+    pub fn withholds(&self, tool: &str) -> &Self {
+        self.script.knobs().withheld.insert(tool.to_owned());
+        self
+    }
+
     /// Calls of `slow` give so many signs of life, each after this time, and then end.
     pub fn slow(&self, notifications: u32, interval: Duration) -> &Self {
         self.script.knobs().slow = (notifications, interval);

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::opened;
 use crate::support::eventually;
 use crate::support::mcp_client::{Events, McpClient};
-use crate::support::mcp_server::McpServer;
+use crate::support::mcp_server::{Answers, McpServer};
 
 #[tokio::test]
 async fn after_a_restart_sessions_are_unknown() {
@@ -64,6 +64,18 @@ async fn a_cancelled_call_ends_without_an_answer() {
     assert_eq!(client.post(&cancel).await.status(), 202);
     assert_eq!(stream.message().await, None);
     assert_eq!((server.cancelled(), server.in_flight()), (vec![message["id"].clone()], 0));
+}
+
+#[tokio::test]
+async fn a_call_may_be_worked_on_and_never_answered() {
+    let (server, mut client) = opened().await;
+    server.withholds("echo");
+    assert!(client.ask("tools/call", json!({"name": "echo"})).await.is_empty());
+    server.answers(Answers::Json);
+    assert_eq!(client.status("ping").await, 200);
+    let message = client.message("tools/call", json!({"name": "echo"}));
+    assert_eq!(client.post(&message).await.status(), 204);
+    assert_eq!(server.count_calls("echo"), 2);
 }
 
 #[tokio::test]

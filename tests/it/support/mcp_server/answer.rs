@@ -65,7 +65,7 @@ impl Drop for Flight {
     }
 }
 
-/// The answer to a request; none if it was cancelled meanwhile.
+/// The answer to a request; none if it was cancelled meanwhile or is withheld.
 pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
     let (cancel, cancelled) = oneshot::channel();
     let key = (caller.session.clone(), request["id"].to_string());
@@ -74,7 +74,7 @@ pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
     let _flight = Flight(Arc::clone(&caller.script), key);
     let id = request["id"].clone();
     tokio::select! {
-        result = work(&caller, &request) => Some(match result {
+        result = work(&caller, &request) => (!is_withheld(&caller.script, &request)).then(|| match result {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
             Err((code, message)) => {
                 json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
@@ -82,6 +82,10 @@ pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
         }),
         _ = cancelled => None,
     }
+}
+
+fn is_withheld(script: &Script, request: &Value) -> bool {
+    request["params"]["name"].as_str().is_some_and(|tool| script.knobs().withheld.contains(tool))
 }
 
 /// Takes what is no request: a notification, or the answer to a question.

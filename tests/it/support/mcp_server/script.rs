@@ -85,6 +85,8 @@ pub struct Knobs {
     pub tools: Vec<Value>,
     pub results: HashMap<String, Result<Value, (i64, String)>>,
     pub asks: HashMap<String, String>,
+    /// Tools whose results nobody gets.
+    pub withheld: HashSet<String>,
     pub failures: VecDeque<Failure>,
     pub hangs: HashSet<String>,
     pub delays: HashMap<String, Duration>,
@@ -136,6 +138,7 @@ impl Script {
             tools: tools::base(),
             results: HashMap::new(),
             asks: HashMap::new(),
+            withheld: HashSet::new(),
             failures: VecDeque::new(),
             hangs: HashSet::new(),
             delays: HashMap::new(),
