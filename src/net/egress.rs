@@ -149,6 +149,17 @@ impl Egress {
         self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
     }
 
+    /// Sends a form, already encoded, to a URL. It goes to no other origin, whatever the answer says.
+    pub async fn post_form(
+        &self,
+        url: &str,
+        mut headers: HeaderMap,
+        form: String,
+    ) -> Result<Answer, EgressError> {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        self.fetch(Method::POST, url, headers, Some(form.into())).await
+    }
+
     async fn fetch(
         &self,
         method: Method,

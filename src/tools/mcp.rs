@@ -12,5 +12,5 @@ pub use connection::{
     CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent, RemoteHints,
     RemoteResult, RemoteTool, RemoteTools, ServerInfo, StdioCommand,
 };
-pub use credentials::{Credentials, Fingerprint};
+pub use credentials::{BadHeader, CredentialSource, Credentials, Fingerprint};
 pub use error::McpError;

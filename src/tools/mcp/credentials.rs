@@ -1,4 +1,8 @@
 //! Who the gateway is to a server.
+//!
+//! `source` makes credentials of a configured server's settings, `request` those that a request brings. What is
+//! sent as it is said is in `fixed`; tokens that have to be had first are kept by `kept`, asked for by `token` with
+//! the proof of `client`, at the place that `discovery` finds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,6 +11,21 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::error::McpError;
+pub use fixed::Fixed;
+pub use request::{BadHeader, for_request};
+pub use source::CredentialSource;
+
+mod client;
+mod discovery;
+mod fixed;
+mod kept;
+mod print;
+mod request;
+mod source;
+mod token;
+
+#[cfg(test)]
+mod tests;
 
 /// What a server is shown with each request.
 #[async_trait]

@@ -1,0 +1,232 @@
+//! Where tokens for a server are had, by what the server and its authorization server say of themselves.
+//!
+//! The server names its authorization server (RFC 9728), and that one its token endpoint (RFC 8414, or OpenID
+//! Connect). Each must say that it is the one that was asked for, so that neither can pose as another. Whoever may
+//! answer for the server thereby chooses who gets the client's secret: the first choice holds for good.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::token::Failure;
+use crate::config::mcp::is_safe;
+use crate::net::egress::Egress;
+
+mod documents;
+use documents::{Resource, challenged_url, issuer_documents, resource_documents};
+
+/// How long what was found is believed.
+const FOUND_FOR: Duration = Duration::from_hours(1);
+/// How long nobody asks again where there was nothing.
+const NOTHING_FOR: Duration = Duration::from_mins(1);
+/// The same where something was wrong.
+const FAILED_FOR: Duration = Duration::from_secs(5);
+/// Authorization servers of one server that are tried.
+const MOST_ISSUERS: usize = 4;
+
+/// Who gives tokens.
+#[derive(Debug, Clone)]
+pub(super) struct AuthorizationServer {
+    pub(super) token_endpoint: Url,
+    /// Its own name, where it was found by its metadata.
+    issuer: Option<String>,
+    /// How clients may show who they are there; `None`: it does not say.
+    methods: Option<Vec<String>>,
+    /// What the MCP server calls itself.
+    pub(super) resource: Option<String>,
+}
+
+impl AuthorizationServer {
+    /// One of which only the endpoint is known.
+    pub(super) fn at(token_endpoint: Url) -> Self {
+        Self { token_endpoint, issuer: None, methods: None, resource: None }
+    }
+
+    /// Whether a secret belongs into the form, which it does only where the header is not taken.
+    pub(super) fn wants_secret_in_form(&self) -> bool {
+        let takes = |method: &str| self.methods.iter().flatten().any(|known| known == method);
+        takes("client_secret_post") && !takes("client_secret_basic")
+    }
+
+    /// For whom an assertion is.
+    pub(super) fn audience(&self) -> &str {
+        self.issuer.as_deref().unwrap_or(self.token_endpoint.as_str())
+    }
+}
+
+/// Finds the authorization server of an MCP server, and remembers it.
+pub(super) struct Discovery {
+    server: Url,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    known: Option<(Known, Instant)>,
+    /// Where a challenge said that the metadata are.
+    hint: Option<Url>,
+    /// Who was found first.
+    first: Option<String>,
+}
+
+#[derive(Clone)]
+enum Known {
+    Server(Arc<AuthorizationServer>),
+    Nothing,
+    Failed(Failure),
+}
+
+impl Discovery {
+    pub(super) fn of(server: Url) -> Self {
+        Self { server, state: Mutex::default() }
+    }
+
+    /// Who gives tokens; `None`: there is nothing that says it.
+    pub(super) async fn find(&self, egress: &Egress) -> Result<Option<Arc<AuthorizationServer>>, Failure> {
+        let mut state = self.state.lock().await;
+        let known = match &state.known {
+            Some((known, until)) if Instant::now() < *until => known.clone(),
+            _ => {
+                let known = match self.look(egress, state.hint.as_ref(), state.first.as_deref()).await {
+                    Ok(Some(server)) => {
+                        state.first.clone_from(&server.issuer);
+                        Known::Server(Arc::new(server))
+                    }
+                    Ok(None) => Known::Nothing,
+                    Err(failure) => {
+                        // A wrong hint must not be in the way for ever.
+                        state.hint = None;
+                        Known::Failed(failure)
+                    }
+                };
+                let believed = match known {
+                    Known::Server(_) => FOUND_FOR,
+                    Known::Nothing => NOTHING_FOR,
+                    Known::Failed(_) => FAILED_FOR,
+                };
+                state.known = Some((known.clone(), Instant::now() + believed));
+                known
+            }
+        };
+        match known {
+            Known::Server(server) => Ok(Some(server)),
+            Known::Nothing => Ok(None),
+            Known::Failed(failure) => Err(failure),
+        }
+    }
+
+    /// Looks anew the next time.
+    pub(super) async fn forget(&self) {
+        let mut state = self.state.lock().await;
+        if matches!(state.known, Some((Known::Server(_), _))) {
+            state.known = None;
+        }
+    }
+
+    /// Reads a `WWW-Authenticate`: whether it says where the metadata are, and something else than before.
+    pub(super) async fn challenged(&self, challenge: &str) -> bool {
+        let Some(url) = challenged_url(challenge, &self.server) else { return false };
+        let mut state = self.state.lock().await;
+        if state.hint.as_ref() == Some(&url) {
+            return false;
+        }
+        state.hint = Some(url);
+        state.known = None;
+        true
+    }
+
+    async fn look(
+        &self,
+        egress: &Egress,
+        hint: Option<&Url>,
+        first: Option<&str>,
+    ) -> Result<Option<AuthorizationServer>, Failure> {
+        let (issuers, resource) = match self.resource(egress, hint).await? {
+            Some(resource) => (resource.issuers, Some(resource.name)),
+            // Older servers are their own authorization servers.
+            None => (vec![self.server.origin().ascii_serialization()], None),
+        };
+        let theirs = resource.is_some();
+        let fits = |issuer: &&String| first.is_none_or(|first| same(first, issuer));
+        if theirs && !issuers.iter().any(|issuer| fits(&issuer)) {
+            return Err(Failure::refused("the server names another authorization server than before"));
+        }
+        for issuer in issuers.iter().filter(fits).take(MOST_ISSUERS) {
+            if let Some(mut server) = authorization_server(egress, issuer).await? {
+                server.resource = resource;
+                return Ok(Some(server));
+            }
+        }
+        if theirs {
+            Err(Failure::refused("no metadata of the authorization server were found"))
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// What the server says of itself.
+    async fn resource(&self, egress: &Egress, hint: Option<&Url>) -> Result<Option<Resource>, Failure> {
+        for place in hint.cloned().into_iter().chain(resource_documents(&self.server)) {
+            let Some(document) = get(egress, &place).await? else { continue };
+            let Some(resource) = Resource::read(&document) else { continue };
+            if !resource.covers(&self.server) {
+                return Err(Failure::refused("the server's metadata are those of another resource"));
+            }
+            return Ok(Some(resource));
+        }
+        Ok(None)
+    }
+}
+
+async fn authorization_server(egress: &Egress, issuer: &str) -> Result<Option<AuthorizationServer>, Failure> {
+    let url = Url::parse(issuer).ok().filter(|url| url.query().is_none() && url.fragment().is_none());
+    let Some(url) = url.filter(is_safe) else {
+        return Err(Failure::refused("the authorization server is not at an https URL"));
+    };
+    for place in issuer_documents(&url) {
+        let Some(document) = get(egress, &place).await? else { continue };
+        let text = |key: &str| document.get(key).and_then(Value::as_str);
+        if !text("issuer").is_some_and(|said| same(said, issuer)) {
+            return Err(Failure::refused("the authorization server's metadata are those of another issuer"));
+        }
+        let endpoint = text("token_endpoint").and_then(|url| Url::parse(url).ok());
+        let endpoint =
+            endpoint.ok_or_else(|| Failure::refused("the authorization server names no token endpoint"))?;
+        if !is_safe(&endpoint) {
+            return Err(Failure::refused("the token endpoint is not at an https URL"));
+        }
+        egress.check(&endpoint).map_err(Failure::Forbidden)?;
+        let methods = document.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
+        let methods =
+            methods.map(|methods| methods.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        return Ok(Some(AuthorizationServer {
+            token_endpoint: endpoint,
+            issuer: text("issuer").map(str::to_owned),
+            methods,
+            resource: None,
+        }));
+    }
+    Ok(None)
+}
+
+/// Issuers are compared as they are written, but for a slash at the end, which many add or leave out.
+fn same(one: &str, other: &str) -> bool {
+    one.strip_suffix('/').unwrap_or(one) == other.strip_suffix('/').unwrap_or(other)
+}
+
+/// A JSON object; `None`: there is none here.
+async fn get(egress: &Egress, place: &Url) -> Result<Option<Value>, Failure> {
+    let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
+    let answer = egress.get(place.as_str(), headers).await;
+    let answer = answer.map_err(|error| Failure::at("the server's metadata", error))?;
+    match answer.status {
+        200 => Ok(serde_json::from_slice(&answer.body).ok().filter(Value::is_object)),
+        429 | 500.. => Err(Failure::Unreachable(format!("the server's metadata: status {}", answer.status))),
+        _ => Ok(None),
+    }
+}
