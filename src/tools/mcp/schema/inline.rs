@@ -1,0 +1,239 @@
+//! References are replaced by what they lead to, where that has an end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use percent_encoding::percent_decode_str;
+use serde_json::{Map, Value};
+
+use super::{DEEPEST, MOST_PARTS, Place, is_dropped, schemas_in, too_large};
+
+/// Places that references lead to.
+const MOST_TARGETS: usize = 500;
+/// References of the whole schema to the next.
+const LONGEST_CHAIN: usize = 16;
+/// Words that only describe: those beside a reference count instead of those behind it.
+const ANNOTATIONS: [&str; 7] =
+    ["description", "title", "default", "examples", "deprecated", "readOnly", "writeOnly"];
+
+/// Replaces references and leaves out words that mean nothing. References that lead back to where they are stay, and
+/// so do all of them where the result would be too large.
+pub(super) fn references(schema: &Value) -> Result<Map<String, Value>, String> {
+    let targets = targets(schema)?;
+    let back: BTreeSet<&str> = targets.keys().copied().filter(|to| leads_back(to, &targets)).collect();
+    match (Inliner { root: schema, stay: back.clone(), used: BTreeSet::new(), parts: 0, chain: 0 }).run() {
+        Ok(inlined) => Ok(inlined),
+        Err(_) if back.len() < targets.len() => {
+            let stay = targets.into_keys().collect();
+            Inliner { root: schema, stay, used: BTreeSet::new(), parts: 0, chain: 0 }.run()
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
+/// All references, each with those that are behind it.
+fn targets(schema: &Value) -> Result<BTreeMap<&str, Vec<&str>>, String> {
+    let mut targets = BTreeMap::new();
+    let mut open = references_in(schema)?;
+    while let Some(to) = open.pop() {
+        if targets.contains_key(to) {
+            continue;
+        }
+        if targets.len() == MOST_TARGETS {
+            return Err(too_large());
+        }
+        let behind = references_in(target(schema, to)?)?;
+        open.extend(&behind);
+        targets.insert(to, behind);
+    }
+    Ok(targets)
+}
+
+fn references_in(schema: &Value) -> Result<Vec<&str>, String> {
+    let (mut found, mut open) = (Vec::new(), vec![schema]);
+    while let Some(part) = open.pop() {
+        let Value::Object(map) = part else { continue };
+        match map.get("$ref") {
+            Some(Value::String(to)) => found.push(to.as_str()),
+            Some(_) => return Err("the schema of its arguments has a reference that is no text".to_owned()),
+            None => {}
+        }
+        if map.contains_key("$dynamicRef") || map.contains_key("$recursiveRef") {
+            return Err("the schema of its arguments has references that depend on where they are".to_owned());
+        }
+        open.extend(schemas_in(map));
+    }
+    Ok(found)
+}
+
+fn target<'a>(root: &'a Value, to: &str) -> Result<&'a Value, String> {
+    let Some(pointer) = to.strip_prefix('#') else {
+        return Err("the schema of its arguments refers to another document".to_owned());
+    };
+    let pointer = percent_decode_str(pointer).decode_utf8().ok();
+    let found = pointer.and_then(|pointer| root.pointer(&pointer));
+    found.ok_or_else(|| "the schema of its arguments refers to something that is not in it".to_owned())
+}
+
+fn leads_back(from: &str, targets: &BTreeMap<&str, Vec<&str>>) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open: Vec<&str> = targets.get(from).into_iter().flatten().copied().collect();
+    while let Some(to) = open.pop() {
+        if to == from {
+            return true;
+        }
+        if seen.insert(to) {
+            open.extend(targets.get(to).into_iter().flatten());
+        }
+    }
+    false
+}
+
+struct Inliner<'a> {
+    root: &'a Value,
+    /// References that are not replaced.
+    stay: BTreeSet<&'a str>,
+    /// Those of them that are in the result.
+    used: BTreeSet<&'a str>,
+    parts: usize,
+    chain: usize,
+}
+
+impl<'a> Inliner<'a> {
+    fn run(mut self) -> Result<Map<String, Value>, String> {
+        let Value::Object(mut schema) = self.schema(self.root, 0)? else {
+            return Err("the schema of its arguments is no object".to_owned());
+        };
+        self.definitions(&mut schema)?;
+        Ok(schema)
+    }
+
+    /// Adds the definitions that references of the result lead to.
+    fn definitions(&mut self, schema: &mut Map<String, Value>) -> Result<(), String> {
+        let mut done = BTreeSet::new();
+        loop {
+            let names = self.used.iter().filter_map(|to| definition(to));
+            let Some((key, name)) = names.into_iter().find(|place| !done.contains(place)) else {
+                return Ok(());
+            };
+            done.insert((key, name.clone()));
+            let Some(said) = self.root.get(key).and_then(|all| all.get(&name)) else { continue };
+            let body = self.schema(said, 1)?;
+            let all = schema.entry(key).or_insert_with(|| Value::Object(Map::new()));
+            if let Value::Object(all) = all {
+                all.insert(name, body);
+            }
+        }
+    }
+
+    fn schema(&mut self, part: &'a Value, depth: usize) -> Result<Value, String> {
+        self.parts += 1;
+        if self.parts > MOST_PARTS || depth > DEEPEST {
+            return Err(too_large());
+        }
+        let Value::Object(map) = part else { return Ok(part.clone()) };
+        let mut result = Map::new();
+        for (key, value) in map {
+            let defines = depth == 0 && matches!(key.as_str(), "$defs" | "definitions");
+            if key == "$ref" || defines || is_dropped(key) {
+                continue;
+            }
+            result.insert(key.clone(), self.behind(key, value, depth + 1)?);
+        }
+        modernise(&mut result);
+        match map.get("$ref") {
+            Some(Value::String(to)) => self.reference(to, result, depth),
+            _ => Ok(Value::Object(result)),
+        }
+    }
+
+    fn behind(&mut self, key: &str, value: &'a Value, depth: usize) -> Result<Value, String> {
+        match (Place::of(key, value), value) {
+            (Place::Schema, inner) => self.schema(inner, depth),
+            (Place::List, Value::Array(list)) => list
+                .iter()
+                .map(|inner| self.schema(inner, depth + 1))
+                .collect::<Result<_, _>>()
+                .map(Value::Array),
+            (Place::Names, Value::Object(map)) => {
+                let inner =
+                    |(name, inner): (&String, &'a Value)| Ok((name.clone(), self.schema(inner, depth + 1)?));
+                map.iter().map(inner).collect::<Result<_, _>>().map(Value::Object)
+            }
+            _ => {
+                self.parts += count(value);
+                Ok(value.clone())
+            }
+        }
+    }
+
+    /// A reference with what stands beside it.
+    fn reference(
+        &mut self,
+        to: &'a str,
+        mut beside: Map<String, Value>,
+        depth: usize,
+    ) -> Result<Value, String> {
+        // At the top there has to be an object, whatever leads back to it.
+        if depth == 0 {
+            self.chain += 1;
+            if self.chain > LONGEST_CHAIN {
+                return Err("the schema of its arguments refers to itself".to_owned());
+            }
+        } else if self.stay.contains(to) {
+            self.used.insert(to);
+            beside.insert("$ref".to_owned(), to.into());
+            return Ok(Value::Object(beside));
+        }
+        let behind = self.schema(target(self.root, to)?, depth)?;
+        if beside.is_empty() {
+            return Ok(behind);
+        }
+        match behind {
+            Value::Object(mut behind) if !clash(&behind, &beside) => {
+                behind.extend(beside);
+                Ok(Value::Object(behind))
+            }
+            behind => Ok(serde_json::json!({"allOf": [behind, beside]})),
+        }
+    }
+}
+
+fn clash(behind: &Map<String, Value>, beside: &Map<String, Value>) -> bool {
+    beside.keys().any(|key| behind.contains_key(key) && !ANNOTATIONS.contains(&key.as_str()))
+}
+
+/// The definition that a reference leads to, or into.
+fn definition(to: &str) -> Option<(&'static str, String)> {
+    let pointer = percent_decode_str(to.strip_prefix("#/")?).decode_utf8().ok()?;
+    let mut steps = pointer.split('/');
+    let key = ["$defs", "definitions"].into_iter().find(|key| steps.clone().next() == Some(key))?;
+    let name = steps.nth(1)?.replace("~1", "/").replace("~0", "~");
+    Some((key, name))
+}
+
+/// Older words for lists and limits, which would not be understood without the `$schema` that is left out.
+fn modernise(schema: &mut Map<String, Value>) {
+    if schema.get("items").is_some_and(Value::is_array)
+        && let Some(items) = schema.shift_remove("items")
+    {
+        schema.insert("prefixItems".to_owned(), items);
+        if let Some(further) = schema.shift_remove("additionalItems") {
+            schema.insert("items".to_owned(), further);
+        }
+    }
+    for (limit, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        let Some(Value::Bool(excludes)) = schema.get(exclusive).cloned() else { continue };
+        schema.shift_remove(exclusive);
+        if excludes && let Some(number) = schema.shift_remove(limit) {
+            schema.insert(exclusive.to_owned(), number);
+        }
+    }
+}
+
+fn count(value: &Value) -> usize {
+    match value {
+        Value::Array(list) => 1 + list.iter().map(count).sum::<usize>(),
+        Value::Object(map) => 1 + map.values().map(count).sum::<usize>(),
+        _ => 1,
+    }
+}

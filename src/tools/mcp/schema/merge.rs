@@ -1,0 +1,175 @@
+//! One object at the top: alternatives and combinations of objects become the union of their properties.
+
+use serde_json::{Map, Value, json};
+
+/// Words that providers refuse at the top.
+const NOT_AT_THE_TOP: [&str; 7] = ["not", "if", "then", "else", "enum", "const", "unevaluatedProperties"];
+/// Alternatives within alternatives.
+const DEEPEST: usize = 8;
+
+/// Makes the whole schema an object with properties.
+pub(super) fn top(schema: Map<String, Value>) -> Result<Map<String, Value>, String> {
+    let mut schema = merged(schema, 0)?;
+    schema.insert("type".to_owned(), "object".into());
+    for word in NOT_AT_THE_TOP {
+        schema.shift_remove(word);
+    }
+    schema.entry("properties").or_insert_with(|| json!({}));
+    Ok(schema)
+}
+
+fn merged(mut schema: Map<String, Value>, depth: usize) -> Result<Map<String, Value>, String> {
+    is_object(&schema)?;
+    if depth > DEEPEST {
+        return Err(super::too_large());
+    }
+    if let Some(Value::Array(all)) = schema.shift_remove("allOf") {
+        for part in all {
+            let part = branch(part, depth)?.unwrap_or_default();
+            conjoin(&mut schema, part);
+        }
+    }
+    for key in ["anyOf", "oneOf"] {
+        let Some(Value::Array(any)) = schema.shift_remove(key) else { continue };
+        let mut branches = Vec::new();
+        for part in any {
+            branches.extend(branch(part, depth)?);
+        }
+        if let Some(one) = united(branches) {
+            conjoin(&mut schema, one);
+        }
+    }
+    Ok(schema)
+}
+
+/// A part that may be an object; `None`: it is `null`, which arguments never are.
+fn branch(part: Value, depth: usize) -> Result<Option<Map<String, Value>>, String> {
+    match part {
+        Value::Bool(true) => Ok(Some(Map::new())),
+        Value::Object(part) if part.contains_key("$ref") => {
+            Err("the schema of its arguments is made of parts that refer to themselves".to_owned())
+        }
+        Value::Object(part) if part.get("type").is_some_and(|kind| kind == "null") => Ok(None),
+        Value::Object(part) => merged(part, depth + 1).map(Some),
+        _ => Err("the schema of its arguments is made of parts that are no objects".to_owned()),
+    }
+}
+
+fn is_object(schema: &Map<String, Value>) -> Result<(), String> {
+    let fits = match schema.get("type") {
+        None => true,
+        Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "object"),
+        Some(kind) => kind == "object",
+    };
+    if !fits {
+        return Err("its arguments are no object by their schema".to_owned());
+    }
+    match schema.get("properties") {
+        None | Some(Value::Object(_)) => Ok(()),
+        Some(_) => Err("the `properties` of its arguments are no section of names".to_owned()),
+    }
+}
+
+/// What fits all of some alternatives: each property as one of them has it, required only where all say so.
+fn united(branches: Vec<Map<String, Value>>) -> Option<Map<String, Value>> {
+    let closed =
+        branches.iter().all(|branch| branch.get("additionalProperties") == Some(&Value::Bool(false)));
+    let mut branches = branches.into_iter();
+    let mut one = branches.next()?;
+    let mut required = texts(&one, "required");
+    for mut other in branches {
+        let theirs = texts(&other, "required");
+        required.retain(|name| theirs.contains(name));
+        add_properties(&mut one, properties(&mut other), "anyOf");
+    }
+    let mut result = Map::new();
+    result.insert("properties".to_owned(), properties(&mut one).into());
+    if !required.is_empty() {
+        result.insert("required".to_owned(), required.into());
+    }
+    if closed {
+        result.insert("additionalProperties".to_owned(), false.into());
+    }
+    Some(result)
+}
+
+/// Adds what else has to hold.
+fn conjoin(schema: &mut Map<String, Value>, mut other: Map<String, Value>) {
+    let more = properties(&mut other);
+    // A part that knows only its own properties would forbid those of the others.
+    let closed = |schema: &Map<String, Value>, all: &dyn Fn(&str) -> bool, names: &Map<String, Value>| {
+        schema.contains_key("additionalProperties") && names.keys().all(|name| all(name))
+    };
+    let had = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let stays = closed(schema, &|name| had.contains_key(name), &more);
+    let comes = closed(&other, &|name| more.contains_key(name), &had);
+    if !stays {
+        schema.shift_remove("additionalProperties");
+    }
+    if comes
+        && !stays
+        && let Some(rest) = other.shift_remove("additionalProperties")
+    {
+        schema.insert("additionalProperties".to_owned(), rest);
+    }
+    add_properties(schema, more, "allOf");
+    let mut required = texts(schema, "required");
+    for name in texts(&other, "required") {
+        if !required.contains(&name) {
+            required.push(name);
+        }
+    }
+    if !required.is_empty() {
+        schema.insert("required".to_owned(), required.into());
+    }
+    for word in ["title", "description"] {
+        if let (false, Some(text)) = (schema.contains_key(word), other.shift_remove(word)) {
+            schema.insert(word.to_owned(), text);
+        }
+    }
+}
+
+/// Adds properties; those that are there already hold together with the new ones as `how` says.
+fn add_properties(schema: &mut Map<String, Value>, more: Map<String, Value>, how: &str) {
+    if more.is_empty() {
+        return;
+    }
+    let all = schema.entry("properties").or_insert_with(|| json!({}));
+    let Value::Object(all) = all else { return };
+    for (name, property) in more {
+        match all.get_mut(&name) {
+            None => {
+                all.insert(name, property);
+            }
+            Some(known) if *known == property => {}
+            Some(known) => join(known, property, how),
+        }
+    }
+}
+
+fn join(known: &mut Value, property: Value, how: &str) {
+    // Only a list that was made here: one of the schema's own has further words beside it, or means the same.
+    if let Value::Object(map) = known
+        && map.len() == 1
+        && let Some(Value::Array(list)) = map.get_mut(how)
+    {
+        if !list.contains(&property) {
+            list.push(property);
+        }
+        return;
+    }
+    let first = known.take();
+    *known = json!({how: [first, property]});
+}
+
+fn properties(schema: &mut Map<String, Value>) -> Map<String, Value> {
+    match schema.shift_remove("properties") {
+        Some(Value::Object(map)) => map,
+        _ => Map::new(),
+    }
+}
+
+fn texts(schema: &Map<String, Value>, key: &str) -> Vec<String> {
+    let list = schema.get(key).and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+}
