@@ -57,7 +57,10 @@ pub(super) async fn check(
             if let Some(known) = known {
                 // A call that was denied cannot be allowed later.
                 let (arguments, definition) = (&known.arguments, &known.definition);
-                parts.store.claim_approval(owner, request.id.as_str(), arguments, definition, unix_now()).await?;
+                parts
+                    .store
+                    .claim_approval(owner, request.id.as_str(), arguments, definition, unix_now())
+                    .await?;
             }
             continue;
         }
@@ -66,14 +69,20 @@ pub(super) async fn check(
             return Err(ApiError::invalid(
                 "approval_mismatch",
                 param,
-                format!("The call of approval request '{}' is not the one that was asked for: its arguments differ.", shorten(request.id.as_str())),
+                format!(
+                    "The call of approval request '{}' is not the one that was asked for: its arguments differ.",
+                    shorten(request.id.as_str())
+                ),
             ));
         }
         let Some(server) = servers.iter().find(|server| **server.label() == request.server_label) else {
             return Err(ApiError::invalid(
                 "invalid_value",
                 param,
-                format!("The MCP server '{}' of the approved call is not among 'tools'.", shorten(&request.server_label)),
+                format!(
+                    "The MCP server '{}' of the approved call is not among 'tools'.",
+                    shorten(&request.server_label)
+                ),
             ));
         };
         let definition = server.tool(&request.name).map(|tool| tool.fingerprint);
@@ -128,7 +137,9 @@ pub(super) async fn ask(
             owner: owner.clone(),
             response: response.clone(),
             arguments: hash(&call.arguments),
-            definition: server.and_then(|server| server.tool(&call.name)).map_or([0; 32], |tool| tool.fingerprint),
+            definition: server
+                .and_then(|server| server.tool(&call.name))
+                .map_or([0; 32], |tool| tool.fingerprint),
             expires_at,
         }
     });
@@ -172,7 +183,9 @@ fn denied(request: McpApprovalRequest, reason: Option<&str>) -> McpCall {
         name: request.name,
         arguments: request.arguments,
         output: None,
-        error: Some(McpCallError::Text(format!("the user did not allow this call, and it was not made.{reason}"))),
+        error: Some(McpCallError::Text(format!(
+            "the user did not allow this call, and it was not made.{reason}"
+        ))),
         status: ItemStatus::Failed,
         approval_request_id: None,
     }
@@ -207,7 +220,9 @@ fn check_pairs(past: &[Item], input: &[Item]) -> Result<(), ApiError> {
             }
         } else if let Some(answer) = answer(item) {
             let id = answer.approval_request_id.as_str();
-            let param = || i.map_or_else(|| "previous_response_id".into(), |i| format!("input[{i}].approval_request_id"));
+            let param = || {
+                i.map_or_else(|| "previous_response_id".into(), |i| format!("input[{i}].approval_request_id"))
+            };
             match seen.get_mut(id) {
                 None => {
                     return Err(ApiError::invalid(

@@ -50,8 +50,7 @@ pub(super) fn bind(
     let more = more.flat_map(|(i, tools)| {
         tools.iter().enumerate().map(move |(j, tool)| (tool, format!("input[{i}].tools[{j}]")))
     });
-    let wanting =
-        Wanting { tenant: &caller.owner.tenant, authorization: caller.authorization.as_ref() };
+    let wanting = Wanting { tenant: &caller.owner.tenant, authorization: caller.authorization.as_ref() };
     let mut asked: Vec<Asked> = Vec::new();
     let mut spaces = HashSet::new();
     for (tool, path) in own.chain(more) {
@@ -78,12 +77,18 @@ pub(super) fn bind(
             Ok(binding) => {
                 asked.push(Asked { binding, allowed: None, approval: None, path: "agent".into() });
             }
-            Err(error) => tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller"),
+            Err(error) => {
+                tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller")
+            }
         }
     }
     if asked.len() > parts.mcp.most_servers() {
         let most = parts.mcp.most_servers();
-        return Err(ApiError::invalid("invalid_value", "tools", format!("A request may use {most} MCP servers.")));
+        return Err(ApiError::invalid(
+            "invalid_value",
+            "tools",
+            format!("A request may use {most} MCP servers."),
+        ));
     }
     match asked.iter().find(|asked| spaces.contains(&**asked.binding.label())) {
         Some(Asked { binding, path, .. }) => Err(ApiError::invalid(
@@ -96,11 +101,7 @@ pub(super) fn bind(
 }
 
 /// Lists the tools of all servers at the same time. One that fails has none, and sinks nothing else.
-pub(super) async fn list(
-    asked: Vec<Asked>,
-    past: &[Item],
-    input: &[Item],
-) -> Result<Vec<Listed>, ApiError> {
+pub(super) async fn list(asked: Vec<Asked>, past: &[Item], input: &[Item]) -> Result<Vec<Listed>, ApiError> {
     let listed = join_all(asked.into_iter().map(|asked| list_one(asked, past, input))).await;
     for server in &listed {
         if let (true, Err(problem)) = (server.asked.binding.required, &server.tools) {
@@ -133,7 +134,8 @@ async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
             // The conversation knows them from before: better than nothing, and the server may be back by the call.
             // What a client replays is only its word.
             let stored = past.iter().rev().filter_map(known).find(is_of);
-            let earlier = stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_of_item(&list.tools));
+            let earlier =
+                stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_of_item(&list.tools));
             earlier.ok_or_else(|| error.to_string())
         }
     };
@@ -207,9 +209,8 @@ fn is_own(tool: &McpTool) -> bool {
 }
 
 fn check(tool: &McpTool, path: &str, earlier: &[Asked]) -> Result<(), ApiError> {
-    let invalid = |message: String| {
-        Err(ApiError::invalid("invalid_value", format!("{path}.server_label"), message))
-    };
+    let invalid =
+        |message: String| Err(ApiError::invalid("invalid_value", format!("{path}.server_label"), message));
     let label = &tool.server_label;
     if label == OWN_SERVER {
         return invalid(format!("The server label '{OWN_SERVER}' is the gateway's own."));
@@ -222,8 +223,16 @@ fn check(tool: &McpTool, path: &str, earlier: &[Asked]) -> Result<(), ApiError> 
         return invalid(format!("There is more than one MCP server with the label '{}'.", shorten(label)));
     }
     let unserved = [
-        ("connector_id", tool.connector_id.is_some(), "OpenAI's connectors are not served; name the server by its 'server_url'."),
-        ("tunnel_id", tool.tunnel_id.is_some(), "OpenAI's tunnels are not served; name the server by its 'server_url'."),
+        (
+            "connector_id",
+            tool.connector_id.is_some(),
+            "OpenAI's connectors are not served; name the server by its 'server_url'.",
+        ),
+        (
+            "tunnel_id",
+            tool.tunnel_id.is_some(),
+            "OpenAI's tunnels are not served; name the server by its 'server_url'.",
+        ),
         ("defer_loading", tool.defer_loading == Some(true), "Tool search is not served yet."),
     ];
     match unserved.iter().find(|(_, given, _)| *given) {
@@ -242,9 +251,8 @@ fn filter(tool: &McpTool) -> Option<McpToolFilter> {
 }
 
 fn refused(error: BindError, path: &str) -> ApiError {
-    let invalid = |field: &str, message: String| {
-        ApiError::invalid("invalid_value", format!("{path}.{field}"), message)
-    };
+    let invalid =
+        |field: &str, message: String| ApiError::invalid("invalid_value", format!("{path}.{field}"), message);
     match error {
         BindError::UnknownLabel(label) => ApiError::invalid(
             "missing_required_parameter",

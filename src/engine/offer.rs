@@ -298,7 +298,8 @@ impl Collected<'_> {
     /// The tools of MCP servers: each under its own name if no other tool has it, else with its server's label.
     fn add_listed(&mut self, servers: &[Listed]) {
         let server = self.server;
-        let is_open = |tool: &RegisteredTool| server.toolbox.admits(server.subject, tool.definition()).is_ok();
+        let is_open =
+            |tool: &RegisteredTool| server.toolbox.admits(server.subject, tool.definition()).is_ok();
         let tools = || servers.iter().flat_map(Listed::offered).filter(|(tool, _)| is_open(&tool.registered));
         let mut bearers: HashMap<String, usize> = HashMap::new();
         for name in self.tools.iter().map(|tool| tool.wire_name.clone()) {
@@ -390,7 +391,10 @@ fn address(tool: &Arc<RegisteredTool>) -> usize {
 fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
     let refused = |field: &str, why: &str| Err(ApiError::unsupported(format!("{path}.{field}"), why));
     if matches!(mcp.require_approval, Some(Approval::Always | Approval::Rules(_))) {
-        return refused("require_approval", "The gateway's own tools are called without approval; only 'never' is served.");
+        return refused(
+            "require_approval",
+            "The gateway's own tools are called without approval; only 'never' is served.",
+        );
     }
     if mcp.authorization.is_some() {
         return refused("authorization", "The gateway's own tools take no credentials of clients.");

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::approvals::{self, Approved};
 use super::limits::{self, Limits};
+use super::mcp::{self, Listed};
 use super::offer::{self, Offer, ServerTools};
 use super::profile::{self, Profile};
 use super::structured::Form;
 use super::truncate::{self, Budget};
-use super::approvals::{self, Approved};
-use super::mcp::{self, Listed};
 use super::{Caller, Parts, choice, echo, history, unix_now};
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;

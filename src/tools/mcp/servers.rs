@@ -222,9 +222,9 @@ impl McpServers {
         }
         let given = given.map(|token| SecretString::from(bearer(token.expose())));
         let credentials = match &server.credentials {
-            Some(source) => source
-                .for_caller(given.as_ref().or(wanting.authorization))
-                .map_err(BindError::Credentials)?,
+            Some(source) => {
+                source.for_caller(given.as_ref().or(wanting.authorization)).map_err(BindError::Credentials)?
+            }
             None => Arc::new(Fixed::new(HeaderMap::new())),
         };
         let key = Key::new(format!("label:{label}"), &*credentials, wanting.tenant);

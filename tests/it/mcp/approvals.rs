@@ -165,11 +165,35 @@ async fn the_operators_rules_decide_without_a_person_or_insist_on_one() {
     let cases = [
         ("plain", configured(None, None), json!(null), "echo", "mcp_call"),
         ("asked", configured(None, None), json!("always"), "echo", "mcp_approval_request"),
-        ("untrusted", configured(Some(McpTrust::Untrusted), None), json!("never"), "echo", "mcp_approval_request"),
+        (
+            "untrusted",
+            configured(Some(McpTrust::Untrusted), None),
+            json!("never"),
+            "echo",
+            "mcp_approval_request",
+        ),
         ("hints", configured(Some(McpTrust::Annotations), None), json!(null), "read", "mcp_call"),
-        ("hints2", configured(Some(McpTrust::Annotations), None), json!(null), "echo", "mcp_approval_request"),
-        ("rule", configured(None, Some(("ec*", McpRule::Ask))), json!("never"), "echo", "mcp_approval_request"),
-        ("ruled", configured(Some(McpTrust::Untrusted), Some(("echo", McpRule::Allow))), json!(null), "echo", "mcp_call"),
+        (
+            "hints2",
+            configured(Some(McpTrust::Annotations), None),
+            json!(null),
+            "echo",
+            "mcp_approval_request",
+        ),
+        (
+            "rule",
+            configured(None, Some(("ec*", McpRule::Ask))),
+            json!("never"),
+            "echo",
+            "mcp_approval_request",
+        ),
+        (
+            "ruled",
+            configured(Some(McpTrust::Untrusted), Some(("echo", McpRule::Allow))),
+            json!(null),
+            "echo",
+            "mcp_call",
+        ),
     ];
     let servers = cases.clone().map(|(label, server, ..)| (label.to_owned(), server));
     let gateway = before(&upstream).set(|settings| settings.mcp.servers.extend(servers)).spawn().await;

@@ -49,7 +49,10 @@ async fn a_stream_tells_of_the_list_and_of_the_call_step_by_step() {
     ];
     assert_eq!(names[..expected.len()], expected);
     let rest: Vec<_> = names.iter().filter(|name| name.contains("mcp_call")).skip(2).collect();
-    assert!(rest.ends_with(&[&"response.mcp_call_arguments.done", &"response.mcp_call.completed"]), "{rest:?}");
+    assert!(
+        rest.ends_with(&[&"response.mcp_call_arguments.done", &"response.mcp_call.completed"]),
+        "{rest:?}"
+    );
     assert_eq!(events[2]["item"]["tools"], json!([]));
     assert_eq!(events[5]["item"]["tools"].as_array().unwrap().len(), 11);
 }

@@ -15,14 +15,11 @@ fn offered(upstream: &Upstream) -> Vec<String> {
 
 #[tokio::test]
 async fn names_are_bare_where_they_are_unique_and_labelled_where_not() {
-    let (upstream, a, b) =
-        (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
+    let (upstream, a, b) = (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
     a.set_tools(vec![tools::tool("search", json!({})), tools::tool("one", json!({}))]);
     b.set_tools(vec![tools::tool("search", json!({})), tools::tool("mine", json!({}))]);
     let gateway = before(&upstream).spawn().await;
-    let server = |label: &str, server: &McpServer| {
-        json!({"type": "mcp", "server_label": label, "server_url": server.url(), "require_approval": "never"})
-    };
+    let server = |label: &str, server: &McpServer| json!({"type": "mcp", "server_label": label, "server_url": server.url(), "require_approval": "never"});
     let function = json!({"type": "function", "name": "mine", "parameters": {"type": "object"}});
     upstream.reply(call("b__search", json!({}))).text("Done.");
     let response = gateway.create(ask(json!([server("a", &a), function, server("b", &b)]))).await;
@@ -86,11 +83,12 @@ async fn tools_that_change_between_turns_are_offered_in_the_next() {
 
 #[tokio::test]
 async fn a_server_that_fails_or_hangs_sinks_nothing_but_itself() {
-    let (upstream, bad, good) =
-        (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
+    let (upstream, bad, good) = (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
     bad.hang("tools/list");
-    let gateway =
-        before(&upstream).set(|settings| settings.mcp.list_timeout = Duration::from_millis(400)).spawn().await;
+    let gateway = before(&upstream)
+        .set(|settings| settings.mcp.list_timeout = Duration::from_millis(400))
+        .spawn()
+        .await;
     let mut sunk = brought(&bad);
     sunk["server_label"] = json!("bad");
     upstream.reply(call("echo", json!({"text": "still"}))).text("Done.");
@@ -110,7 +108,8 @@ async fn a_required_server_that_fails_sinks_the_response() {
     let url = server.url();
     let gateway = before(&upstream)
         .set(|settings| {
-            let server = antwort::config::McpServerSettings { url: Some(url), required: true, ..Default::default() };
+            let server =
+                antwort::config::McpServerSettings { url: Some(url), required: true, ..Default::default() };
             settings.mcp.servers.insert("needed".into(), server);
         })
         .spawn()

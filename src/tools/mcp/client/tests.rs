@@ -48,7 +48,10 @@ fn egress() -> Arc<Egress> {
 }
 
 fn at(url: &str, kind: HttpKind) -> Endpoint {
-    Endpoint { name: "test".into(), place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() } }
+    Endpoint {
+        name: "test".into(),
+        place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
+    }
 }
 
 async fn connect(url: &str) -> Arc<dyn Connection> {
