@@ -304,7 +304,7 @@ impl McpServers {
             let of = state.server_label.as_deref().and_then(|label| self.configured.get(label));
             state.description = of.and_then(|server| server.settings.description.clone());
         }
-        states.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        states.sort_by_key(super::status::ServerState::sort_key);
         states
     }
 
@@ -498,7 +498,7 @@ impl Binding {
             return None;
         }
         let sets = &self.session.tool_sets;
-        Some(Arc::new(sets.from_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
+        Some(Arc::new(sets.of_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
     }
 
     /// Whether the server has other tools now, or says so.
