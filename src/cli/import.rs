@@ -1,4 +1,4 @@
-//! `antwort config import`: an agent file of another program, told in our own configuration.
+//! `antwort config import`: a file of another program, told in our own configuration.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::config::import;
 /// Reads the file and writes the configuration to `output`, or to standard output.
 pub(super) fn write(file: &Path, output: Option<&Path>) -> ExitCode {
     let imported =
-        fs::read_to_string(file).map_err(|error| error.to_string()).and_then(|text| import::go_agents(&text));
+        fs::read_to_string(file).map_err(|error| error.to_string()).and_then(|text| import::any(&text));
     let imported = match imported {
         Ok(imported) => imported,
         Err(error) => {
