@@ -93,9 +93,9 @@ impl Client {
         Self { options, memo }
     }
 
-    fn handler(&self, server: &Arc<str>) -> Handler {
+    fn handler(&self, wire: &Arc<Wire>) -> Handler {
         let ClientOptions { elicitation, sampler, .. } = &self.options;
-        Handler { server: Arc::clone(server), elicitation: *elicitation, sampler: sampler.clone() }
+        Handler { wire: Arc::clone(wire), elicitation: *elicitation, sampler: sampler.clone() }
     }
 
     fn wire(&self, server: &Arc<str>) -> Arc<Wire> {
@@ -112,7 +112,7 @@ impl Client {
             Ok((Stdio::new(process, Arc::clone(&wire)), wire))
         };
         let (transport, wire) = start()?;
-        let error = match shake_hands(transport, &wire, self.handler(server), Spoken::Handshake).await {
+        let error = match shake_hands(transport, &wire, self.handler(&wire), Spoken::Handshake).await {
             Ok(service) => return Ok(Session::new(service, wire, "stdio")),
             Err(error) => error,
         };
@@ -120,7 +120,7 @@ impl Client {
             return Err(error);
         }
         let (transport, wire) = start()?;
-        let service = shake_hands(transport, &wire, self.handler(server), Spoken::Discovery).await;
+        let service = shake_hands(transport, &wire, self.handler(&wire), Spoken::Discovery).await;
         Ok(Session::new(service.map_err(|_| error)?, wire, "stdio"))
     }
 
@@ -153,7 +153,7 @@ impl Client {
 
     async fn speak(&self, server: &Arc<str>, http: Arc<Http>, how: Spoken) -> Connected {
         let wire = self.wire(server);
-        let handler = self.handler(server);
+        let handler = self.handler(&wire);
         if how == Spoken::Sse {
             let transport = Legacy::open(http, Arc::clone(&wire)).await?;
             let service = shake_hands(transport, &wire, handler, Spoken::Handshake).await?;
@@ -207,15 +207,24 @@ fn others(failed: Spoken, kind: HttpKind, error: &McpError) -> &'static [Spoken]
         Spoken::Handshake if refuses_handshakes(error) => &[Spoken::Discovery],
         Spoken::Handshake if auto && knows_no_posts(error) => &[Spoken::Sse],
         Spoken::Handshake => &[],
-        // What was remembered may have changed.
-        Spoken::Discovery => &[Spoken::Handshake],
-        Spoken::Sse => &[Spoken::Handshake, Spoken::Discovery],
+        Spoken::Discovery if may_have_changed(error) => &[Spoken::Handshake],
+        Spoken::Sse if may_have_changed(error) => &[Spoken::Handshake, Spoken::Discovery],
+        Spoken::Discovery | Spoken::Sse => &[],
     }
 }
 
 /// Whether a server understood the handshake and would not have it.
 fn refuses_handshakes(error: &McpError) -> bool {
     matches!(error, McpError::Protocol { .. })
+}
+
+/// Whether a server may no longer be what it is remembered as.
+fn may_have_changed(error: &McpError) -> bool {
+    match error {
+        McpError::Http { status, .. } => (400..500).contains(status) && !matches!(status, 403 | 429),
+        McpError::Protocol { .. } | McpError::Connect(_) | McpError::Malformed(_) => true,
+        _ => false,
+    }
 }
 
 /// Whether a server may be one that only knows HTTP with SSE.

@@ -85,7 +85,8 @@ impl Streamable {
         let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
         match http::kind_of(&response) {
             _ if is_empty(&response) => Ok(StreamableHttpPostResponse::Accepted),
-            BodyKind::Json => {
+            // Not every server says what it sends.
+            BodyKind::Json | BodyKind::Other => {
                 let body = self.http.body(response).await.map_err(TransportError::Client)?;
                 let message = self.answer(&body, asked).map_err(TransportError::Client)?;
                 Ok(StreamableHttpPostResponse::Json(message, named))
@@ -93,10 +94,6 @@ impl Streamable {
             BodyKind::Events => {
                 let events = EventStream::of_answer(response, Arc::clone(&self.wire), asked);
                 Ok(StreamableHttpPostResponse::Sse(events.into_stream().boxed(), named))
-            }
-            BodyKind::Other => {
-                let error = McpError::Malformed("it is neither JSON nor a stream of events".to_owned());
-                Err(TransportError::Client(error))
             }
         }
     }

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::net::egress::{Egress, EgressOptions};
@@ -48,7 +49,10 @@ fn egress() -> Arc<Egress> {
 }
 
 fn at(url: &str, kind: HttpKind) -> Endpoint {
-    Endpoint { name: "test".into(), place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() } }
+    Endpoint {
+        name: "test".into(),
+        place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
+    }
 }
 
 async fn connect(url: &str) -> Arc<dyn Connection> {

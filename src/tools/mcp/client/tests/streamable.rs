@@ -13,7 +13,10 @@ async fn a_json_answer_comes_back_and_the_session_is_named_and_deleted() {
 
     assert!(connection.is_closed());
     let info = connection.server();
-    assert_eq!((info.name.as_str(), info.version.as_str(), info.transport), ("small", "1.2", "streamable_http"));
+    assert_eq!(
+        (info.name.as_str(), info.version.as_str(), info.transport),
+        ("small", "1.2", "streamable_http")
+    );
     assert_eq!(info.protocol, "2025-11-25");
     let call = &server.asked("tools/call")[0];
     assert_eq!(call.header("mcp-session-id"), Some("s1"));
@@ -158,11 +161,13 @@ async fn forgetful(lost: fn(&Seen) -> axum::response::Response) -> Arc<Server> {
 
 #[tokio::test]
 async fn a_lost_session_is_made_anew_and_the_call_made_once_more() {
-    for lost in [
-        (|_seen: &Seen| status(404)) as fn(&Seen) -> axum::response::Response,
-        |_seen| failed(400, &json!({ "jsonrpc": "2.0", "id": null,
-            "error": { "code": -32000, "message": "Bad Request: No valid session ID provided" } })),
-    ] {
+    for lost in [(|_seen: &Seen| status(404)) as fn(&Seen) -> axum::response::Response, |_seen| {
+        failed(
+            400,
+            &json!({ "jsonrpc": "2.0", "id": null,
+            "error": { "code": -32000, "message": "Bad Request: No valid session ID provided" } }),
+        )
+    }] {
         let server = forgetful(lost).await;
         let connection = connect(&server.url).await;
         call_tool(&*connection, "greet").await.unwrap();
@@ -170,8 +175,11 @@ async fn a_lost_session_is_made_anew_and_the_call_made_once_more() {
         assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "known");
 
         assert_eq!(server.asked("initialize").len(), 2);
-        let sessions: Vec<_> =
-            server.asked("tools/call").iter().map(|seen| seen.header("mcp-session-id").unwrap().to_owned()).collect();
+        let sessions: Vec<_> = server
+            .asked("tools/call")
+            .iter()
+            .map(|seen| seen.header("mcp-session-id").unwrap().to_owned())
+            .collect();
         assert_eq!(sessions, ["s1", "s1", "s2"]);
     }
 }
@@ -225,7 +233,9 @@ async fn refused_credentials_are_tried_once_more_when_they_have_changed() {
     let server = Server::doing(|seen: Seen| async move {
         if seen.header("authorization") != Some("Bearer fresh") {
             let mut response = status(401);
-            response.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer error=\"expired\""));
+            response
+                .headers_mut()
+                .insert("www-authenticate", HeaderValue::from_static("Bearer error=\"expired\""));
             return response;
         }
         shake(&seen, Some("s1")).unwrap_or_else(|| seen.ok(&text("welcome")))
@@ -260,7 +270,10 @@ async fn a_json_rpc_error_keeps_its_code_and_its_words_whatever_the_status() {
 
     for name in ["ok", "bad"] {
         let error = call_tool(&*connection, name).await.unwrap_err();
-        assert!(matches!(&error, McpError::Protocol { code: -32602, message } if message == "no such tool"), "{error:?}");
+        assert!(
+            matches!(&error, McpError::Protocol { code: -32602, message } if message == "no such tool"),
+            "{error:?}"
+        );
     }
 }
 
@@ -300,4 +313,42 @@ async fn an_answer_that_is_too_long_is_not_read_to_its_end_and_others_come_throu
         assert_eq!(says(&call_tool(&*connection, "small").await.unwrap()), "small");
     }
     assert!(written.load(Ordering::SeqCst) < 800, "most of it was never taken");
+}
+
+/// A runtime of its own, so that its tasks are not counted.
+fn server_elsewhere() -> (tokio::runtime::Runtime, Arc<Server>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(Server::calling(|seen: Seen| async move {
+        let (writer, response) = events();
+        if seen.body["params"]["name"] == "hang" {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        writer.send(event(&seen.result(&text("x")))).unwrap();
+        response
+    }));
+    (runtime, server)
+}
+
+#[test]
+fn no_task_and_no_socket_is_left_of_a_connection() {
+    let (elsewhere, server) = server_elsewhere();
+    let here = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    here.block_on(async {
+        let metrics = tokio::runtime::Handle::current().metrics();
+        for closes in [true, false] {
+            let connection = connect(&server.url).await;
+            call_tool(&*connection, "x").await.unwrap();
+            let unanswered =
+                tokio::time::timeout(Duration::from_millis(100), call_tool(&*connection, "hang"));
+            assert!(unanswered.await.is_err());
+            if closes {
+                connection.close().await;
+            }
+            drop(connection);
+            eventually("all tasks have ended", || metrics.num_alive_tasks() == 0).await;
+        }
+        let deleted = server.seen().iter().filter(|seen| seen.verb == "DELETE").count();
+        assert_eq!(deleted, 2, "a session is also deleted when its connection is dropped");
+    });
+    elsewhere.shutdown_background();
 }
