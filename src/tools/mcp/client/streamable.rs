@@ -127,13 +127,12 @@ impl Streamable {
         if in_session && http::names_lost_session(status, &body) {
             return Err(TransportError::SessionExpired);
         }
-        let read = asked.and_then(|asked| self.wire.read(&body, Some(asked)).ok().flatten());
-        match read {
-            Some(message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => {
-                Ok(StreamableHttpPostResponse::Json(message, None))
-            }
-            _ => Err(TransportError::Client(error)),
-        }
+        // Any other JSON is somebody's on the way.
+        let Some(asked) = asked.filter(|_| wire::error_in(&body).is_some()) else {
+            return Err(TransportError::Client(error));
+        };
+        let message = self.answer(&body, asked).map_err(TransportError::Client)?;
+        Ok(StreamableHttpPostResponse::Json(message, None))
     }
 
     async fn open(

@@ -101,7 +101,8 @@ impl Wire {
 
     /// Why nothing can come any more.
     pub fn why_closed(&self) -> String {
-        self.why.get().cloned().unwrap_or_else(|| "it was closed".to_owned())
+        let unset = || "it ended before the answer".to_owned();
+        self.why.get().cloned().unwrap_or_else(unset)
     }
 
     /// Reads a message and sees to it. `asked` is the request that it answers if it does not say.
@@ -198,6 +199,14 @@ pub(super) fn protocol_error(raw: &RawValue) -> McpError {
         code: error.code.and_then(|code| code.as_i64()).unwrap_or(-32603),
         message: error.message.unwrap_or_else(|| "the server gave no reason".to_owned()),
     }
+}
+
+/// The JSON-RPC error that a body is; `None` if it is anything else.
+pub(super) fn error_in(body: &[u8]) -> Option<McpError> {
+    let error = serde_json::from_slice::<Envelope<'_>>(body).ok()?.error?;
+    let coded: RawError = serde_json::from_str(error.get()).ok()?;
+    coded.code?.as_i64()?;
+    Some(protocol_error(error))
 }
 
 /// Reads a message that the SDK is to act upon. An error that does not say what it answers is about `asked`.

@@ -277,6 +277,29 @@ async fn a_json_rpc_error_keeps_its_code_and_its_words_whatever_the_status() {
     }
 }
 
+#[tokio::test]
+async fn an_error_of_somebody_on_the_way_keeps_its_status() {
+    let server =
+        Server::calling(|_seen: Seen| async move { failed(404, &json!({ "detail": "Not Found" })) }).await;
+    let stateless = Server::doing(|seen: Seen| async move {
+        shake(&seen, None).unwrap_or_else(|| match seen.body["params"]["name"].as_str() {
+            Some("detail") => failed(404, &json!({ "detail": "Not Found" })),
+            Some("error") => failed(400, &json!({ "error": "bad" })),
+            Some("status") => failed(422, &json!({ "error": { "code": "bad" } })),
+            _ => failed(502, &json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "" } })),
+        })
+    })
+    .await;
+    let connection = connect(&stateless.url).await;
+
+    for (name, expected) in [("detail", 404), ("error", 400), ("status", 422), ("gateway", 502)] {
+        let error = call_tool(&*connection, name).await.unwrap_err();
+        assert!(matches!(error, McpError::Http { status, .. } if status == expected), "{error:?}");
+    }
+    let error = call_tool(&*connect(&server.url).await, "x").await.unwrap_err();
+    assert!(matches!(error, McpError::SessionLost), "{error:?}");
+}
+
 /// 50 MB, in pieces; counts what could be written.
 fn flood(before: String, written: Arc<AtomicUsize>) -> axum::body::Body {
     let pieces = (0..800).map(move |piece| {
