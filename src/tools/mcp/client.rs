@@ -33,6 +33,7 @@ use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
+use tokio::task::JoinSet;
 
 use super::connection::{Connection, Connector, Endpoint, HttpKind, Place, StdioCommand};
 use super::credentials::Credentials;
@@ -67,7 +68,10 @@ pub struct ClientOptions {
 }
 
 /// Connects to servers.
-pub struct Client {
+pub struct Client(Arc<Shared>);
+
+/// What connections under way share.
+struct Shared {
     options: ClientOptions,
     /// How servers that are found out about are spoken to, by their URLs.
     memo: moka::sync::Cache<String, Spoken>,
@@ -90,7 +94,22 @@ impl Client {
     /// A client that knows no server yet.
     pub fn new(options: ClientOptions) -> Self {
         let memo = moka::sync::Cache::builder().max_capacity(REMEMBERED).time_to_live(REMEMBERED_FOR).build();
-        Self { options, memo }
+        Self(Arc::new(Shared { options, memo }))
+    }
+}
+
+impl Shared {
+    async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
+        let server = &endpoint.name;
+        match &endpoint.place {
+            Place::Stdio(command) => self.over_stdio(server, command).await,
+            Place::Http { url, kind, egress } => {
+                egress.check(url)?;
+                let limit = self.options.max_message_bytes;
+                let http = Http::new(url.clone(), limit, Arc::clone(egress), credentials);
+                self.over_http(server, http, *kind).await
+            }
+        }
     }
 
     fn handler(&self, wire: &Arc<Wire>) -> Handler {
@@ -168,21 +187,17 @@ impl Client {
 #[async_trait]
 impl Connector for Client {
     async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
-        let server = &endpoint.name;
-        let limit = self.options.max_message_bytes;
-        let connected = async {
-            match &endpoint.place {
-                Place::Stdio(command) => self.over_stdio(server, command).await,
-                Place::Http { url, kind, egress } => {
-                    egress.check(url)?;
-                    let http = Http::new(url.clone(), limit, Arc::clone(egress), credentials);
-                    self.over_http(server, http, *kind).await
-                }
-            }
-        };
-        let after = self.options.connect_timeout;
-        let too_late = |_| Err(McpError::Connect(format!("no handshake within {after:?}")));
-        tokio::time::timeout(after, connected).await.unwrap_or_else(too_late)
+        let (shared, endpoint) = (Arc::clone(&self.0), endpoint.clone());
+        // The SDK's tasks hold on to the span that they are born in. In a task of its own a connection has none;
+        // otherwise the request that happened to make it would not be over before the connection is.
+        let mut task = JoinSet::new();
+        task.spawn(async move { shared.connect(&endpoint, credentials).await });
+        let after = self.0.options.connect_timeout;
+        match tokio::time::timeout(after, task.join_next()).await {
+            Ok(Some(Ok(connected))) => connected,
+            Ok(_) => Err(McpError::Connect("the attempt failed".to_owned())),
+            Err(_) => Err(McpError::Connect(format!("no handshake within {after:?}"))),
+        }
     }
 }
 

@@ -31,8 +31,22 @@ fn client() -> Client {
 }
 
 fn client_with(elicitation: Elicitation, sampler: Option<Arc<dyn Sampler>>) -> Client {
+    Client::new(ClientOptions { elicitation, sampler, ..options() })
+}
+
+fn options() -> ClientOptions {
     let connect_timeout = Duration::from_secs(20);
-    Client::new(ClientOptions { max_message_bytes: MIB, connect_timeout, elicitation, sampler })
+    ClientOptions {
+        max_message_bytes: MIB,
+        connect_timeout,
+        elicitation: Elicitation::Decline,
+        sampler: None,
+    }
+}
+
+/// A client that soon gives up.
+fn hasty(connect_timeout: Duration) -> Client {
+    Client::new(ClientOptions { connect_timeout, ..options() })
 }
 
 fn egress() -> Arc<Egress> {

@@ -49,15 +49,15 @@ async fn what_was_remembered_is_forgotten_when_it_fails() {
     })
     .await;
     let client = client();
-    client.memo.insert(server.url.clone(), Spoken::Sse);
+    client.0.memo.insert(server.url.clone(), Spoken::Sse);
     assert!(found(&client, &server).await.is_err());
-    assert_eq!(client.memo.get(&server.url), None);
+    assert_eq!(client.0.memo.get(&server.url), None);
 
-    client.memo.insert(server.url.clone(), Spoken::Sse);
+    client.0.memo.insert(server.url.clone(), Spoken::Sse);
     modern.store(1, Ordering::SeqCst);
     let connection = found(&client, &server).await.unwrap();
     assert_eq!(says(&call_tool(&*connection, "x").await.unwrap()), "new");
-    assert_eq!(client.memo.get(&server.url), Some(Spoken::Handshake));
+    assert_eq!(client.0.memo.get(&server.url), Some(Spoken::Handshake));
 }
 
 #[tokio::test]
@@ -112,10 +112,7 @@ async fn a_server_without_handshakes_is_asked_what_it_can() {
 #[tokio::test]
 async fn a_server_that_does_not_shake_hands_is_given_up() {
     let server = Server::doing(|_seen: Seen| std::future::pending()).await;
-    let mut client = client();
-    client.options.connect_timeout = Duration::from_millis(200);
-
-    let error = found(&client, &server).await.err().unwrap();
+    let error = found(&hasty(Duration::from_millis(200)), &server).await.err().unwrap();
 
     assert!(matches!(&error, McpError::Connect(why) if why.contains("200ms")), "{error:?}");
     assert!(error.was_not_processed());

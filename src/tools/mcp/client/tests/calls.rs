@@ -300,7 +300,7 @@ async fn questions_instead_of_a_result_are_answered_by_policy() {
 async fn no_slot_outlives_its_call() {
     let server = silent().await;
     let Place::Http { url, egress, .. } = at(&server.url, HttpKind::Streamable).place else { panic!("http") };
-    let client = client();
+    let client = client().0;
     let wire = client.wire(&"test".into());
     let transport = super::super::streamable::transport(
         Http::new(url, MIB, egress, Token::named("t0")),
@@ -357,4 +357,39 @@ async fn a_server_that_waits_for_the_model_is_not_silent() {
     let result = connection.call_tool(call, &Progress::none()).await.unwrap();
 
     assert!(says(&result).contains("too late?"));
+}
+
+/// Notes when the span named `request` is over.
+struct Ends(Arc<AtomicUsize>);
+
+impl<S> tracing_subscriber::Layer<S> for Ends
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    fn on_close(&self, id: tracing::span::Id, context: tracing_subscriber::layer::Context<'_, S>) {
+        if context.span(&id).is_some_and(|span| span.name() == "request") {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_does_not_keep_the_request_open_that_made_it() {
+    use tracing::Instrument;
+    use tracing_subscriber::prelude::*;
+
+    let ended = Arc::new(AtomicUsize::new(0));
+    let all = tracing_subscriber::registry().with(Ends(Arc::clone(&ended)));
+    let _guard = tracing::subscriber::set_default(all);
+    let server = Server::calling(|seen: Seen| async move { seen.ok(&text("x")) }).await;
+
+    let request = async {
+        let connection = connect(&server.url).await;
+        call_tool(&*connection, "x").await.unwrap();
+        connection
+    };
+    let connection = request.instrument(tracing::info_span!("request")).await;
+
+    eventually("the request is over", || ended.load(Ordering::SeqCst) == 1).await;
+    assert!(!connection.is_closed());
 }

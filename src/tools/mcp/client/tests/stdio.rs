@@ -196,8 +196,6 @@ async fn nothing_is_left_of_a_connection() {
 
     // One that is given up in the middle of the handshake.
     let mute = program("import time; time.sleep(600)", &[]);
-    let mut client = client();
-    client.options.connect_timeout = Duration::from_millis(100);
-    assert!(client.connect(&mute, Token::named("t0")).await.is_err());
+    assert!(hasty(Duration::from_millis(100)).connect(&mute, Token::named("t0")).await.is_err());
     eventually("all tasks have ended", || metrics.num_alive_tasks() == before).await;
 }
