@@ -124,7 +124,7 @@ impl Streamable {
             return Err(TransportError::Client(error));
         }
         let body = self.http.error_body(response).await.unwrap_or_default();
-        if in_session && http::names_lost_session(status, &body) {
+        if in_session && wire::names_lost_session(status, &body) {
             return Err(TransportError::SessionExpired);
         }
         // Any other JSON is somebody's on the way.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use reqwest::StatusCode;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde::Deserialize;
 use serde_json::Value;
@@ -207,6 +208,22 @@ pub(super) fn error_in(body: &[u8]) -> Option<McpError> {
     let coded: RawError = serde_json::from_str(error.get()).ok()?;
     coded.code?.as_i64()?;
     Some(protocol_error(error))
+}
+
+/// Whether an error says that the server does not know the session. Not every server says so with a 404: those after
+/// the reference's example say it with a 400, before they look at the message and so without its id. An error with an
+/// id is about the call, whatever it speaks of.
+pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
+    if status != StatusCode::BAD_REQUEST {
+        return false;
+    }
+    let Ok(Envelope { id: None, error: Some(error), .. }) = serde_json::from_slice(body) else {
+        return false;
+    };
+    match protocol_error(error) {
+        McpError::Protocol { code: -32000, message } => message.to_ascii_lowercase().contains("session"),
+        _ => false,
+    }
 }
 
 /// Reads a message that the SDK is to act upon. An error that does not say what it answers is about `asked`.

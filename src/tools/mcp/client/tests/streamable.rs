@@ -196,6 +196,24 @@ async fn a_session_that_is_lost_again_and_again_is_an_error_before_the_call() {
 }
 
 #[tokio::test]
+async fn a_call_that_failed_over_some_session_is_not_made_again() {
+    let server = Server::calling(|seen: Seen| async move {
+        failed(
+            400,
+            &json!({ "jsonrpc": "2.0", "id": seen.body["id"],
+                "error": { "code": -32000, "message": "the browser session crashed" } }),
+        )
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    let error = call_tool(&*connection, "browse").await.unwrap_err();
+
+    assert!(matches!(error, McpError::Protocol { code: -32000, .. }), "{error:?}");
+    assert_eq!(server.asked("tools/call").len(), 1);
+}
+
+#[tokio::test]
 async fn a_server_that_has_no_time_says_when_it_has() {
     let server = Server::calling(|_seen: Seen| async move {
         let mut response = status(503);
