@@ -320,8 +320,7 @@ impl Run {
         let runner =
             |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
         let id = self.prepared.response.id.clone();
-        let (listener, mut reports) =
-            self.prepared.reports_progress.then(|| mpsc::channel(REPORTS)).unzip();
+        let (listener, mut reports) = self.prepared.reports_progress.then(|| mpsc::channel(REPORTS)).unzip();
         let mut outcomes = self.calls.make(&id, turn, calls, listener.as_ref(), runner);
         drop(listener);
         let mut all_failed = true;

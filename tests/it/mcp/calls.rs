@@ -119,6 +119,8 @@ async fn progress_is_streamed_to_those_who_ask_for_it() {
             streamed.events.iter().filter(|event| event["type"] == "antwort:tool_progress").collect();
         assert_eq!(reports.len(), expected, "{reports:#?}");
         let made = item(&streamed.response, "mcp_call");
-        assert!(reports.iter().all(|report| report["item_id"] == made["id"] && report["message"].is_string()));
+        assert!(
+            reports.iter().all(|report| report["item_id"] == made["id"] && report["message"].is_string())
+        );
     }
 }

@@ -80,11 +80,11 @@ async fn progress_is_reported_and_keeps_a_call_alive() {
     let arguments = Arguments::new();
 
     let call = RemoteCall { idle: SHORT, ..call("long", &arguments) };
-    let result = connection.call_tool(call, &Progress::to(listener)).await.unwrap();
+    let result = connection.call_tool(call, &Progress::to(0, listener)).await.unwrap();
 
     assert_eq!(says(&result), "done");
     let mut all = Vec::new();
-    while let Ok(report) = reports.try_recv() {
+    while let Ok((_, report)) = reports.try_recv() {
         all.push(report);
     }
     assert_eq!(all, ["1/5", "2/5", "half", "4/5", "5/5"]);
