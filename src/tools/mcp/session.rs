@@ -157,6 +157,9 @@ impl Session {
             result = again.connection.call_tool(call, progress).await;
         }
         running.end(result.is_err());
+        if result.is_ok() && self.trouble().is_some() {
+            self.note_success();
+        }
         if open.connection.is_closed() {
             self.forget(&open);
         }
@@ -215,7 +218,7 @@ impl Session {
         {
             return Err(failed);
         }
-        let after = self.limits.list_timeout;
+        let (after, tries) = (self.limits.list_timeout, self.tries());
         let asked = tokio::time::timeout(after, self.ask()).await;
         match asked.unwrap_or(Err(McpError::Timeout { after })) {
             Ok(listing) => {
@@ -225,7 +228,10 @@ impl Session {
                 Ok(listing)
             }
             Err(error) => {
-                self.note_failure(&error);
+                // That no connection came about is noted already.
+                if self.tries() == tries {
+                    self.note_failure(&error);
+                }
                 Err(error)
             }
         }
