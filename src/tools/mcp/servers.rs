@@ -342,8 +342,7 @@ impl Configured {
             .filter_map(|(name, own)| Some((name.strip_prefix(label)?.strip_prefix("__")?.to_owned(), own)))
             .collect();
         tools.cache.enabled &= !takes_callers;
-        let timeout = server.timeout.unwrap_or(requests.timeout);
-        let max_time = server.max_time.unwrap_or(requests.max_time).max(timeout);
+        let (timeout, max_time) = server.patience();
         Ok(Self {
             label: label.into(),
             endpoint,
