@@ -16,6 +16,7 @@ pub mod servers;
 mod session;
 pub mod status;
 mod toolset;
+mod trouble;
 
 pub use client::{Client, ClientOptions};
 pub use connection::{
