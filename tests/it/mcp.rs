@@ -1,13 +1,19 @@
 //! Tools of servers that speak the Model Context Protocol.
 
 mod approvals;
+mod auth;
 mod calls;
+mod choices;
 mod hangs;
 mod lists;
+mod load;
+mod places;
 mod real;
 mod results;
 mod server;
+mod stdio;
 mod troubles;
+mod walls;
 
 use antwort::config::{AuthSettings, LoadOptions, Settings};
 use serde_json::{Value, json};
