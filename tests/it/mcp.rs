@@ -1,6 +1,7 @@
 //! Tools of servers that speak the Model Context Protocol.
 
 mod approvals;
+mod asked;
 mod auth;
 mod calls;
 mod choices;

@@ -14,7 +14,7 @@ use super::credentials::{CredentialSource, Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
 use super::session::{Freshness, Session, SessionLimits};
-use super::toolset::{ServedTool, ToolSet, is_same};
+use super::toolset::{ServedTool, ToolSet};
 use crate::config::{
     McpAuth, McpRule, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
 };
@@ -304,7 +304,7 @@ impl McpServers {
             let of = state.server_label.as_deref().and_then(|label| self.configured.get(label));
             state.description = of.and_then(|server| server.settings.description.clone());
         }
-        states.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        states.sort_by_key(super::status::ServerState::sort_key);
         states
     }
 
@@ -497,7 +497,7 @@ impl Binding {
             return None;
         }
         let sets = &self.session.tool_sets;
-        Some(Arc::new(sets.from_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
+        Some(Arc::new(sets.of_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
     }
 
     /// Whether the server has other tools now, or says so.
@@ -551,9 +551,4 @@ fn of_request(approval: &Approval, tool: &ServedTool) -> Option<Decision> {
 pub fn picks(filter: &McpToolFilter, tool: &ServedTool) -> bool {
     filter.tool_names.as_ref().is_none_or(|names| names.contains(&tool.listed.name))
         && filter.read_only.is_none_or(|wanted| wanted == tool.read_only)
-}
-
-/// Whether a set shows the same tools as an item of an earlier response.
-pub fn shows_same(shown: &[McpListedTool], earlier: &[McpListedTool]) -> bool {
-    is_same(shown, earlier)
 }
