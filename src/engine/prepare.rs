@@ -100,8 +100,7 @@ pub(super) async fn prepare(
     refuse_unserved(&input)?;
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
-    let labels = agent.as_ref().map_or(&[][..], |agent| &agent.settings.mcp_servers);
-    let servers = mcp::bind(parts, &request, &input, caller, labels)?;
+    let servers = mcp::bind(parts, &request, &input, caller, agent)?;
     let servers = mcp::list(servers, &past, &input).await?;
     let approved = approvals::check(parts, &caller.owner, &past, &input, &servers).await?;
     let visibility = visibility(parts, &request);

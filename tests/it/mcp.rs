@@ -2,13 +2,19 @@
 
 mod approvals;
 mod asked;
+mod auth;
 mod calls;
+mod choices;
 mod hangs;
 mod lists;
+mod load;
+mod places;
 mod real;
 mod results;
 mod server;
+mod stdio;
 mod troubles;
+mod walls;
 
 use antwort::config::{AuthSettings, LoadOptions, Settings};
 use serde_json::{Value, json};
