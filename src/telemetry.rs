@@ -13,6 +13,9 @@ use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::config::{LogSettings, TelemetrySettings};
 
+/// Its lines are left out unless the filter names it.
+const MCP_LIBRARY: &str = "rmcp";
+
 /// Keeps traces going; see [`Guard::shutdown`].
 #[derive(Debug)]
 #[must_use = "spans that wait to be sent are lost without shutdown"]
@@ -46,7 +49,11 @@ pub enum TelemetryError {
 /// # Errors
 /// If the filter or the endpoint is none, or on the second call.
 pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, TelemetryError> {
-    let filter = EnvFilter::builder().parse(&log.filter)?;
+    let mut filter = EnvFilter::builder().parse(&log.filter)?;
+    // The MCP library repeats what servers say, and calls it an error of the process when one of them is down.
+    if !log.filter.contains(MCP_LIBRARY) {
+        filter = filter.add_directive(format!("{MCP_LIBRARY}=off").parse()?);
+    }
     let logs = logs::layer::<Registry>(log.format, filter);
     let exporter = match &telemetry.otlp_endpoint {
         Some(endpoint) => Some(traces::Exporter::new(endpoint, telemetry)?),

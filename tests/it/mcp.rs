@@ -1,7 +1,9 @@
 //! Tools of servers that speak the Model Context Protocol.
 
+mod admin;
 mod approvals;
 mod calls;
+mod cli;
 mod lists;
 mod real;
 mod server;
