@@ -153,24 +153,26 @@ pub enum ConfigCommand {
         #[arg(long)]
         defaults: bool,
     },
-    /// Writes the configuration that an agent file of another program means.
+    /// Writes the configuration that a file of another program means.
     Import {
         /// The file.
         file: PathBuf,
-        /// Whose file it is.
-        #[arg(long, value_enum, default_value_t = ImportFormat::GoAgents)]
-        format: ImportFormat,
+        /// What file it is [default: by what is in it]
+        #[arg(long, value_enum)]
+        format: Option<ImportFormat>,
         /// Write there [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
 }
 
-/// Programs whose agent files can be read.
+/// Files of other programs that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ImportFormat {
     /// JSON with name, system_prompt, transport and tools.
     GoAgents,
+    /// JSON with mcpServers, as programs on the desktop have it.
+    McpServers,
 }
 
 /// Form of a document.
@@ -204,8 +206,8 @@ impl Cli {
             Command::Config(ConfigCommand::Show { defaults: false }) => {
                 Some(config::show(&self.load_options()))
             }
-            Command::Config(ConfigCommand::Import { file, format: ImportFormat::GoAgents, output }) => {
-                Some(import::write(file, output.as_deref()))
+            Command::Config(ConfigCommand::Import { file, format, output }) => {
+                Some(import::write(file, *format, output.as_deref()))
             }
             Command::Healthcheck { url } => Some(healthcheck::ask(url.as_deref(), &self.load_options())),
             Command::Tools(ToolsCommand::List { summary, count }) => {

@@ -18,6 +18,7 @@ mod prepare;
 mod profile;
 mod record;
 mod run;
+mod sampling;
 mod search;
 mod servers;
 mod structured;
@@ -48,6 +49,7 @@ use crate::tools::Toolbox;
 use crate::tools::mcp::McpServers;
 
 pub use outlet::Delivery;
+pub use sampling::EngineSampler;
 
 /// What the engine works with.
 pub struct Parts {

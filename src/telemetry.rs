@@ -7,14 +7,12 @@ pub mod logs;
 pub mod metrics;
 pub mod traces;
 
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry};
 
 use crate::config::{LogSettings, TelemetrySettings};
-
-/// Its lines are left out unless the filter names it.
-const MCP_LIBRARY: &str = "rmcp";
 
 /// Keeps traces going; see [`Guard::shutdown`].
 #[derive(Debug)]
@@ -35,7 +33,7 @@ impl Guard {
 pub enum TelemetryError {
     /// The filter is not one.
     #[error("log.filter: {0}")]
-    Filter(#[from] tracing_subscriber::filter::ParseError),
+    Filter(#[from] ParseError),
     /// The exporter of traces could not be made.
     #[error("telemetry.otlp_endpoint: {0}")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
@@ -49,11 +47,7 @@ pub enum TelemetryError {
 /// # Errors
 /// If the filter or the endpoint is none, or on the second call.
 pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, TelemetryError> {
-    let mut filter = EnvFilter::builder().parse(&log.filter)?;
-    // The MCP library repeats what servers say, and calls it an error of the process when one of them is down.
-    if !log.filter.contains(MCP_LIBRARY) {
-        filter = filter.add_directive(format!("{MCP_LIBRARY}=off").parse()?);
-    }
+    let filter = filter(&log.filter)?;
     let logs = logs::layer::<Registry>(log.format, filter);
     let exporter = match &telemetry.otlp_endpoint {
         Some(endpoint) => Some(traces::Exporter::new(endpoint, telemetry)?),
@@ -64,4 +58,34 @@ pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, T
     tracing_subscriber::registry().with(logs).with(spans).try_init()?;
     logs::catch_panics();
     Ok(Guard(exporter))
+}
+
+/// What is logged. The SDK of MCP only if it is named: it takes what the client just tries for errors, and logs the
+/// ids of sessions. What matters of it the client says itself.
+fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
+    let filter = EnvFilter::builder().parse(directives)?;
+    if directives.contains("rmcp") { Ok(filter) } else { Ok(filter.add_directive("rmcp=off".parse()?)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    #[test]
+    fn the_sdk_of_mcp_is_silent_unless_it_is_named() {
+        for (directives, sdk, ours) in [
+            ("info", false, true),
+            ("", false, false),
+            ("warn,rmcp=debug", true, false),
+            ("antwort=info", false, true),
+        ] {
+            let _guard =
+                tracing::subscriber::set_default(Registry::default().with(filter(directives).unwrap()));
+            assert_eq!(tracing::enabled!(target: "rmcp::service", Level::WARN), sdk, "{directives}");
+            assert_eq!(tracing::enabled!(target: "antwort::mcp", Level::INFO), ours, "{directives}");
+        }
+        assert!(filter("info,=").is_err());
+    }
 }

@@ -31,7 +31,7 @@ impl Assembly {
     /// Opens the database and the tools; asks no provider.
     pub async fn of(settings: &Settings, extra: tools::Extra) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
-        let tools::Tools { toolbox, mcp } = tools::open(settings, &metrics, extra).await?;
+        let tools::Tools { toolbox, mcp, sampler } = tools::open(settings, &metrics, extra).await?;
         let store = open_store(settings)?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = Arc::new(Router::new(&settings.providers, &metrics)?);
@@ -53,6 +53,9 @@ impl Assembly {
                 max_runs: settings.server.max_runs,
             },
         });
+        if let Some(sampler) = sampler {
+            sampler.ask(&engine);
+        }
         Ok(Self { engine, toolbox, models, metrics })
     }
 }

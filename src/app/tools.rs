@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::config::{EgressSettings, Settings};
+use crate::engine::EngineSampler;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::mcp::McpServers;
@@ -26,6 +27,8 @@ pub struct Tools {
     pub toolbox: Arc<Toolbox>,
     /// Servers of more.
     pub mcp: Arc<McpServers>,
+    /// What those may use the model through, once it is told of an engine.
+    pub sampler: Option<Arc<EngineSampler>>,
 }
 
 impl Tools {
@@ -49,14 +52,15 @@ pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> 
     let toolbox = Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
         .await
         .context("opening the tools (tools)")?;
+    let sampler = EngineSampler::new(&settings.mcp.sampling);
     let client = Client::new(ClientOptions {
         max_message_bytes: settings.mcp.max_message_bytes,
         connect_timeout: settings.mcp.list_timeout,
         elicitation: settings.mcp.elicitation,
-        sampler: None,
+        sampler: sampler.clone().map(|sampler| sampler as _),
     });
     let mcp = McpServers::new(settings, &egress, Arc::new(client), &toolbox, metrics);
-    Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox })
+    Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox, sampler })
 }
 
 fn egress_options(settings: &EgressSettings) -> EgressOptions {

@@ -1,7 +1,7 @@
-//! Agent files of other programs, told in our own configuration.
+//! Files of other programs, told in our own configuration.
 //!
-//! Reads the JSON of go-agents: one agent, its provider, its tools. Nothing is dropped silently: what has no
-//! place here is said in [`Imported::notes`].
+//! Reads the JSON of go-agents (one agent, its provider, its tools), and lists of MCP servers. Nothing is dropped
+//! silently: what has no place here is said in [`Imported::notes`].
 
 use reqwest::Url;
 use serde_json::{Map, Value, json};
@@ -10,9 +10,11 @@ use self::said::Said;
 use super::provider::Preset;
 
 mod duration;
+mod mcp_servers;
 mod said;
 
 pub use duration::parse as go_duration;
+pub use mcp_servers::{is_mcp_servers, mcp_servers};
 
 /// A file in our words.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +23,7 @@ pub struct Imported {
     pub yaml: String,
     /// What it could not say, for a person.
     pub notes: Vec<String>,
-    /// The name of the agent's profile.
+    /// The name of the agent's profile; empty where the file has no agent.
     pub agent: String,
     /// The model's options, as fields of a request for a response: the configuration has no place for them.
     pub request: Map<String, Value>,
@@ -32,6 +34,14 @@ pub fn is_go_agents(text: &str) -> bool {
     let known =
         |file: &Map<String, Value>| file.contains_key("transport") || file.contains_key("system_prompt");
     serde_json::from_str(text).is_ok_and(|value: Value| value.as_object().is_some_and(known))
+}
+
+/// Reads a file of any kind that is known.
+///
+/// # Errors
+/// As those of the kinds.
+pub fn any(text: &str) -> Result<Imported, String> {
+    if is_mcp_servers(text) { mcp_servers(text) } else { go_agents(text) }
 }
 
 /// Reads an agent file of go-agents.
@@ -67,12 +77,19 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
         config.extend(egress.map(|egress| ("egress".to_owned(), egress)));
     }
     notes.extend(file.rest());
-    let mut yaml = String::from("# Imported from an agent file of go-agents.\n");
-    for note in notes.iter().cloned().chain(unplaced(&request)) {
+    let all: Vec<String> = notes.iter().cloned().chain(unplaced(&request)).collect();
+    let yaml = written("Imported from an agent file of go-agents.", &all, &config)?;
+    Ok(Imported { yaml, notes, agent, request })
+}
+
+/// The configuration as YAML, with what it could not say in front.
+fn written(title: &str, notes: &[String], config: &Map<String, Value>) -> Result<String, String> {
+    let mut yaml = format!("# {title}\n");
+    for note in notes {
         yaml.push_str(&format!("# Not here: {}\n", note.replace(ends_line, " ")));
     }
-    yaml.push_str(&serde_norway::to_string(&config).map_err(|error| error.to_string())?);
-    Ok(Imported { yaml, notes, agent, request })
+    yaml.push_str(&serde_norway::to_string(config).map_err(|error| error.to_string())?);
+    Ok(yaml)
 }
 
 impl Imported {

@@ -142,10 +142,14 @@ fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {
             };
             ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
         })?;
-    if super::import::is_go_agents(&text) {
+    let kind = match &text {
+        text if super::import::is_go_agents(text) => Some("an agent file of go-agents"),
+        text if super::import::is_mcp_servers(text) => Some("a list of MCP servers"),
+        _ => None,
+    };
+    if let Some(kind) = kind {
         let path = path.display();
-        let message =
-            format!("{path} is an agent file of go-agents; `antwort config import {path}` translates it");
+        let message = format!("{path} is {kind}; `antwort config import {path}` translates it");
         return Err(ConfigErrors::one(message));
     }
     parse(&text, &Origin::File(Arc::from(path)))

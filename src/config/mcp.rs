@@ -274,7 +274,7 @@ pub struct SamplingSettings {
     /// The model, as a request would name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Requests of one call.
+    /// Requests of one server in a minute.
     pub max_requests: u32,
     /// Tokens of one answer.
     pub max_tokens: u64,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::journal::RunJournal;
 use super::offer::Runner;
@@ -127,12 +128,13 @@ impl Calls {
         Ok(true)
     }
 
-    /// Makes the calls. What comes of them comes in the order of the calls, whichever is done first.
+    /// Makes the calls; `listener` hears how far they have come, by slot. What comes of them comes in the order of the calls, whichever is done first.
     pub(super) fn make(
         &self,
         response: &Id,
         turn: u32,
         calls: &[ServerCall],
+        listener: Option<&mpsc::Sender<(u32, String)>>,
         runner: impl Fn(&ServerCall) -> Option<Runner>,
     ) -> BoxStream<'static, Result<ToolOutput, ToolError>> {
         let made: Vec<_> = (0_u32..)
@@ -141,6 +143,8 @@ impl Calls {
                 let key = Some(CallKey { response: response.clone(), turn, index });
                 let (runner, context) = (runner(made), Arc::clone(&self.context));
                 let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
+                let progress =
+                    listener.map(|listener| Progress::to(made.slot, listener.clone())).unwrap_or_default();
                 async move {
                     let Some(Runner { tool, fixed }) = runner else {
                         let message = format!("tool {name} not found");
@@ -148,7 +152,7 @@ impl Calls {
                     };
                     let raw = if fixed.is_empty() { raw } else { search::arguments(&raw, &fixed) };
                     let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
-                    tool.call(call, context, Progress::none()).await
+                    tool.call(call, context, progress).await
                 }
             })
             .collect();

@@ -78,7 +78,7 @@ pub(super) fn bind(
                 asked.push(Asked { binding, allowed: None, approval: None, path: "agent".into() });
             }
             Err(error) => {
-                tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller")
+                tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller");
             }
         }
     }

@@ -55,6 +55,8 @@ pub(super) struct Prepared {
     pub executes: bool,
     /// What calls look like.
     pub surface: Surface,
+    /// Whether clients are told how far running tools have come.
+    pub reports_progress: bool,
     /// Whether clients are shown the tools of servers.
     pub shows_lists: bool,
     /// How far the run may go.
@@ -129,6 +131,8 @@ pub(super) async fn prepare(
         agent: agent.map(|agent| agent.name.into()),
         executes,
         surface,
+        reports_progress: request.stream
+            && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
         // Neither that dialect nor the plainest view knows such items.
         shows_lists: caller.dialect == Dialect::OpenAi && visibility != Visibility::Hidden,
         tool_request: (!servers.is_empty()).then(|| Box::new(tool_request(&request))),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt};
+use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
 use super::calls::Calls;
@@ -25,11 +26,18 @@ use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, ServerCall, Turn, TurnOutput, Violation};
 use crate::response::turn::{Context, FinishReason, ModelEvent, ProviderState};
+use crate::tools::{ToolError, ToolOutput};
 
 /// Turns in a row in which the model only called what it must not.
 const MAX_DENIED_TURNS: usize = 3;
 /// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
+
+/// Reports of running tools that wait to be shown; more are dropped.
+const REPORTS: usize = 16;
+
+/// What came of a call.
+type Called = Result<ToolOutput, ToolError>;
 
 /// Why a run stops before the model is done.
 pub(super) enum Stop {
@@ -312,7 +320,9 @@ impl Run {
         let runner =
             |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
         let id = self.prepared.response.id.clone();
-        let mut outcomes = self.calls.make(&id, turn, calls, runner);
+        let (listener, mut reports) = self.prepared.reports_progress.then(|| mpsc::channel(REPORTS)).unzip();
+        let mut outcomes = self.calls.make(&id, turn, calls, listener.as_ref(), runner);
+        drop(listener);
         let mut all_failed = true;
         for made in calls {
             // Whoever follows the stream sees what runs, unless it is over before it could be seen.
@@ -321,7 +331,7 @@ impl Run {
                 Some(outcome) => outcome,
                 None => {
                     self.flush().await?;
-                    self.wait(outcomes.next()).await?
+                    self.outcome_of(&mut outcomes, &mut reports).await?
                 }
             };
             let Some(outcome) = outcome else { break };
@@ -333,6 +343,30 @@ impl Run {
         }
         drop(outcomes);
         self.count_failed_turn(all_failed)
+    }
+
+    /// Waits for what came of a call, and shows meanwhile how far calls have come.
+    async fn outcome_of(
+        &mut self,
+        outcomes: &mut (impl futures_util::Stream<Item = Called> + Unpin),
+        reports: &mut Option<mpsc::Receiver<(u32, String)>>,
+    ) -> Result<Option<Called>, Stop> {
+        loop {
+            let next = async {
+                tokio::select! {
+                    biased;
+                    Some(report) = reported(reports) => Err(report),
+                    outcome = outcomes.next() => Ok(outcome),
+                }
+            };
+            match self.wait(next).await? {
+                Ok(outcome) => return Ok(outcome),
+                Err((slot, message)) => {
+                    self.machine.report_progress(slot, message, self.outlet.events())?;
+                    self.flush().await?;
+                }
+            }
+        }
     }
 
     fn count_failed_turn(&mut self, failed: bool) -> Result<(), Stop> {
@@ -550,6 +584,11 @@ impl Run {
         // A client that has gone finds the response in the store.
         let _gone = outlet.flush().await;
     }
+}
+
+/// A report of a running tool, for those who listen.
+async fn reported(reports: &mut Option<mpsc::Receiver<(u32, String)>>) -> Option<(u32, String)> {
+    reports.as_mut()?.recv().await
 }
 
 fn shutting_down() -> ApiError {

@@ -154,7 +154,7 @@ impl Egress {
         self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
     }
 
-    /// Sends a form, already encoded, to a URL. It goes to no other origin, whatever the answer says.
+    /// Sends a form, already encoded, to a URL. The form goes to no other origin, whatever the answer says.
     pub async fn post_form(
         &self,
         url: &str,

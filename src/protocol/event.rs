@@ -170,6 +170,12 @@ pub enum Event {
         output_index: u32,
         arguments: String,
     },
+    /// How far a running tool says it has come; only for those who asked for it.
+    ToolProgress {
+        item_id: Id,
+        output_index: u32,
+        message: String,
+    },
     CodeDelta {
         item_id: Id,
         output_index: u32,
@@ -274,6 +280,7 @@ impl Event {
             Self::Hosted(progress) => progress.stage.name(),
             Self::McpArgumentsDelta { .. } => "response.mcp_call_arguments.delta",
             Self::McpArgumentsDone { .. } => "response.mcp_call_arguments.done",
+            Self::ToolProgress { .. } => "antwort:tool_progress",
             Self::CodeDelta { .. } => "response.code_interpreter_call_code.delta",
             Self::CodeDone { .. } => "response.code_interpreter_call_code.done",
         }

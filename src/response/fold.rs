@@ -44,7 +44,7 @@ impl Fold {
             | Event::Incomplete { response }
             | Event::Failed { response } => self.response = response.response.clone(),
             Event::InProgress { .. } => self.response.status = Status::InProgress,
-            Event::Error { .. } | Event::Hosted(_) => {}
+            Event::Error { .. } | Event::Hosted(_) | Event::ToolProgress { .. } => {}
             Event::OutputItemAdded { output_index, item } => {
                 if *output_index as usize != self.response.output.len() {
                     return Err(Misplaced);

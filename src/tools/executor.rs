@@ -55,7 +55,17 @@ pub enum Health {
 
 /// Where a tool says how far it has come.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Option<tokio::sync::mpsc::Sender<String>>);
+pub struct Progress(Option<Listener>);
+
+/// Who listens to several calls, and which of them this is.
+#[derive(Debug, Clone)]
+struct Listener {
+    call: u32,
+    reports: tokio::sync::mpsc::Sender<(u32, String)>,
+}
+
+/// Bytes of a report; longer ones are cut.
+const LONGEST_REPORT: usize = 1024;
 
 impl Progress {
     /// Nobody listens.
@@ -63,16 +73,18 @@ impl Progress {
         Self(None)
     }
 
-    /// Reports arrive here; those that find it full are dropped.
-    pub fn to(listener: tokio::sync::mpsc::Sender<String>) -> Self {
-        Self(Some(listener))
+    /// Reports arrive here with the number of the call; those that find it full are dropped.
+    pub fn to(call: u32, reports: tokio::sync::mpsc::Sender<(u32, String)>) -> Self {
+        Self(Some(Listener { call, reports }))
     }
 
     /// Says how far the tool has come.
     pub fn report(&self, message: impl Into<String>) {
-        if let Some(listener) = &self.0 {
+        if let Some(Listener { call, reports }) = &self.0 {
+            let mut message = message.into();
+            message.truncate(message.floor_char_boundary(LONGEST_REPORT));
             // A listener that is slow or gone must not hold the tool up.
-            let _dropped = listener.try_send(message.into());
+            let _dropped = reports.try_send((*call, message));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Tools of servers that speak the Model Context Protocol.
 //!
 //! `connection` is what the rest of the gateway knows of a server: it lists tools and runs calls. The SDK and the
-//! transports are behind it, in `client`. `credentials` says who the gateway is to a server, `pool` keeps
-//! connections apart by server, credential and tenant, and open between calls.
+//! transports are behind it, in `client`; `sampler` is what servers may ask of the model. `credentials` says who the
+//! gateway is to a server, `pool` keeps connections apart by server, credential and tenant, and open between calls.
 
 pub mod client;
 pub mod connection;

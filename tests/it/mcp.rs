@@ -2,6 +2,7 @@
 
 mod admin;
 mod approvals;
+mod asked;
 mod calls;
 mod cli;
 mod lists;

@@ -33,3 +33,37 @@ pub(crate) fn key(pem: &str, algorithm: Option<&str>) -> Result<(EncodingKey, Al
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+    use aws_lc_rs::rsa::{KeyPair, KeySize};
+    use aws_lc_rs::signature::{ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair};
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+
+    use super::*;
+
+    fn pem(der: &[u8]) -> String {
+        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", BASE64_STANDARD.encode(der))
+    }
+
+    #[test]
+    fn an_rsa_key_signs_in_two_ways_and_in_no_others() {
+        let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
+        let der: Pkcs8V1Der<'_> = pair.as_der().unwrap();
+        let pem = pem(der.as_ref());
+        assert_eq!(key(&pem, None).unwrap().1, Algorithm::RS256);
+        assert_eq!(key(&pem, Some("PS256")).unwrap().1, Algorithm::PS256);
+        for other in ["ES256", "EdDSA"] {
+            assert!(key(&pem, Some(other)).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_key_on_another_curve_is_refused() {
+        let rng = aws_lc_rs::rand::SystemRandom::new();
+        let der = EcdsaKeyPair::generate_pkcs8(&ECDSA_P384_SHA384_FIXED_SIGNING, &rng).unwrap();
+        assert!(key(&pem(der.as_ref()), None).is_err());
+    }
+}

@@ -24,6 +24,9 @@ pub struct RunOptions {
     /// Whether results of earlier calls may be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_cache: Option<ToolCacheMode>,
+    /// `true`: what running tools say of how far they have come is streamed as `antwort:tool_progress` events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_progress: Option<bool>,
 }
 
 /// Limits of a run as a request asks for them; each at least 1, or more than 0.

@@ -237,6 +237,16 @@ impl Machine {
         }
     }
 
+    /// Says how far a call has come, if its item is the one that is open.
+    pub fn report_progress(&mut self, slot: u32, message: String, out: &mut Events) -> Result<(), Violation> {
+        let Open::Server(open) = &self.open else { return Ok(()) };
+        if open.slot != slot || !open.settled {
+            return Ok(());
+        }
+        let (item_id, output_index) = (open.id.clone(), open.output_index);
+        self.emit(Event::ToolProgress { item_id, output_index, message }, out)
+    }
+
     /// Says what came of a call. Calls are finished in the order in which the model made them.
     pub fn finish_call(&mut self, slot: u32, result: CallResult, out: &mut Events) -> Result<(), Violation> {
         if let Some(at) = self.turn.hidden.iter().position(|hidden| hidden.slot == slot) {

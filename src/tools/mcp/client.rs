@@ -33,6 +33,7 @@ use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
+use tokio::task::JoinSet;
 
 use super::connection::{Connection, Connector, Endpoint, HttpKind, Place, StdioCommand};
 use super::credentials::Credentials;
@@ -67,7 +68,10 @@ pub struct ClientOptions {
 }
 
 /// Connects to servers.
-pub struct Client {
+pub struct Client(Arc<Shared>);
+
+/// What connections under way share.
+struct Shared {
     options: ClientOptions,
     /// How servers that are found out about are spoken to, by their URLs.
     memo: moka::sync::Cache<String, Spoken>,
@@ -90,12 +94,27 @@ impl Client {
     /// A client that knows no server yet.
     pub fn new(options: ClientOptions) -> Self {
         let memo = moka::sync::Cache::builder().max_capacity(REMEMBERED).time_to_live(REMEMBERED_FOR).build();
-        Self { options, memo }
+        Self(Arc::new(Shared { options, memo }))
+    }
+}
+
+impl Shared {
+    async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
+        let server = &endpoint.name;
+        match &endpoint.place {
+            Place::Stdio(command) => self.over_stdio(server, command).await,
+            Place::Http { url, kind, egress } => {
+                egress.check(url)?;
+                let limit = self.options.max_message_bytes;
+                let http = Http::new(url.clone(), limit, Arc::clone(egress), credentials);
+                self.over_http(server, http, *kind).await
+            }
+        }
     }
 
-    fn handler(&self, server: &Arc<str>) -> Handler {
+    fn handler(&self, wire: &Arc<Wire>) -> Handler {
         let ClientOptions { elicitation, sampler, .. } = &self.options;
-        Handler { server: Arc::clone(server), elicitation: *elicitation, sampler: sampler.clone() }
+        Handler { wire: Arc::clone(wire), elicitation: *elicitation, sampler: sampler.clone() }
     }
 
     fn wire(&self, server: &Arc<str>) -> Arc<Wire> {
@@ -112,7 +131,7 @@ impl Client {
             Ok((Stdio::new(process, Arc::clone(&wire)), wire))
         };
         let (transport, wire) = start()?;
-        let error = match shake_hands(transport, &wire, self.handler(server), Spoken::Handshake).await {
+        let error = match shake_hands(transport, &wire, self.handler(&wire), Spoken::Handshake).await {
             Ok(service) => return Ok(Session::new(service, wire, "stdio")),
             Err(error) => error,
         };
@@ -120,7 +139,7 @@ impl Client {
             return Err(error);
         }
         let (transport, wire) = start()?;
-        let service = shake_hands(transport, &wire, self.handler(server), Spoken::Discovery).await;
+        let service = shake_hands(transport, &wire, self.handler(&wire), Spoken::Discovery).await;
         Ok(Session::new(service.map_err(|_| error)?, wire, "stdio"))
     }
 
@@ -153,7 +172,7 @@ impl Client {
 
     async fn speak(&self, server: &Arc<str>, http: Arc<Http>, how: Spoken) -> Connected {
         let wire = self.wire(server);
-        let handler = self.handler(server);
+        let handler = self.handler(&wire);
         if how == Spoken::Sse {
             let transport = Legacy::open(http, Arc::clone(&wire)).await?;
             let service = shake_hands(transport, &wire, handler, Spoken::Handshake).await?;
@@ -168,21 +187,17 @@ impl Client {
 #[async_trait]
 impl Connector for Client {
     async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
-        let server = &endpoint.name;
-        let limit = self.options.max_message_bytes;
-        let connected = async {
-            match &endpoint.place {
-                Place::Stdio(command) => self.over_stdio(server, command).await,
-                Place::Http { url, kind, egress } => {
-                    egress.check(url)?;
-                    let http = Http::new(url.clone(), limit, Arc::clone(egress), credentials);
-                    self.over_http(server, http, *kind).await
-                }
-            }
-        };
-        let after = self.options.connect_timeout;
-        let too_late = |_| Err(McpError::Connect(format!("no handshake within {after:?}")));
-        tokio::time::timeout(after, connected).await.unwrap_or_else(too_late)
+        let (shared, endpoint) = (Arc::clone(&self.0), endpoint.clone());
+        // The SDK's tasks hold on to the span that they are born in. In a task of its own a connection has none;
+        // otherwise the request that happened to make it would not be over before the connection is.
+        let mut task = JoinSet::new();
+        task.spawn(async move { shared.connect(&endpoint, credentials).await });
+        let after = self.0.options.connect_timeout;
+        match tokio::time::timeout(after, task.join_next()).await {
+            Ok(Some(Ok(connected))) => connected,
+            Ok(_) => Err(McpError::Connect("the attempt failed".to_owned())),
+            Err(_) => Err(McpError::Connect(format!("no handshake within {after:?}"))),
+        }
     }
 }
 
@@ -207,15 +222,24 @@ fn others(failed: Spoken, kind: HttpKind, error: &McpError) -> &'static [Spoken]
         Spoken::Handshake if refuses_handshakes(error) => &[Spoken::Discovery],
         Spoken::Handshake if auto && knows_no_posts(error) => &[Spoken::Sse],
         Spoken::Handshake => &[],
-        // What was remembered may have changed.
-        Spoken::Discovery => &[Spoken::Handshake],
-        Spoken::Sse => &[Spoken::Handshake, Spoken::Discovery],
+        Spoken::Discovery if may_have_changed(error) => &[Spoken::Handshake],
+        Spoken::Sse if may_have_changed(error) => &[Spoken::Handshake, Spoken::Discovery],
+        Spoken::Discovery | Spoken::Sse => &[],
     }
 }
 
 /// Whether a server understood the handshake and would not have it.
 fn refuses_handshakes(error: &McpError) -> bool {
     matches!(error, McpError::Protocol { .. })
+}
+
+/// Whether a server may no longer be what it is remembered as.
+fn may_have_changed(error: &McpError) -> bool {
+    match error {
+        McpError::Http { status, .. } => (400..500).contains(status) && !matches!(status, 403 | 429),
+        McpError::Protocol { .. } | McpError::Connect(_) | McpError::Malformed(_) => true,
+        _ => false,
+    }
 }
 
 /// Whether a server may be one that only knows HTTP with SSE.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio_util::task::TaskTracker;
 
 use super::connection::{Connector, Endpoint};
 use super::credentials::{Credentials, Fingerprint};
@@ -40,6 +41,8 @@ pub(super) struct Pool {
     most: usize,
     idle_timeout: Duration,
     metrics: Arc<Metrics>,
+    /// What goes on behind requests: lists that are renewed, sessions that are closed.
+    tasks: TaskTracker,
 }
 
 impl Pool {
@@ -49,7 +52,14 @@ impl Pool {
         idle_timeout: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
-        Self { connector, sessions: Mutex::default(), most: most.max(1), idle_timeout, metrics }
+        Self {
+            connector,
+            sessions: Mutex::default(),
+            most: most.max(1),
+            idle_timeout,
+            metrics,
+            tasks: TaskTracker::new(),
+        }
     }
 
     /// The session of this key; `None`: there are too many, and all are in use.
@@ -68,12 +78,14 @@ impl Pool {
             let idle = sessions.iter().filter(|(_, session)| is_unused(session));
             let longest = idle.max_by_key(|(_, session)| session.idle_for()).map(|(key, _)| key.clone())?;
             if let Some(gone) = sessions.remove(&longest) {
-                close_behind(gone);
+                self.tasks.spawn(async move { gone.close().await });
             }
         }
         let metrics = Arc::clone(&self.metrics);
         let connector = Arc::clone(&self.connector);
-        let session = Arc::new(Session::new(endpoint.clone(), credentials, connector, limits, metrics));
+        let tasks = self.tasks.clone();
+        let session =
+            Arc::new(Session::new(endpoint.clone(), credentials, connector, limits, metrics, tasks));
         sessions.insert(key, Arc::clone(&session));
         Some(session)
     }
@@ -97,6 +109,8 @@ impl Pool {
             sessions.drain().map(|(_, session)| session).collect()
         };
         join_all(all.iter().map(|session| session.close())).await;
+        self.tasks.close();
+        self.tasks.wait().await;
     }
 
     pub(super) fn sessions(&self) -> Vec<(Key, Arc<Session>)> {
@@ -108,9 +122,4 @@ impl Pool {
 /// Whether only the pool holds it. Runs hold theirs for as long as they last.
 fn is_unused(session: &Arc<Session>) -> bool {
     Arc::strong_count(session) == 1
-}
-
-fn close_behind(session: Arc<Session>) {
-    #[expect(clippy::disallowed_methods, reason = "a connection's end takes bounded time")]
-    tokio::spawn(async move { session.close().await });
 }

@@ -304,7 +304,7 @@ impl McpServers {
             let of = state.server_label.as_deref().and_then(|label| self.configured.get(label));
             state.description = of.and_then(|server| server.settings.description.clone());
         }
-        states.sort_by(|a, b| a.sort_key().cmp(&b.sort_key()));
+        states.sort_by_key(super::status::ServerState::sort_key);
         states
     }
 
@@ -342,8 +342,7 @@ impl Configured {
             .filter_map(|(name, own)| Some((name.strip_prefix(label)?.strip_prefix("__")?.to_owned(), own)))
             .collect();
         tools.cache.enabled &= !takes_callers;
-        let timeout = server.timeout.unwrap_or(requests.timeout);
-        let max_time = server.max_time.unwrap_or(requests.max_time).max(timeout);
+        let (timeout, max_time) = server.patience();
         Ok(Self {
             label: label.into(),
             endpoint,
@@ -498,7 +497,7 @@ impl Binding {
             return None;
         }
         let sets = &self.session.tool_sets;
-        Some(Arc::new(sets.from_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
+        Some(Arc::new(sets.of_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
     }
 
     /// Whether the server has other tools now, or says so.

@@ -90,7 +90,7 @@ impl ToolSets {
     }
 
     /// A set of what an earlier response listed. Its hints count for nothing.
-    pub(super) fn from_item(
+    pub(super) fn of_item(
         &self,
         session: &Arc<Session>,
         listed: &[McpListedTool],

@@ -1,5 +1,7 @@
 //! What a response shows of servers and of calls of their tools.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::{ask, before, brought, call, item, kinds};
@@ -101,4 +103,24 @@ async fn an_identity_is_told_with_each_call_and_the_clients_own_never() {
     }
     let shown = response.to_string();
     assert!(!shown.contains("server-token") && !shown.contains("blue"), "{shown}");
+}
+
+#[tokio::test]
+async fn progress_is_streamed_to_those_who_ask_for_it() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.slow(3, Duration::from_millis(50));
+    let gateway = before(&upstream).spawn().await;
+    for (wanted, expected) in [(json!(true), 3), (json!(false), 0)] {
+        upstream.reply(call("slow", json!({}))).text("Done.");
+        let mut body = ask(json!([brought(&server)]));
+        body["antwort"] = json!({"tool_progress": wanted});
+        let streamed = gateway.stream(body).await;
+        let reports: Vec<_> =
+            streamed.events.iter().filter(|event| event["type"] == "antwort:tool_progress").collect();
+        assert_eq!(reports.len(), expected, "{reports:#?}");
+        let made = item(&streamed.response, "mcp_call");
+        assert!(
+            reports.iter().all(|report| report["item_id"] == made["id"] && report["message"].is_string())
+        );
+    }
 }

@@ -1,5 +1,7 @@
 //! Servers that others wrote. Run by `scripts/test-mcp`, which installs them.
 
+mod gateway;
+
 use std::process::Stdio;
 use std::time::Duration;
 

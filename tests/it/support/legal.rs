@@ -233,6 +233,7 @@ fn argument_event(item: &mut ItemState, kind: &str, event: &Value) {
         assert_eq!(whole, item.argument, "done repeats the deltas");
         item.argument_done = true;
     } else {
-        assert!(kind.starts_with("response."), "unknown event {event}");
+        let known = kind.starts_with("response.") || kind == "antwort:tool_progress";
+        assert!(known, "unknown event {event}");
     }
 }

@@ -99,7 +99,7 @@ impl Calls {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let NumberOrString::Number(id) = request.id else { return None };
         let Some(Carried(slot)) = request.request.extensions().get() else { return Some(id) };
-        let token = request.request.get_meta().get_progress_token().and_then(token_number);
+        let token = request.request.get_meta().get_progress_token().as_ref().and_then(token_number);
         let mut filed = lock(&self.0);
         let mut state = lock(&slot.state);
         state.sent = true;
@@ -148,6 +148,13 @@ impl Calls {
         }
     }
 
+    /// All requests go on: the server waits for the gateway.
+    pub fn stir(&self) {
+        for slot in lock(&self.0).by_id.values() {
+            slot.life.notify_one();
+        }
+    }
+
     /// How many wait.
     #[cfg(test)]
     pub fn len(&self) -> usize {
@@ -161,7 +168,7 @@ impl Calls {
 }
 
 /// A progress token as the SDK makes them.
-pub(super) fn token_number(token: ProgressToken) -> Option<i64> {
+pub(super) fn token_number(token: &ProgressToken) -> Option<i64> {
     match token.0 {
         NumberOrString::Number(number) => Some(number),
         NumberOrString::String(_) => None,

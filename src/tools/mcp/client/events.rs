@@ -82,9 +82,7 @@ impl Events {
                 b"data" => add_data(&mut self.data, &mut self.has_data, &mut self.skipped, value, self.limit),
                 b"event" => self.reading.name = Some(String::from_utf8_lossy(value).into_owned()),
                 b"id" => self.reading.id = Some(String::from_utf8_lossy(value).into_owned()),
-                b"retry" => {
-                    self.reading.retry = std::str::from_utf8(value).ok().and_then(|ms| ms.parse().ok())
-                }
+                b"retry" => self.reading.retry = milliseconds(value),
                 _ => {}
             }
         }
@@ -108,6 +106,10 @@ impl Events {
         };
         event
     }
+}
+
+fn milliseconds(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 fn add_data(

@@ -2,6 +2,7 @@
 #![expect(deprecated, reason = "the protocol of most servers has sampling")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::handler::client::ClientHandler;
@@ -14,14 +15,18 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 
+use super::wire::Wire;
 use crate::config::Elicitation;
 use crate::tools::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
+
+/// How often calls are kept from being given up while the model thinks.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// Answers a server.
 #[derive(Clone)]
 pub(super) struct Handler {
-    /// The server's name.
-    pub server: Arc<str>,
+    /// What else is known of the connection.
+    pub wire: Arc<Wire>,
     /// What it is told that asks the user for something.
     pub elicitation: Elicitation,
     /// What it may use the model through.
@@ -73,6 +78,7 @@ impl ClientHandler for Handler {
         let answer = tokio::select! {
             answer = sampler.sample(request) => answer,
             () = context.ct.cancelled() => Err("it was cancelled".to_owned()),
+            () = self.keep_alive() => Err(String::new()),
         };
         let answer = answer.map_err(|why| ErrorData::internal_error(why, None))?;
         let mut result = CreateMessageResult::new(SamplingMessage::assistant_text(answer.text), answer.model);
@@ -86,12 +92,21 @@ impl ClientHandler for Handler {
 }
 
 impl Handler {
+    /// While the model thinks it is not the server that is silent. Never ends.
+    async fn keep_alive(&self) {
+        let mut time = tokio::time::interval(SIGN_OF_LIFE);
+        loop {
+            time.tick().await;
+            self.wire.calls.stir();
+        }
+    }
+
     fn sample(&self, asked: CreateMessageRequestParams) -> Result<SampleRequest, ErrorData> {
         let hints = asked.model_preferences.and_then(|preferences| preferences.hints).unwrap_or_default();
         Ok(SampleRequest {
-            server: Arc::clone(&self.server),
+            server: Arc::clone(&self.wire.server),
             system: asked.system_prompt,
-            messages: asked.messages.into_iter().map(message).collect::<Result<_, _>>()?,
+            messages: asked.messages.iter().map(message).collect::<Result<_, _>>()?,
             max_tokens: u64::from(asked.max_tokens),
             temperature: asked.temperature,
             stop: asked.stop_sequences.unwrap_or_default(),
@@ -100,7 +115,7 @@ impl Handler {
     }
 }
 
-fn message(said: SamplingMessage) -> Result<SampleMessage, ErrorData> {
+fn message(said: &SamplingMessage) -> Result<SampleMessage, ErrorData> {
     let content = said.content.iter().map(|block| match block {
         SamplingMessageContentBlock::Text(text) => Ok(SampleContent::Text(text.text.clone())),
         SamplingMessageContentBlock::Image(image) => {

@@ -135,10 +135,3 @@ pub(super) fn kind_of(response: &Response) -> BodyKind {
         BodyKind::Other
     }
 }
-
-/// Whether an error says that the server does not know the session. Not every server says so with a 404.
-pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
-    let text = body.to_ascii_lowercase();
-    let says = |words: &[u8]| memchr::memmem::find(&text, words).is_some();
-    status == StatusCode::BAD_REQUEST && says(b"-32000") && says(b"session")
-}

@@ -120,7 +120,7 @@ async fn post(http: &Http, wire: &Wire, inbox: &Url, message: &ClientJsonRpcMess
     }
     let error = http::status_error(&response);
     let lost = status == StatusCode::NOT_FOUND
-        || http::names_lost_session(status, &http.error_body(response).await.unwrap_or_default());
+        || wire::names_lost_session(status, &http.error_body(response).await.unwrap_or_default());
     Err(if lost { McpError::SessionLost } else { error })
 }
 

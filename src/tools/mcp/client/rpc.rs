@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use super::http::{self, Http, Outgoing};
 use super::listing::{self, MOST_PAGES, Page};
 use super::results::{self, CallAnswer, unsupported};
-use super::wire::{Envelope, protocol_error};
+use super::wire::{Envelope, error_in, protocol_error};
 use crate::tools::mcp::connection::{Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use crate::tools::mcp::error::McpError;
 use crate::tools::{Arguments, Progress};
@@ -87,7 +87,10 @@ impl Rpc {
         let request = Outgoing { method: Method::POST, headers, body: Some(Bytes::from(request)) };
         let response = self.http.send(&self.inbox, request).await?;
         if !response.status().is_success() {
-            return Err(http::status_error(&response));
+            let client_error = response.status().is_client_error();
+            let error = http::status_error(&response);
+            let body = self.http.error_body(response).await.filter(|_| client_error);
+            return Err(body.and_then(|body| error_in(&body)).unwrap_or(error));
         }
         let body = self.http.body(response).await?;
         let answer: Envelope<'_> =

@@ -78,7 +78,7 @@ impl Session {
         let options = PeerRequestOptions::no_options().with_meta(RequestMetaObject::from(meta));
         let sent = self.peer.send_cancellable_request(request, options).await;
         let Ok(handle) = sent else { return Err(self.gone(slot)) };
-        let token = token_number(handle.progress_token);
+        let token = token_number(&handle.progress_token);
         let mut flight = Flight { session: self, id: handle.id, token, slot, landed: false };
         flight.land(handle.rx, idle).await
     }
@@ -164,8 +164,9 @@ impl Connection for Session {
 
     async fn close(&self) {
         let Some(mut service) = self.service.lock().await.take() else { return };
-        let _reason = service.close_with_timeout(CLOSING).await;
+        // Whoever waits for an answer need not wait for the end as well.
         self.wire.close("it was closed");
+        let _reason = service.close_with_timeout(CLOSING).await;
     }
 }
 
@@ -218,10 +219,14 @@ impl Flight<'_> {
         if let Some(answer) = self.slot.take() {
             return answer;
         }
+        let gone = || self.session.gone(self.slot);
         Err(match told {
-            Ok(Err(error)) => failure::of_request(error, || self.session.gone(self.slot)),
+            Ok(Err(error)) => match failure::of_request(error, gone) {
+                McpError::Broken(_) if !self.slot.was_sent() => gone(),
+                error => error,
+            },
             Ok(Ok(_)) => McpError::Malformed("it answers something else".to_owned()),
-            Err(_) => self.session.gone(self.slot),
+            Err(_) => gone(),
         })
     }
 

@@ -85,7 +85,8 @@ impl Streamable {
         let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
         match http::kind_of(&response) {
             _ if is_empty(&response) => Ok(StreamableHttpPostResponse::Accepted),
-            BodyKind::Json => {
+            // Not every server says what it sends.
+            BodyKind::Json | BodyKind::Other => {
                 let body = self.http.body(response).await.map_err(TransportError::Client)?;
                 let message = self.answer(&body, asked).map_err(TransportError::Client)?;
                 Ok(StreamableHttpPostResponse::Json(message, named))
@@ -93,10 +94,6 @@ impl Streamable {
             BodyKind::Events => {
                 let events = EventStream::of_answer(response, Arc::clone(&self.wire), asked);
                 Ok(StreamableHttpPostResponse::Sse(events.into_stream().boxed(), named))
-            }
-            BodyKind::Other => {
-                let error = McpError::Malformed("it is neither JSON nor a stream of events".to_owned());
-                Err(TransportError::Client(error))
             }
         }
     }
@@ -127,16 +124,15 @@ impl Streamable {
             return Err(TransportError::Client(error));
         }
         let body = self.http.error_body(response).await.unwrap_or_default();
-        if in_session && http::names_lost_session(status, &body) {
+        if in_session && wire::names_lost_session(status, &body) {
             return Err(TransportError::SessionExpired);
         }
-        let read = asked.and_then(|asked| self.wire.read(&body, Some(asked)).ok().flatten());
-        match read {
-            Some(message @ (ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))) => {
-                Ok(StreamableHttpPostResponse::Json(message, None))
-            }
-            _ => Err(TransportError::Client(error)),
-        }
+        // Any other JSON is somebody's on the way.
+        let Some(asked) = asked.filter(|_| wire::error_in(&body).is_some()) else {
+            return Err(TransportError::Client(error));
+        };
+        let message = self.answer(&body, asked).map_err(TransportError::Client)?;
+        Ok(StreamableHttpPostResponse::Json(message, None))
     }
 
     async fn open(

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
+use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::net::egress::{Egress, EgressOptions};
@@ -30,8 +31,22 @@ fn client() -> Client {
 }
 
 fn client_with(elicitation: Elicitation, sampler: Option<Arc<dyn Sampler>>) -> Client {
+    Client::new(ClientOptions { elicitation, sampler, ..options() })
+}
+
+fn options() -> ClientOptions {
     let connect_timeout = Duration::from_secs(20);
-    Client::new(ClientOptions { max_message_bytes: MIB, connect_timeout, elicitation, sampler })
+    ClientOptions {
+        max_message_bytes: MIB,
+        connect_timeout,
+        elicitation: Elicitation::Decline,
+        sampler: None,
+    }
+}
+
+/// A client that soon gives up.
+fn hasty(connect_timeout: Duration) -> Client {
+    Client::new(ClientOptions { connect_timeout, ..options() })
 }
 
 fn egress() -> Arc<Egress> {

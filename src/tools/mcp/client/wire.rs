@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use reqwest::StatusCode;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage, ServerResult};
 use serde::Deserialize;
 use serde_json::Value;
@@ -101,7 +102,8 @@ impl Wire {
 
     /// Why nothing can come any more.
     pub fn why_closed(&self) -> String {
-        self.why.get().cloned().unwrap_or_else(|| "it was closed".to_owned())
+        let unset = || "it ended before the answer".to_owned();
+        self.why.get().cloned().unwrap_or_else(unset)
     }
 
     /// Reads a message and sees to it. `asked` is the request that it answers if it does not say.
@@ -197,6 +199,30 @@ pub(super) fn protocol_error(raw: &RawValue) -> McpError {
     McpError::Protocol {
         code: error.code.and_then(|code| code.as_i64()).unwrap_or(-32603),
         message: error.message.unwrap_or_else(|| "the server gave no reason".to_owned()),
+    }
+}
+
+/// The JSON-RPC error that a body is; `None` if it is anything else.
+pub(super) fn error_in(body: &[u8]) -> Option<McpError> {
+    let error = serde_json::from_slice::<Envelope<'_>>(body).ok()?.error?;
+    let coded: RawError = serde_json::from_str(error.get()).ok()?;
+    coded.code?.as_i64()?;
+    Some(protocol_error(error))
+}
+
+/// Whether an error says that the server does not know the session. Not every server says so with a 404: those after
+/// the reference's example say it with a 400, before they look at the message and so without its id. An error with an
+/// id is about the call, whatever it speaks of.
+pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
+    if status != StatusCode::BAD_REQUEST {
+        return false;
+    }
+    let Ok(Envelope { id: None, error: Some(error), .. }) = serde_json::from_slice(body) else {
+        return false;
+    };
+    match protocol_error(error) {
+        McpError::Protocol { code: -32000, message } => message.to_ascii_lowercase().contains("session"),
+        _ => false,
     }
 }
 

@@ -224,6 +224,9 @@ async fn get(egress: &Egress, place: &Url) -> Result<Option<Value>, Failure> {
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
     let answer = egress.get(place.as_str(), headers).await;
     let answer = answer.map_err(|error| Failure::at("the server's metadata", error))?;
+    if place.scheme() == "https" && answer.final_url.scheme() != "https" {
+        return Err(Failure::refused("the server's metadata lead from https to http"));
+    }
     match answer.status {
         200 => Ok(serde_json::from_slice(&answer.body).ok().filter(Value::is_object)),
         429 | 500.. => Err(Failure::Unreachable(format!("the server's metadata: status {}", answer.status))),

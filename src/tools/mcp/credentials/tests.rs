@@ -98,7 +98,12 @@ async fn answer(
     // Long enough for those that come at the same time to meet.
     tokio::time::sleep(Duration::from_millis(20)).await;
     let (status, body) = answers(&seen, before);
-    (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response()
+    let location = body["location"].as_str().unwrap_or_default().to_owned();
+    let mut response = (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response();
+    if !location.is_empty() {
+        response.headers_mut().insert("location", location.parse().unwrap());
+    }
+    response
 }
 
 /// An endpoint that gives the tokens `t0`, `t1`, …

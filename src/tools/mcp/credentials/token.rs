@@ -117,7 +117,11 @@ impl TokenClient {
     async fn ask_at(&self, server: &AuthorizationServer, grant: &Grant) -> Result<Token, Failure> {
         let (headers, form) = self.request(server, grant)?;
         let answer = self.egress.post_form(server.token_endpoint.as_str(), headers, form).await;
-        read(&answer.map_err(|error| Failure::at("the token endpoint", error))?)
+        let answer = answer.map_err(|error| Failure::at("the token endpoint", error))?;
+        if answer.final_url.origin() != server.token_endpoint.origin() {
+            return Err(Failure::refused("the token endpoint leads to another server"));
+        }
+        read(&answer)
     }
 
     fn request(&self, server: &AuthorizationServer, grant: &Grant) -> Result<(HeaderMap, String), Failure> {

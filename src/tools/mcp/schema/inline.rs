@@ -184,7 +184,8 @@ impl<'a> Inliner<'a> {
             beside.insert("$ref".to_owned(), to.into());
             return Ok(Value::Object(beside));
         }
-        let behind = self.schema(target(self.root, to)?, depth)?;
+        let deeper = if depth == 0 { 0 } else { depth + 1 };
+        let behind = self.schema(target(self.root, to)?, deeper)?;
         if beside.is_empty() {
             return Ok(behind);
         }

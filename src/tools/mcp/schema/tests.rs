@@ -114,6 +114,11 @@ fn what_would_grow_too_large_keeps_its_references() {
     let found = normalised(&schema);
     assert_eq!(found["properties"]["a"], json!({"$ref": "#/$defs/x0"}));
     assert_eq!(found["$defs"].as_object().unwrap().len(), 10);
+    let mut chain = json!({"properties": {"a": {"$ref": "#/$defs/x0"}}, "$defs": {"x300": {}}});
+    for at in 0..300 {
+        chain["$defs"][format!("x{at}")] = json!({"$ref": format!("#/$defs/x{}", at + 1)});
+    }
+    assert_eq!(normalised(&chain)["$defs"].as_object().unwrap().len(), 301);
     let mut deep = json!({});
     for _ in 0..200 {
         deep = json!({"items": deep});

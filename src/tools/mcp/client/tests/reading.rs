@@ -1,1 +1,159 @@
-//! x
+//! Bytes, lines, events, and what is told of what is too long.
+
+use super::super::calls::{Answer, Asks, Slot};
+use super::super::events::{Data, Event, Events};
+use super::super::lines::{Line, Lines};
+use super::super::notices::shown;
+use super::super::results::CallAnswer;
+use super::*;
+
+/// All that comes out of bytes that come in pieces of this size; lines that were skipped as `None`.
+fn lines(limit: usize, bytes: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
+    let mut lines = Lines::new(limit);
+    let mut all = Vec::new();
+    for piece in bytes.chunks(piece) {
+        lines.feed(piece);
+        while let Some(line) = lines.next() {
+            all.push(match line {
+                Line::Whole(line) => Some(line.to_vec()),
+                Line::Skipped(_) => None,
+            });
+        }
+    }
+    all
+}
+
+#[test]
+fn a_line_that_is_too_long_is_skipped_however_it_comes() {
+    let bytes = b"one\r\n\nfive5\nmuch too long\ntwo\nunfinished";
+    let expected = [Some("one"), Some(""), Some("five5"), None, Some("two")];
+    let expected: Vec<_> = expected.iter().map(|line| line.map(|line| line.as_bytes().to_vec())).collect();
+    for piece in 1..bytes.len() {
+        assert_eq!(lines(5, bytes, piece), expected, "pieces of {piece}");
+    }
+}
+
+#[test]
+fn of_what_was_skipped_the_beginning_and_the_end_are_known() {
+    let mut long = vec![b'x'; 10_000];
+    long[..5].copy_from_slice(b"begin");
+    long.extend_from_slice(b"end\n");
+    for piece in [1, 7, 600, 20_000] {
+        let mut lines = Lines::new(100);
+        let mut found = None;
+        for piece in long.chunks(piece) {
+            lines.feed(piece);
+            if let Some(Line::Skipped(line)) = lines.next() {
+                found = Some(line);
+            }
+        }
+        let skipped = found.unwrap();
+        assert!(skipped.head.starts_with(b"begin"), "pieces of {piece}");
+        assert!(skipped.tail.ends_with(b"xend"), "pieces of {piece}");
+        assert!(skipped.head.len() <= 512 && skipped.tail.len() <= 512);
+    }
+}
+
+fn parsed(limit: usize, bytes: &[u8], piece: usize) -> Vec<Event> {
+    let mut events = Events::new(limit);
+    let mut all = Vec::new();
+    for piece in bytes.chunks(piece) {
+        events.feed(piece);
+        all.extend(std::iter::from_fn(|| events.next()));
+    }
+    all
+}
+
+#[test]
+fn events_keep_their_ids_and_go_on_behind_one_that_is_too_large() {
+    let long = "y".repeat(500);
+    let bytes = format!(
+        ": hi\n\nid: 1\nretry: 50\ndata:\n\nevent: message\r\ndata: {{\"a\":\ndata: 1}}\r\n\r\nid: 2\ndata: {long}\n\n\
+         data: {}\ndata: {}\n\ndata: last\n\n",
+        "z".repeat(60),
+        "z".repeat(60)
+    );
+    for piece in [1, 3, 64, 4096] {
+        let events = parsed(100, bytes.as_bytes(), piece);
+        assert_eq!(events.len(), 5, "pieces of {piece}: {events:?}");
+        let first =
+            Event { id: Some("1".to_owned()), retry: Some(50), name: None, data: Data::Text(String::new()) };
+        assert_eq!(events[0], first);
+        assert_eq!(events[1].data, Data::Text("{\"a\":\n1}".to_owned()));
+        assert!(matches!(&events[2], Event { id: Some(id), data: Data::Skipped(_), .. } if id == "2"));
+        assert!(matches!(&events[3].data, Data::Skipped(skipped) if skipped.head.starts_with(b"zz")));
+        assert_eq!(events[4].data, Data::Text("last".to_owned()));
+    }
+}
+
+/// Files a slot under the id 7.
+fn waiting() -> (Arc<Wire>, Arc<Slot>) {
+    let wire = Wire::new("test".into(), 100);
+    let slot = Slot::new(Asks::Call, Progress::none());
+    let params = rmcp::model::CallToolRequestParams::new("x");
+    let mut request = rmcp::model::CallToolRequest::new(params);
+    request.extensions.insert(super::super::calls::Carried(Arc::clone(&slot)));
+    let request = rmcp::model::ClientRequest::CallToolRequest(request);
+    let message = rmcp::model::ClientJsonRpcMessage::request(request, rmcp::model::RequestId::Number(7));
+    assert_eq!(wire.calls.file(&message), Some(7));
+    (wire, slot)
+}
+
+#[test]
+fn whose_answer_is_too_long_is_known_by_its_beginning_or_its_end() {
+    let known = [
+        r#"{"jsonrpc":"2.0","id":7,"result":{"id":9,"#,
+        r#"{ "id" : "7" , "result":"#,
+        r#"{"result":{"id":9,"t":"\"id\":9,{[","u":"}"},"id":7,"jsonrpc""#,
+        r#"..."}]},"jsonrpc":"2.0","id":7}"#,
+        r#"data: {"id":7,"result":{"#,
+    ];
+    for text in known {
+        let (wire, slot) = waiting();
+        assert_eq!(wire.skip(&lines::Skipped::of(text.as_bytes()), None), Some(7), "{text}");
+        assert!(matches!(slot.take(), Some(Err(McpError::TooLarge { limit: 100 }))));
+    }
+    let unknown =
+        [r#"{"result":{"id":7,"#, r#"..."id":7}}}"#, r#"{"id":8,"result":"#, r#"{"x":"\"id\":7"#, "", "id"];
+    for text in unknown {
+        let (wire, slot) = waiting();
+        assert_eq!(wire.skip(&lines::Skipped::of(text.as_bytes()), None), None, "{text}");
+        assert!(slot.take().is_none());
+    }
+}
+
+#[test]
+fn an_answer_is_known_by_its_id_also_as_text() {
+    for id in ["7", "\"7\""] {
+        let (wire, slot) = waiting();
+        let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#);
+        assert!(matches!(wire.take(text.as_bytes(), None), Ok(wire::Taken::Answered { id: 7, .. })));
+        assert!(matches!(slot.take(), Some(Ok(Answer::Call(CallAnswer::Done(_))))));
+    }
+}
+
+#[test]
+fn an_error_that_does_not_say_whose_it_is_is_whoevers_request_it_answers() {
+    let (wire, slot) = waiting();
+    let text = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
+    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Sdk);
+    assert!(slot.take().is_none());
+    wire.take(text, Some(7)).unwrap();
+    assert!(matches!(slot.take(), Some(Err(McpError::Protocol { code: -32700, .. }))));
+}
+
+#[test]
+fn a_slot_is_not_filed_once_nobody_waits() {
+    let (wire, slot) = waiting();
+    assert_eq!(wire.calls.len(), 1);
+    wire.calls.forget(7, None, &slot);
+    assert_eq!(wire.calls.len(), 0);
+    let text = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#;
+    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Sdk);
+}
+
+#[test]
+fn a_strangers_words_cannot_move_the_cursor_or_fill_the_log() {
+    assert_eq!(shown(b"a\x1b[31m\nb\xff"), "a\\u{1b}[31m\\nb\u{fffd}");
+    assert!(shown(&[b'x'; 100_000]).len() < 5000);
+}

@@ -5,7 +5,6 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
-use tokio_util::task::TaskTracker;
 
 use super::*;
 

@@ -196,6 +196,24 @@ async fn a_session_that_is_lost_again_and_again_is_an_error_before_the_call() {
 }
 
 #[tokio::test]
+async fn a_call_that_failed_over_some_session_is_not_made_again() {
+    let server = Server::calling(|seen: Seen| async move {
+        failed(
+            400,
+            &json!({ "jsonrpc": "2.0", "id": seen.body["id"],
+                "error": { "code": -32000, "message": "the browser session crashed" } }),
+        )
+    })
+    .await;
+    let connection = connect(&server.url).await;
+
+    let error = call_tool(&*connection, "browse").await.unwrap_err();
+
+    assert!(matches!(error, McpError::Protocol { code: -32000, .. }), "{error:?}");
+    assert_eq!(server.asked("tools/call").len(), 1);
+}
+
+#[tokio::test]
 async fn a_server_that_has_no_time_says_when_it_has() {
     let server = Server::calling(|_seen: Seen| async move {
         let mut response = status(503);
@@ -277,6 +295,29 @@ async fn a_json_rpc_error_keeps_its_code_and_its_words_whatever_the_status() {
     }
 }
 
+#[tokio::test]
+async fn an_error_of_somebody_on_the_way_keeps_its_status() {
+    let server =
+        Server::calling(|_seen: Seen| async move { failed(404, &json!({ "detail": "Not Found" })) }).await;
+    let stateless = Server::doing(|seen: Seen| async move {
+        shake(&seen, None).unwrap_or_else(|| match seen.body["params"]["name"].as_str() {
+            Some("detail") => failed(404, &json!({ "detail": "Not Found" })),
+            Some("error") => failed(400, &json!({ "error": "bad" })),
+            Some("status") => failed(422, &json!({ "error": { "code": "bad" } })),
+            _ => failed(502, &json!({ "jsonrpc": "2.0", "id": 1, "error": { "code": 1, "message": "" } })),
+        })
+    })
+    .await;
+    let connection = connect(&stateless.url).await;
+
+    for (name, expected) in [("detail", 404), ("error", 400), ("status", 422), ("gateway", 502)] {
+        let error = call_tool(&*connection, name).await.unwrap_err();
+        assert!(matches!(error, McpError::Http { status, .. } if status == expected), "{error:?}");
+    }
+    let error = call_tool(&*connect(&server.url).await, "x").await.unwrap_err();
+    assert!(matches!(error, McpError::SessionLost), "{error:?}");
+}
+
 /// 50 MB, in pieces; counts what could be written.
 fn flood(before: String, written: Arc<AtomicUsize>) -> axum::body::Body {
     let pieces = (0..800).map(move |piece| {
@@ -313,4 +354,42 @@ async fn an_answer_that_is_too_long_is_not_read_to_its_end_and_others_come_throu
         assert_eq!(says(&call_tool(&*connection, "small").await.unwrap()), "small");
     }
     assert!(written.load(Ordering::SeqCst) < 800, "most of it was never taken");
+}
+
+/// A runtime of its own, so that its tasks are not counted.
+fn server_elsewhere() -> (tokio::runtime::Runtime, Arc<Server>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let server = runtime.block_on(Server::calling(|seen: Seen| async move {
+        let (writer, response) = events();
+        if seen.body["params"]["name"] == "hang" {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+        writer.send(event(&seen.result(&text("x")))).unwrap();
+        response
+    }));
+    (runtime, server)
+}
+
+#[test]
+fn no_task_and_no_socket_is_left_of_a_connection() {
+    let (elsewhere, server) = server_elsewhere();
+    let here = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    here.block_on(async {
+        let metrics = tokio::runtime::Handle::current().metrics();
+        for closes in [true, false] {
+            let connection = connect(&server.url).await;
+            call_tool(&*connection, "x").await.unwrap();
+            let unanswered =
+                tokio::time::timeout(Duration::from_millis(100), call_tool(&*connection, "hang"));
+            assert!(unanswered.await.is_err());
+            if closes {
+                connection.close().await;
+            }
+            drop(connection);
+            eventually("all tasks have ended", || metrics.num_alive_tasks() == 0).await;
+        }
+        let deleted = server.seen().iter().filter(|seen| seen.verb == "DELETE").count();
+        assert_eq!(deleted, 2, "a session is also deleted when its connection is dropped");
+    });
+    elsewhere.shutdown_background();
 }

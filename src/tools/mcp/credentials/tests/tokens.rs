@@ -228,3 +228,17 @@ async fn all_callers_share_the_gateways_own_token() {
     assert_eq!(shown(&one.headers().await.unwrap()), shown(&two.headers().await.unwrap()));
     assert_eq!(server.asked().len(), 1);
 }
+
+#[tokio::test]
+async fn a_token_endpoint_that_leads_elsewhere_gives_no_token() {
+    let other = giving(3600).await;
+    for status in [302, 307] {
+        let location = format!("{}/token", other.base);
+        let server = Server::spawn(move |_, _, _| (status, json!({"location": location}))).await;
+        let error = failure(&*with_secret(&server)).await;
+        assert!(matches!(error, McpError::Unauthorized(_)), "{error}");
+    }
+    for seen in other.seen() {
+        assert!(seen.form.is_empty() && seen.authorization.is_none(), "{seen:?}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Lists of MCP servers, as programs on the desktop keep them: `{"mcpServers": {name: {command, args, env} | {url,
+//! headers}}}`.
+
+use serde_json::{Map, Value, json};
+
+use super::said::Said;
+use super::{Imported, agent_name, written};
+use crate::config::units;
+
+/// Names that the address of a server has in one program or another.
+const URLS: [&str; 4] = ["url", "serverUrl", "server_url", "httpUrl"];
+
+/// Whether a text is such a list and no configuration of ours.
+pub fn is_mcp_servers(text: &str) -> bool {
+    serde_json::from_str(text).is_ok_and(|value: Value| value.get("mcpServers").is_some_and(Value::is_object))
+}
+
+/// Reads such a list.
+///
+/// # Errors
+/// If it is none, or a value is of the wrong kind; the message names it.
+pub fn mcp_servers(text: &str) -> Result<Imported, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let mut file = Said::new("", file)?;
+    let all = file.section("mcpServers")?.ok_or("mcpServers is missing")?;
+    let (mut notes, mut servers) = (Vec::new(), Map::new());
+    for (name, said) in all.into_entries() {
+        let path = format!("mcpServers.{name}");
+        let mut said = Said::new(&path, said)?;
+        if said.flag("disabled")? {
+            notes.push(format!("{path} is disabled there"));
+            continue;
+        }
+        let label = label(&name, &mut notes);
+        if servers.contains_key(&label) {
+            notes.push(format!("{path}: `{label}` is the label of another server already"));
+            continue;
+        }
+        let server = server(&path, &mut said, &mut notes)?;
+        notes.extend(said.rest());
+        servers.insert(label, server.into());
+    }
+    notes.extend(file.rest());
+    let config = Map::from_iter([("mcp".to_owned(), json!({"servers": servers}))]);
+    let yaml = written("Imported from a list of MCP servers.", &notes, &config)?;
+    Ok(Imported { yaml, notes, agent: String::new(), request: Map::new() })
+}
+
+/// A label that servers can have.
+fn label(name: &str, notes: &mut Vec<String>) -> String {
+    let label = agent_name(Some(name.to_owned()), &mut Vec::new());
+    let label = if label == "antwort" { "antwort-server".to_owned() } else { label };
+    if label != name {
+        notes.push(format!("the server `{name}` has the label `{label}`"));
+    }
+    label
+}
+
+fn server(path: &str, said: &mut Said, notes: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+    let mut server = Map::new();
+    for key in URLS {
+        if let Some(url) = said.text(key)? {
+            server.insert("url".to_owned(), told(path, &url, notes).into());
+        }
+    }
+    for key in ["command", "cwd", "description"] {
+        server.extend(said.text(key)?.map(|text| (key.to_owned(), told(path, &text, notes).into())));
+    }
+    if let Some(args) = said.list("args")? {
+        let args: Vec<_> =
+            args.iter().filter_map(Value::as_str).map(|text| told(path, text, notes)).collect();
+        server.insert("args".to_owned(), args.into());
+    }
+    for key in ["env", "headers"] {
+        let Some(section) = said.section(key)? else { continue };
+        let entries = section.into_entries().map(|(name, value)| match value {
+            Value::String(text) => Ok((name, told(path, &text, notes).into())),
+            Value::Number(_) | Value::Bool(_) => Ok((name, Value::String(value.to_string()))),
+            _ => Err(format!("{path}.{key}.{name}: expected text")),
+        });
+        let entries: Map<String, Value> = entries.collect::<Result<_, _>>()?;
+        server.insert(key.to_owned(), entries.into());
+    }
+    if let Some(time) = said.take("timeout") {
+        let time = time.as_u64().filter(|time| *time > 0);
+        let time = time.ok_or_else(|| format!("{path}.timeout: expected a number of milliseconds"))?;
+        let time = units::format_duration(std::time::Duration::from_millis(time));
+        notes.push(format!("{path}.timeout is taken as milliseconds: {time}"));
+        server.insert("timeout".to_owned(), time.into());
+    }
+    for key in ["type", "transport"] {
+        let Some(kind) = said.text(key)? else { continue };
+        let ours = match kind.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+            "stdio" => "stdio",
+            "sse" => "sse",
+            "http" | "streamablehttp" => "streamable_http",
+            _ => {
+                notes.push(format!("{path}.{key} `{kind}` is not known here"));
+                continue;
+            }
+        };
+        server.insert("transport".to_owned(), ours.into());
+    }
+    Ok(server)
+}
+
+/// A text in which our variables are still variables, and nothing else becomes one.
+fn told(path: &str, text: &str, notes: &mut Vec<String>) -> String {
+    if text.starts_with("file:") {
+        notes.push(format!("{path}: a value that begins with `file:` is read from that file here"));
+    }
+    let mut pieces = text.split("${");
+    let mut told = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        // `${env:NAME}` is what some call `${NAME}`.
+        let piece = piece.strip_prefix("env:").unwrap_or(piece);
+        let name = piece.split_once('}').map_or("", |(inside, _)| inside);
+        let name = name.split_once(":-").map_or(name, |(name, _)| name);
+        let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if word && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+            told.push_str("${");
+        } else {
+            notes.push(format!(
+                "{path}: `${{{name}}}` is no variable of the environment and stands for itself"
+            ));
+            told.push_str("$${");
+        }
+        told.push_str(piece);
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use secrecy::ExposeSecret;
+
+    use super::*;
+    use crate::config::settings::McpTransport;
+    use crate::config::{LoadOptions, Settings};
+
+    fn settings(imported: &Imported) -> Settings {
+        let options = LoadOptions {
+            file: Some("servers.json".into()),
+            text: Some(imported.yaml.clone()),
+            environment: [("KEY".to_owned(), "k3y".to_owned())].into(),
+            ..LoadOptions::default()
+        };
+        Settings::load(&options).unwrap_or_else(|errors| panic!("{errors}\n{}", imported.yaml))
+    }
+
+    #[test]
+    fn servers_of_desktop_programs_load_and_mean_what_they_said() {
+        let text = json!({"mcpServers": {
+            "files": {"command": "npx", "args": ["-y", "server", "/srv"], "env": {"KEY": "${KEY}", "PORT": 80}},
+            "my docs": {"type": "http", "url": "https://h/mcp", "headers": {"Authorization": "Bearer ${env:KEY}"},
+                "timeout": 60000},
+            "old": {"serverUrl": "https://h/sse", "transport": "sse", "alwaysAllow": ["a"]},
+            "off": {"command": "x", "disabled": true},
+            "odd": {"command": "x", "args": ["${input:folder}/a", "${KEY:-b}"]},
+        }, "inputs": []});
+        assert!(is_mcp_servers(&text.to_string()) && !is_mcp_servers("mcp: {}"));
+        let imported = mcp_servers(&text.to_string()).unwrap();
+        let servers = settings(&imported).mcp.servers;
+        assert_eq!(servers.keys().collect::<Vec<_>>(), ["files", "my-docs", "odd", "old"]);
+        let files = &servers["files"];
+        assert_eq!((files.command.as_deref(), files.args.len()), (Some("npx"), 3));
+        assert_eq!((files.env["KEY"].expose_secret(), files.env["PORT"].expose_secret()), ("k3y", "80"));
+        let docs = &servers["my-docs"];
+        assert_eq!(
+            (docs.transport, docs.timeout),
+            (Some(McpTransport::StreamableHttp), Some(Duration::from_mins(1)))
+        );
+        assert_eq!(docs.headers["Authorization"].expose_secret(), "Bearer k3y");
+        assert_eq!(servers["old"].transport, Some(McpTransport::Sse));
+        assert_eq!(servers["odd"].args, ["${input:folder}/a", "k3y"]);
+        let notes = imported.notes.join("\n");
+        for part in [
+            "`my docs` has the label `my-docs`",
+            "mcpServers.off is disabled",
+            "mcpServers.old.alwaysAllow is not known",
+            "inputs is not known",
+            "timeout is taken as milliseconds: 1m",
+        ] {
+            assert!(notes.contains(part), "{part}: {notes}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_an_error_that_names_it() {
+        for (text, part) in [
+            (r#"{"mcpServers": {"a": 1}}"#, "mcpServers.a: expected a JSON object"),
+            (r#"{"mcpServers": {"a": {"args": "x"}}}"#, "mcpServers.a.args: expected a list"),
+            (r#"{"mcpServers": {"a": {"env": {"B": []}}}}"#, "mcpServers.a.env.B: expected text"),
+            (r#"{"mcpServers": {"a": {"timeout": -1}}}"#, "mcpServers.a.timeout: expected a number"),
+            ("{}", "mcpServers is missing"),
+        ] {
+            let error = mcp_servers(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! MCP servers that may use the model: each request of theirs is a response of its own, without tools, that nobody
+//! keeps. How many there may be in a minute, and how long answers may become, the operator has said.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::{Caller, Engine};
+use crate::config::SamplingSettings;
+use crate::protocol::content::ContentPart;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::item::Item;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::response::{Response, Status};
+use crate::store::Owner;
+use crate::tools::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
+
+/// The time in which requests are counted.
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// Asks the engine. The servers are there before it, and it is told later.
+pub struct EngineSampler {
+    engine: OnceLock<Weak<Engine>>,
+    settings: SamplingSettings,
+    /// Requests of each server, and since when they are counted. There are as many as servers are connected to.
+    asked: Mutex<HashMap<Arc<str>, (Instant, u32)>>,
+}
+
+impl EngineSampler {
+    /// A sampler by these settings, if servers may use the model.
+    pub fn new(settings: &SamplingSettings) -> Option<Arc<Self>> {
+        settings.enabled.then(|| {
+            Arc::new(Self { engine: OnceLock::new(), settings: settings.clone(), asked: Mutex::default() })
+        })
+    }
+
+    /// From now on this engine is asked.
+    pub fn ask(&self, engine: &Arc<Engine>) {
+        // The first one counts, and there is only one.
+        let _known = self.engine.set(Arc::downgrade(engine));
+    }
+
+    /// Takes one request of a server's budget.
+    fn spend(&self, server: &Arc<str>) -> Result<(), String> {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.retain(|_, (since, _)| since.elapsed() < WINDOW);
+        let (_, times) = asked.entry(Arc::clone(server)).or_insert_with(|| (Instant::now(), 0));
+        if *times >= self.settings.max_requests {
+            return Err("too many requests for the model in a minute".to_owned());
+        }
+        *times += 1;
+        Ok(())
+    }
+
+    fn body(&self, request: &SampleRequest) -> Result<Value, String> {
+        if !request.stop.is_empty() {
+            return Err("stop sequences are not served".to_owned());
+        }
+        let input = request.messages.iter().map(message).collect::<Result<Vec<_>, String>>()?;
+        let mut body = json!({
+            "model": self.settings.model,
+            "input": input,
+            "store": false,
+            "max_output_tokens": request.max_tokens.clamp(1, self.settings.max_tokens),
+        });
+        if let Some(system) = &request.system {
+            body["instructions"] = json!(system);
+        }
+        if let Some(temperature) = request.temperature {
+            body["temperature"] = json!(temperature);
+        }
+        Ok(body)
+    }
+}
+
+#[async_trait]
+impl Sampler for EngineSampler {
+    async fn sample(&self, request: SampleRequest) -> Result<SampleAnswer, String> {
+        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else {
+            return Err("the gateway is stopping".to_owned());
+        };
+        self.spend(&request.server)?;
+        let body = self.body(&request)?.to_string();
+        let asked = CreateResponse::parse(body.as_bytes()).map_err(|error| error.body.message)?;
+        let caller = Caller {
+            owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
+            dialect: Dialect::OpenAi,
+            request_id: format!("mcp-{}", request.server),
+            traceparent: None,
+            authorization: None,
+        };
+        let failed = |error: crate::protocol::error::ApiError| error.body.message;
+        let mut run = engine.start(asked, caller).await.map_err(failed)?;
+        let mut events = run.first().await.map_err(failed)?;
+        loop {
+            if let Some(snapshot) = events.iter().find_map(|event| event.event.terminal()) {
+                return answer(&snapshot.response);
+            }
+            let Some(more) = run.next().await else { return Err("the model gave no answer".to_owned()) };
+            events = more;
+        }
+    }
+}
+
+fn message(message: &SampleMessage) -> Result<Value, String> {
+    let kind = if message.by_model { "output_text" } else { "input_text" };
+    let content = message.content.iter().map(|part| match part {
+        SampleContent::Text(text) => Ok(json!({"type": kind, "text": text})),
+        SampleContent::Image { mime_type, data } if !message.by_model => {
+            Ok(json!({"type": "input_image", "image_url": format!("data:{mime_type};base64,{data}")}))
+        }
+        SampleContent::Image { .. } => Err("the model has shown no picture".to_owned()),
+        SampleContent::Audio { .. } => Err("recordings are not served".to_owned()),
+    });
+    let role = if message.by_model { "assistant" } else { "user" };
+    Ok(json!({"role": role, "content": content.collect::<Result<Vec<_>, String>>()?}))
+}
+
+fn answer(response: &Response) -> Result<SampleAnswer, String> {
+    let stop_reason = match response.status {
+        Status::Completed => "endTurn",
+        Status::Incomplete => "maxTokens",
+        _ => {
+            let message = response.error.as_ref().map(|error| error.message.clone());
+            return Err(message.unwrap_or_else(|| "the model gave no answer".to_owned()));
+        }
+    };
+    let texts = response.output.iter().filter_map(|item| match item {
+        Item::Message(message) => {
+            Some(message.content.iter().filter_map(ContentPart::text).collect::<String>())
+        }
+        _ => None,
+    });
+    Ok(SampleAnswer {
+        model: response.echo.model.clone(),
+        text: texts.collect(),
+        stop_reason: Some(stop_reason.to_owned()),
+    })
+}
