@@ -120,10 +120,6 @@ pub(super) async fn list(asked: Vec<Asked>, past: &[Item], input: &[Item]) -> Re
 async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
     let label = Arc::clone(asked.binding.label());
     let is_of = |list: &&McpListTools| *list.server_label == *label && list.error.is_none();
-    let known = |item| match item {
-        &Item::McpListTools(ref list) => Some(list),
-        _ => None,
-    };
     // What a person allows is compared with what the server says now.
     let awaited = super::approvals::awaits(&label, past, input);
     let freshness = if awaited { Freshness::Now } else { Freshness::Usual };
@@ -133,18 +129,25 @@ async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
             tracing::warn!(server = &*label, %error, "the tools of an MCP server cannot be listed");
             // The conversation knows them from before: better than nothing, and the server may be back by the call.
             // What a client replays is only its word.
-            let stored = past.iter().rev().filter_map(known).find(is_of);
+            let stored = past.iter().rev().filter_map(list_of).find(is_of);
             let earlier =
                 stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_of_item(&list.tools));
             earlier.ok_or_else(|| error.to_string())
         }
     };
     let mut listed = Listed { asked, tools, is_news: true };
-    let latest = input.iter().rev().chain(past.iter().rev()).filter_map(known).find(is_of);
+    let latest = input.iter().rev().chain(past.iter().rev()).filter_map(list_of).find(is_of);
     if let (Some(latest), Ok(_)) = (latest, &listed.tools) {
-        listed.is_news = !shows_same(&listed.shown_tools(), &latest.tools);
+        listed.is_news = !shows_same(listed.shown_tools(), &latest.tools);
     }
     listed
+}
+
+fn list_of(item: &Item) -> Option<&McpListTools> {
+    match item {
+        Item::McpListTools(list) => Some(list),
+        _ => None,
+    }
 }
 
 impl Listed {
@@ -173,13 +176,13 @@ impl Listed {
     /// The tools as clients are shown them, or why there are none.
     pub(super) fn shown(&self) -> Result<Vec<McpListedTool>, String> {
         match &self.tools {
-            Ok(_) => Ok(self.shown_tools()),
+            Ok(_) => Ok(self.shown_tools().cloned().collect()),
             Err(problem) => Err(problem.clone()),
         }
     }
 
-    fn shown_tools(&self) -> Vec<McpListedTool> {
-        self.offered().map(|(tool, _)| tool.listed.clone()).collect()
+    fn shown_tools(&self) -> impl Iterator<Item = &McpListedTool> {
+        self.offered().map(|(tool, _)| &tool.listed)
     }
 
     /// Whether the server has other tools by now.
@@ -189,12 +192,12 @@ impl Listed {
 
     /// Lists the tools anew; those that were known stay where that fails. Whether clients are to be shown others.
     pub(super) async fn renew(&mut self) -> bool {
-        let before = self.shown_tools();
+        let before: Vec<McpListedTool> = self.shown_tools().cloned().collect();
         match self.asked.binding.tools(Freshness::Usual).await {
             Ok(tools) => self.tools = Ok(tools),
             Err(error) => tracing::warn!(server = &**self.label(), %error, "changed tools cannot be listed"),
         }
-        !shows_same(&self.shown_tools(), &before)
+        !shows_same(self.shown_tools(), &before)
     }
 
     /// The tool of this name, if it is offered.

@@ -60,18 +60,15 @@ impl EngineSampler {
             return Err("stop sequences are not served".to_owned());
         }
         let input = request.messages.iter().map(message).collect::<Result<Vec<_>, String>>()?;
-        let mut body = json!({
+        // What is absent is `null`, which the API takes for absent.
+        let body = json!({
             "model": self.settings.model,
+            "instructions": request.system,
             "input": input,
             "store": false,
             "max_output_tokens": request.max_tokens.clamp(1, self.settings.max_tokens),
+            "temperature": request.temperature,
         });
-        if let Some(system) = &request.system {
-            body["instructions"] = json!(system);
-        }
-        if let Some(temperature) = request.temperature {
-            body["temperature"] = json!(temperature);
-        }
         Ok(body)
     }
 }

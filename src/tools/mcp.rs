@@ -16,6 +16,7 @@ pub mod servers;
 mod session;
 pub mod status;
 mod toolset;
+mod trouble;
 
 pub use client::{Client, ClientOptions};
 pub use connection::{
@@ -25,7 +26,7 @@ pub use connection::{
 pub use credentials::{BadHeader, CredentialSource, Credentials, Fingerprint};
 pub use error::McpError;
 pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
-pub use servers::{BindError, Binding, Decision, McpServers, Wanting, picks, shows_same};
+pub use servers::{BindError, Binding, Decision, McpServers, Wanting, picks};
 pub use session::Freshness;
 pub use status::ServerState;
-pub use toolset::{ServedTool, ToolSet};
+pub use toolset::{ServedTool, ToolSet, shows_same};

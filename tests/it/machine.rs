@@ -317,7 +317,8 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
 
 fn any_kind() -> impl Strategy<Value = CallKind> {
     let server =
-        [Surface::Mcp, Surface::Extension, Surface::WebSearch, Surface::Hidden].map(CallKind::Server);
+        [Surface::Mcp, Surface::Extension, Surface::WebSearch, Surface::Hidden, Surface::Approval]
+            .map(CallKind::Server);
     prop::sample::select([&[CallKind::Function, CallKind::Custom][..], &server].concat())
 }
 
@@ -431,7 +432,8 @@ impl Play {
             self.machine.finish_call(call.slot, result, &mut self.out)?;
             made.push((call, output));
         }
-        self.machine.close_turn(&mut self.out)?;
+        let output = self.machine.close_turn(&mut self.out)?;
+        assert_eq!(output.asked.len(), turn.asked_calls, "each call that needs approval is asked for");
         assert_eq!(self.machine.first_unfinished(), self.machine.response().output.len());
         for (call, output) in made {
             self.assert_visible_once(call, &output);
@@ -462,6 +464,8 @@ fn any_surfaces() -> impl Strategy<Value = [CallKind; 3]> {
         (Surface::Mcp, Surface::WebSearch),
         (Surface::Extension, Surface::WebSearch),
         (Surface::Hidden, Surface::Hidden),
+        (Surface::Mcp, Surface::Approval),
+        (Surface::Hidden, Surface::Approval),
     ];
     prop::sample::select(all.to_vec())
         .prop_map(|(a, b)| [CallKind::Server(a), CallKind::Server(b), CallKind::Function])

@@ -5,9 +5,12 @@ mod approvals;
 mod asked;
 mod calls;
 mod cli;
+mod hangs;
 mod lists;
 mod real;
+mod results;
 mod server;
+mod troubles;
 
 use antwort::config::{AuthSettings, LoadOptions, Settings};
 use serde_json::{Value, json};
@@ -56,4 +59,13 @@ fn kinds(response: &Value) -> Vec<&str> {
 fn item<'a>(response: &'a Value, kind: &str) -> &'a Value {
     let output = response["output"].as_array().unwrap();
     output.iter().find(|item| item["type"] == kind).unwrap_or_else(|| panic!("no {kind} in {response:#}"))
+}
+
+/// What the model read of the latest result.
+fn told(upstream: &Upstream) -> String {
+    let messages = upstream.last()["messages"].as_array().unwrap().clone();
+    let result = messages.iter().rfind(|message| message["role"] == "tool").unwrap_or_else(|| {
+        panic!("the model read no result: {messages:#?}");
+    });
+    result["content"].as_str().unwrap().to_owned()
 }

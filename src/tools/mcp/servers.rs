@@ -14,7 +14,7 @@ use super::credentials::{CredentialSource, Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
 use super::session::{Freshness, Session, SessionLimits};
-use super::toolset::{ServedTool, ToolSet, is_same};
+use super::toolset::{ServedTool, ToolSet};
 use crate::config::{
     McpAuth, McpRule, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
 };
@@ -551,9 +551,4 @@ fn of_request(approval: &Approval, tool: &ServedTool) -> Option<Decision> {
 pub fn picks(filter: &McpToolFilter, tool: &ServedTool) -> bool {
     filter.tool_names.as_ref().is_none_or(|names| names.contains(&tool.listed.name))
         && filter.read_only.is_none_or(|wanted| wanted == tool.read_only)
-}
-
-/// Whether a set shows the same tools as an item of an earlier response.
-pub fn shows_same(shown: &[McpListedTool], earlier: &[McpListedTool]) -> bool {
-    is_same(shown, earlier)
 }

@@ -10,19 +10,14 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use super::credentials::Credentials;
 use super::error::McpError;
 use super::toolset::ToolSets;
+use super::trouble::Trouble;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
-
-/// Failures after which a server is still tried at once.
-const FREE_TRIES: u32 = 2;
-const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What a session heeds.
 #[derive(Debug, Clone, Copy)]
@@ -44,7 +39,6 @@ pub struct Session {
     connector: Arc<dyn Connector>,
     limits: SessionLimits,
     metrics: Arc<Metrics>,
-    tasks: TaskTracker,
     current: ArcSwapOption<Open>,
     /// Held while a connection is made.
     connecting: tokio::sync::Mutex<()>,
@@ -52,7 +46,10 @@ pub struct Session {
     /// Held while tools are listed.
     asking: tokio::sync::Mutex<()>,
     in_flight: Semaphore,
-    trouble: Mutex<Trouble>,
+    /// With connecting, and with connections that do not last.
+    reaching: Trouble,
+    /// With lists.
+    lists: Trouble,
     pub(super) tool_sets: ToolSets,
     pub(super) stats: Stats,
     last_used: Mutex<Instant>,
@@ -75,16 +72,6 @@ pub(super) struct Listing {
     pub number: u64,
 }
 
-/// What went wrong lately.
-#[derive(Default)]
-struct Trouble {
-    failures: u32,
-    until: Option<Instant>,
-    message: String,
-    /// Grows with every try, so that who waited for one does not begin the next.
-    tries: u64,
-}
-
 /// What is known of a session, for people.
 #[derive(Default)]
 pub(super) struct Stats {
@@ -104,6 +91,17 @@ pub enum Freshness {
     Now,
 }
 
+impl Open {
+    /// Whether it was gone before the server could work on a request, which may so be made over another.
+    fn was_lost_before(&self, error: &McpError) -> bool {
+        match error {
+            McpError::SessionLost => true,
+            McpError::Connect(_) => self.connection.is_closed(),
+            _ => false,
+        }
+    }
+}
+
 impl Drop for Open {
     fn drop(&mut self) {
         self.metrics.mcp_sessions(-1);
@@ -117,10 +115,8 @@ impl Session {
         connector: Arc<dyn Connector>,
         limits: SessionLimits,
         metrics: Arc<Metrics>,
-        tasks: TaskTracker,
     ) -> Self {
         Self {
-            tasks,
             endpoint,
             credentials,
             connector,
@@ -131,7 +127,8 @@ impl Session {
             asking: tokio::sync::Mutex::default(),
             in_flight: Semaphore::new(limits.max_in_flight.clamp(1, Semaphore::MAX_PERMITS)),
             limits,
-            trouble: Mutex::default(),
+            reaching: Trouble::default(),
+            lists: Trouble::default(),
             tool_sets: ToolSets::default(),
             stats: Stats::default(),
             last_used: Mutex::new(Instant::now()),
@@ -149,17 +146,17 @@ impl Session {
         let _permit = permit.map_err(|_| McpError::Connect("the session was closed".into()))?;
         self.touch();
         let running = Running::begin(self);
-        let open = self.connect().await?;
+        let mut open = self.connect().await?;
         let mut result = open.connection.call_tool(call, progress).await;
-        if let Err(McpError::SessionLost) = result {
+        if let Err(error) = &result
+            && open.was_lost_before(error)
+        {
             self.forget(&open);
-            let again = self.connect().await?;
-            result = again.connection.call_tool(call, progress).await;
+            open = self.connect().await?;
+            result = open.connection.call_tool(call, progress).await;
         }
         running.end(result.is_err());
-        if open.connection.is_closed() {
-            self.forget(&open);
-        }
+        self.learn(&open, result.as_ref().err());
         self.touch();
         result
     }
@@ -174,7 +171,7 @@ impl Session {
                     return Ok(known);
                 }
                 // Old, but not known to be wrong: used while a newer one is had.
-                if known.at.elapsed() < 2 * known.holds {
+                if known.at.elapsed() < known.holds.saturating_mul(2) {
                     self.refresh_behind();
                     return Ok(known);
                 }
@@ -205,27 +202,25 @@ impl Session {
     /// A list that is newer than the one that is known, asked for once for all who wait.
     async fn list(&self, known: Option<&Listing>) -> Result<Arc<Listing>, McpError> {
         let number = known.map_or(0, |known| known.number);
-        let tries = self.tries();
+        let tries = self.lists.tries();
         let _asking = self.asking.lock().await;
         if let Some(newer) = self.listing.load_full().filter(|newer| newer.number > number) {
             return Ok(newer);
         }
-        if self.tries() != tries
-            && let Some(failed) = self.last_failure()
-        {
+        if let Some(failed) = self.lists.why_not(tries) {
             return Err(failed);
         }
-        let after = self.limits.list_timeout;
+        let (began, after) = (Instant::now(), self.limits.list_timeout);
         let asked = tokio::time::timeout(after, self.ask()).await;
         match asked.unwrap_or(Err(McpError::Timeout { after })) {
             Ok(listing) => {
                 let listing = Arc::new(listing);
                 self.listing.store(Some(Arc::clone(&listing)));
-                self.note_success();
+                self.lists.end();
                 Ok(listing)
             }
             Err(error) => {
-                self.note_failure(&error);
+                self.lists.add(&error, began.elapsed());
                 Err(error)
             }
         }
@@ -235,12 +230,15 @@ impl Session {
         let mut open = self.connect().await?;
         let mut version = open.connection.tools_version();
         let mut tools = open.connection.list_tools().await;
-        if let Err(McpError::SessionLost) = tools {
+        if let Err(error) = &tools
+            && open.was_lost_before(error)
+        {
             self.forget(&open);
             open = self.connect().await?;
             version = open.connection.tools_version();
             tools = open.connection.list_tools().await;
         }
+        self.learn(&open, tools.as_ref().err());
         let mut tools = tools?;
         for surplus in tools.tools.drain(self.limits.max_tools.min(tools.tools.len())..) {
             tools.unreadable.push((surplus.name, "the server has too many tools".into()));
@@ -256,7 +254,8 @@ impl Session {
             return;
         }
         let session = Arc::clone(self);
-        self.tasks.spawn(async move {
+        #[expect(clippy::disallowed_methods, reason = "bounded by the list's timeout, and one at a time")]
+        tokio::spawn(async move {
             let known = session.listing.load_full();
             if let Err(error) = session.list(known.as_deref()).await {
                 tracing::warn!(server = &*session.endpoint.name, %error, "the tools could not be listed again");
@@ -269,15 +268,15 @@ impl Session {
         if let Some(open) = self.usable() {
             return Ok(open);
         }
-        let tries = self.tries();
+        let tries = self.reaching.tries();
         let _connecting = self.connecting.lock().await;
         if let Some(open) = self.usable() {
             return Ok(open);
         }
-        if let Some(failed) = self.pause().or_else(|| (self.tries() != tries).then(|| self.last_failure())?) {
+        if let Some(failed) = self.reaching.why_not(tries) {
             return Err(failed);
         }
-        let after = self.limits.list_timeout;
+        let (began, after) = (Instant::now(), self.limits.list_timeout);
         let made = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
         let made = tokio::time::timeout(after, made).await.unwrap_or(Err(McpError::Timeout { after }));
         match made {
@@ -289,9 +288,24 @@ impl Session {
                 Ok(open)
             }
             Err(error) => {
-                self.note_failure(&error);
+                self.reaching.add(&error, began.elapsed());
                 Err(error)
             }
+        }
+    }
+
+    /// What an answer, or an error in its place, says of the connection.
+    fn learn(&self, open: &Arc<Open>, error: Option<&McpError>) {
+        match error {
+            // A program that ends at every call is not to be started at every call.
+            Some(error) if open.connection.is_closed() => {
+                self.forget(open);
+                self.reaching.add(error, Duration::ZERO);
+            }
+            Some(
+                McpError::Connect(_) | McpError::Egress(_) | McpError::Broken(_) | McpError::SessionLost,
+            ) => {}
+            Some(_) | None => self.reaching.end(),
         }
     }
 
@@ -326,44 +340,11 @@ impl Session {
 
     /// Why it is left alone, or what went wrong last.
     pub(super) fn trouble(&self) -> Option<String> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        (trouble.failures > 0).then(|| trouble.message.clone())
+        self.reaching.last().or_else(|| self.lists.last())
     }
 
     fn touch(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-
-    fn tries(&self) -> u64 {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).tries
-    }
-
-    fn pause(&self) -> Option<McpError> {
-        let trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = trouble.until?.checked_duration_since(Instant::now())?;
-        let seconds = left.as_secs() + 1;
-        Some(McpError::Connect(format!("{}; it is tried again in {seconds} s", trouble.message)))
-    }
-
-    fn last_failure(&self) -> Option<McpError> {
-        self.trouble().map(McpError::Connect)
-    }
-
-    fn note_success(&self) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        *trouble = Trouble { tries: trouble.tries + 1, ..Trouble::default() };
-    }
-
-    fn note_failure(&self, error: &McpError) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.tries += 1;
-        trouble.failures += 1;
-        trouble.message = error.to_string();
-        let doublings = trouble.failures.saturating_sub(FREE_TRIES);
-        if doublings > 0 {
-            let pause = SHORTEST_PAUSE.saturating_mul(1 << (doublings - 1).min(8)).min(LONGEST_PAUSE);
-            trouble.until = Some(Instant::now() + pause);
-        }
     }
 }
 

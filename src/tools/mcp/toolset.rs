@@ -292,14 +292,18 @@ impl ToolExecutor for Remote {
     }
 }
 
-/// Whether two lists show the same.
-pub(super) fn is_same(a: &[McpListedTool], b: &[McpListedTool]) -> bool {
+/// Whether tools are the same as those of an earlier list, whatever spaces and orders of keys it was written with.
+pub fn shows_same<'a>(
+    mut shown: impl Iterator<Item = &'a McpListedTool>,
+    earlier: &'a [McpListedTool],
+) -> bool {
     let canonical_of = |tool: &McpListedTool| -> (Vec<u8>, Vec<u8>) {
         let hints = tool.annotations.as_ref().map(|hints| canonical(hints.get())).unwrap_or_default();
         (canonical(tool.input_schema.get()), hints)
     };
     let same = |a: &McpListedTool, b: &McpListedTool| {
-        a.name == b.name && a.description == b.description && (a == b || canonical_of(a) == canonical_of(b))
+        a == b
+            || a.name == b.name && a.description == b.description && canonical_of(a) == canonical_of(b)
     };
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+    earlier.iter().all(|tool| shown.next().is_some_and(|shown| same(shown, tool))) && shown.next().is_none()
 }
