@@ -10,6 +10,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
+use tokio_util::task::TaskTracker;
 
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use super::credentials::Credentials;
@@ -39,6 +40,7 @@ pub struct Session {
     connector: Arc<dyn Connector>,
     limits: SessionLimits,
     metrics: Arc<Metrics>,
+    tasks: TaskTracker,
     current: ArcSwapOption<Open>,
     /// Held while a connection is made.
     connecting: tokio::sync::Mutex<()>,
@@ -115,8 +117,10 @@ impl Session {
         connector: Arc<dyn Connector>,
         limits: SessionLimits,
         metrics: Arc<Metrics>,
+        tasks: TaskTracker,
     ) -> Self {
         Self {
+            tasks,
             endpoint,
             credentials,
             connector,
@@ -254,8 +258,7 @@ impl Session {
             return;
         }
         let session = Arc::clone(self);
-        #[expect(clippy::disallowed_methods, reason = "bounded by the list's timeout, and one at a time")]
-        tokio::spawn(async move {
+        self.tasks.spawn(async move {
             let known = session.listing.load_full();
             if let Err(error) = session.list(known.as_deref()).await {
                 tracing::warn!(server = &*session.endpoint.name, %error, "the tools could not be listed again");
