@@ -16,7 +16,7 @@ use crate::protocol::item::Item;
 use crate::protocol::parse;
 use crate::protocol::response::Status;
 
-pub use self::approval::{Claim, PendingApproval};
+pub use self::approval::{ApprovalClaim, Claim, PendingApproval};
 
 /// Whose rows an operation may see. Rows of others do not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -238,14 +238,13 @@ pub trait Store: Send + Sync {
     /// An approval of this owner that is neither used nor expired.
     async fn approval(&self, owner: &Owner, id: &str) -> Result<Option<PendingApproval>, StoreError>;
 
-    /// Uses an approval up, once and for all: of all who claim it, in whatever process, one is granted it.
-    /// A caller that stops waiting may have used it up all the same. `now` is in Unix seconds.
-    async fn claim_approval(
+    /// Uses approvals up, once and for all: of all who claim one, in whatever process, one is granted it. All of
+    /// them or, for the first reason that there is, none. A caller that stops waiting may have used them up all the
+    /// same. `now` is in Unix seconds.
+    async fn claim_approvals(
         &self,
         owner: &Owner,
-        id: &str,
-        arguments: &[u8; 32],
-        definition: &[u8; 32],
+        claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<Claim, StoreError>;
 

@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use aws_lc_rs::digest;
 
 use super::mcp::Listed;
+use super::prepare::Prepared;
 use super::{Parts, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -17,7 +18,7 @@ use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::parse::shorten;
 use crate::response::machine::AskedCall;
 use crate::response::turn::ToolCallRequest;
-use crate::store::{Claim, Owner, PendingApproval};
+use crate::store::{ApprovalClaim, Claim, Owner, PendingApproval};
 use crate::tools::canonical;
 
 /// A call that a person has allowed.
@@ -26,12 +27,21 @@ pub(super) struct Approved {
     request: Id,
     /// What was allowed.
     pub call: ToolCallRequest,
-    arguments: [u8; 32],
-    /// Of the tool as it is now; `None`: it is not there any more.
-    definition: Option<[u8; 32]>,
+    /// Of the call and of the tool, as they were shown.
+    claim: ApprovalClaim,
     /// The tool is another one than the person was shown.
     pub is_outdated: bool,
     param: String,
+}
+
+/// What a request has to make approved calls with.
+pub(super) struct Means<'a> {
+    /// The servers with their tools.
+    pub servers: &'a [Listed],
+    /// Whether calls are made at all.
+    pub executes: bool,
+    /// How many may be made.
+    pub max_calls: Option<u64>,
 }
 
 /// Whether a request of this server waits for an answer that this input gives.
@@ -45,71 +55,97 @@ pub(super) async fn check(
     owner: &Owner,
     past: &[Item],
     input: &[Item],
-    servers: &[Listed],
+    means: Means<'_>,
 ) -> Result<Vec<Approved>, ApiError> {
+    if !past.iter().chain(input).any(|item| request(item).is_some() || answer(item).is_some()) {
+        return Ok(Vec::new());
+    }
     check_pairs(past, input)?;
     let mut approved = Vec::new();
     for (i, answer, request) in answers(past, input) {
         let param = format!("input[{i}].approval_request_id");
-        let arguments = hash(&request.arguments);
         let known = parts.store.approval(owner, request.id.as_str()).await?;
-        if !answer.approve {
-            if let Some(known) = known {
-                // A call that was denied cannot be allowed later.
-                let (arguments, definition) = (&known.arguments, &known.definition);
-                parts
-                    .store
-                    .claim_approval(owner, request.id.as_str(), arguments, definition, unix_now())
-                    .await?;
-            }
-            continue;
+        match known {
+            // A client that replays a conversation replays its denials.
+            None if !answer.approve => {}
+            None => return Err(not_open(&param, &request.id)),
+            Some(known) if !answer.approve => deny(parts, owner, known, &param).await?,
+            Some(known) => approved.push(allow(request, &known, &means, param)?),
         }
-        let Some(known) = known else { return Err(not_open(&param, &request.id)) };
-        if known.arguments != arguments {
-            return Err(ApiError::invalid(
-                "approval_mismatch",
-                param,
-                format!(
-                    "The call of approval request '{}' is not the one that was asked for: its arguments differ.",
-                    shorten(request.id.as_str())
-                ),
-            ));
-        }
-        let Some(server) = servers.iter().find(|server| **server.label() == request.server_label) else {
-            return Err(ApiError::invalid(
-                "invalid_value",
-                param,
-                format!(
-                    "The MCP server '{}' of the approved call is not among 'tools'.",
-                    shorten(&request.server_label)
-                ),
-            ));
-        };
-        let definition = server.tool(&request.name).map(|tool| tool.fingerprint);
-        approved.push(Approved {
-            request: request.id.clone(),
-            call: ToolCallRequest {
-                name: request.name.clone(),
-                namespace: Some(request.server_label.clone()),
-                arguments: request.arguments.clone(),
-            },
-            arguments,
-            is_outdated: definition.is_some_and(|definition| definition != known.definition),
-            definition: definition.map(|_| known.definition),
-            param,
-        });
+    }
+    if means.max_calls.is_some_and(|most| most < approved.len() as u64) {
+        return Err(ApiError::invalid(
+            "invalid_value",
+            "max_tool_calls",
+            "More calls are approved than 'max_tool_calls' allows to make.",
+        ));
     }
     Ok(approved)
 }
 
-/// Uses an approval up, right before its call is made. `None`: the tool is gone, so that nothing is made.
-pub(super) async fn claim(parts: &Parts, owner: &Owner, approved: &Approved) -> Result<(), ApiError> {
-    // A definition that has changed since it was checked is met by the next list; what is claimed is what was shown.
-    let Some(definition) = &approved.definition else { return Ok(()) };
-    let id = approved.request.as_str();
-    match parts.store.claim_approval(owner, id, &approved.arguments, definition, unix_now()).await? {
+/// A call that was denied cannot be allowed later.
+async fn deny(parts: &Parts, owner: &Owner, known: PendingApproval, param: &str) -> Result<(), ApiError> {
+    let PendingApproval { id, arguments, definition, .. } = known;
+    let claim = ApprovalClaim { id: id.clone(), arguments, definition };
+    match parts.store.claim_approvals(owner, vec![claim], unix_now()).await? {
         Claim::Granted => Ok(()),
-        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(&approved.param, &approved.request)),
+        // Somebody else was faster, and may have allowed it.
+        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(param, &id)),
+    }
+}
+
+fn allow(
+    request: &McpApprovalRequest,
+    known: &PendingApproval,
+    means: &Means<'_>,
+    param: String,
+) -> Result<Approved, ApiError> {
+    let call = ToolCallRequest {
+        name: request.name.clone(),
+        namespace: Some(request.server_label.clone()),
+        arguments: request.arguments.clone(),
+    };
+    let id = shorten(request.id.as_str());
+    if known.arguments != hash(&call) {
+        let message = format!("The call of approval request '{id}' is not the one that was asked for.");
+        return Err(ApiError::invalid("approval_mismatch", param, message));
+    }
+    let label = &request.server_label;
+    let Some(server) = means.servers.iter().find(|server| server.label().as_ref() == label) else {
+        let message = format!("The MCP server '{}' of the approved call is not among 'tools'.", shorten(label));
+        return Err(ApiError::invalid("invalid_value", param, message));
+    };
+    if !means.executes {
+        let message = "Tools are not executed in this request, so that no call can be approved.";
+        return Err(ApiError::invalid("invalid_value", param, message));
+    }
+    if let Some(problem) = server.problem() {
+        let message = format!("The MCP server '{}' of the approved call cannot be asked: {problem}", shorten(label));
+        let kind = "external_connector_error";
+        return Err(ApiError::new(424, kind, "mcp_server_unavailable", message).with_param(param));
+    }
+    let definition = server.tool(&request.name).map(|tool| tool.fingerprint);
+    Ok(Approved {
+        request: request.id.clone(),
+        claim: ApprovalClaim {
+            id: request.id.clone(),
+            arguments: known.arguments,
+            definition: known.definition,
+        },
+        // A tool that is gone is not found when it is called.
+        is_outdated: definition.is_some_and(|definition| definition != known.definition),
+        call,
+        param,
+    })
+}
+
+/// Uses approvals up, right before their calls are made: all of them or none.
+pub(super) async fn claim(parts: &Parts, owner: &Owner, approved: &[Approved]) -> Result<(), ApiError> {
+    let Some(first) = approved.first() else { return Ok(()) };
+    let claims = approved.iter().map(|allowed| allowed.claim.clone()).collect();
+    match parts.store.claim_approvals(owner, claims, unix_now()).await? {
+        Claim::Granted => Ok(()),
+        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(&first.param, &first.request)),
     }
 }
 
@@ -120,26 +156,22 @@ impl Approved {
     }
 }
 
-/// Keeps what a person is asked, before they are asked.
-pub(super) async fn ask(
-    parts: &Parts,
-    owner: &Owner,
-    response: &Id,
-    asked: &[AskedCall],
-    servers: &[Listed],
-) -> Result<(), ApiError> {
+/// Keeps what persons are asked, before they can answer.
+pub(super) async fn ask(parts: &Parts, prepared: &Prepared, asked: &[AskedCall]) -> Result<(), ApiError> {
+    if asked.is_empty() {
+        return Ok(());
+    }
     let expires_at = unix_now().saturating_add_unsigned(parts.mcp.approvals_expire_after().as_secs());
     let pending = asked.iter().map(|AskedCall { id, call }| {
         let label = call.namespace.as_deref().unwrap_or_default();
-        let server = servers.iter().find(|server| &**server.label() == label);
+        let server = prepared.servers.iter().find(|server| &**server.label() == label);
+        let tool = server.and_then(|server| server.tool(&call.name));
         PendingApproval {
             id: id.clone(),
-            owner: owner.clone(),
-            response: response.clone(),
-            arguments: hash(&call.arguments),
-            definition: server
-                .and_then(|server| server.tool(&call.name))
-                .map_or([0; 32], |tool| tool.fingerprint),
+            owner: prepared.owner.clone(),
+            response: prepared.response.id.clone(),
+            arguments: hash(call),
+            definition: tool.map_or([0; 32], |tool| tool.fingerprint),
             expires_at,
         }
     });
@@ -196,8 +228,12 @@ fn answers<'a>(
     past: &'a [Item],
     input: &'a [Item],
 ) -> impl Iterator<Item = (usize, &'a McpApprovalResponse, &'a McpApprovalRequest)> {
+    // Most inputs have none: nothing is looked for in a long conversation then.
+    let any = input.iter().any(|item| answer(item).is_some());
+    let (past, input) = if any { (past, input) } else { (&[][..], &[][..]) };
+    // What is stored goes before what a client replays.
     let requests: HashMap<&str, &McpApprovalRequest> =
-        past.iter().chain(input).filter_map(request).map(|request| (request.id.as_str(), request)).collect();
+        input.iter().chain(past).filter_map(request).map(|request| (request.id.as_str(), request)).collect();
     let made: HashSet<&str> = past.iter().chain(input).filter_map(made_by).collect();
     input.iter().enumerate().filter_map(move |(i, item)| {
         let answer = answer(item)?;
@@ -291,8 +327,16 @@ fn not_open(param: &str, id: &Id) -> ApiError {
     )
 }
 
-fn hash(arguments: &str) -> [u8; 32] {
+/// Of a call: its server, its tool and its arguments, each with its length in front.
+fn hash(call: &ToolCallRequest) -> [u8; 32] {
+    let arguments = canonical(&call.arguments);
+    let label = call.namespace.as_deref().unwrap_or_default();
+    let mut context = digest::Context::new(&digest::SHA256);
+    for field in [label.as_bytes(), call.name.as_bytes(), &arguments] {
+        context.update(&(field.len() as u64).to_le_bytes());
+        context.update(field);
+    }
     let mut hash = [0; 32];
-    hash.copy_from_slice(digest::digest(&digest::SHA256, &canonical(arguments)).as_ref());
+    hash.copy_from_slice(context.finish().as_ref());
     hash
 }

@@ -25,14 +25,18 @@ pub(super) enum Allowed {
 
 /// Checks what the choice and the lists name. Returns what they allow, their intersection; and of a forced choice
 /// the tools of which one must be called in the first turn.
+///
+/// `tolerant`: what is allowed may be gone, or not be known as its server could not be asked: then it allows nothing,
+/// and is no mistake of the request.
 pub(super) fn check(
     request: &CreateResponse,
     tools: &[Arc<ModelTool>],
+    tolerant: bool,
 ) -> Result<(Allowed, HashSet<usize>), ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
     for (i, name) in request.allowed_tools.iter().enumerate() {
         let places = places(tools, |tool| tool.name == *name);
-        if places.is_empty() {
+        if places.is_empty() && !tolerant {
             return Err(not_among_tools(&format!("allowed_tools[{i}]"), name));
         }
         listed.get_or_insert_default().extend(places);
@@ -53,7 +57,10 @@ pub(super) fn check(
         ToolChoice::Allowed { tools: refs, .. } => {
             let mut chosen = HashSet::new();
             for (i, named) in refs.iter().enumerate() {
-                chosen.extend(named_by(named, tools, &format!("tool_choice.tools[{i}]"))?);
+                match named_by(named, tools, &format!("tool_choice.tools[{i}]")) {
+                    Err(_) if tolerant => {}
+                    places => chosen.extend(places?),
+                }
             }
             Some(chosen)
         }

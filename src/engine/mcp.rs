@@ -41,6 +41,8 @@ struct Audience {
 pub(super) struct Listed {
     asked: Asked,
     tools: Result<Arc<ToolSet>, String>,
+    /// Places of the tools that are offered, and what becomes of calls of them.
+    offered: Vec<(usize, Decision)>,
     /// Whether clients are shown the list: it is new to the conversation.
     pub is_news: bool,
 }
@@ -153,7 +155,7 @@ async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
             earlier.ok_or_else(|| error.to_string())
         }
     };
-    let mut listed = Listed { asked, tools, is_news: true };
+    let mut listed = Listed { offered: asked.pick(&tools), asked, tools, is_news: true };
     let latest = input.iter().rev().chain(past.iter().rev()).filter_map(list_of).find(is_of);
     if let (Some(latest), Ok(_)) = (latest, &listed.tools) {
         listed.is_news = !shows_same(listed.shown_tools(), &latest.tools);
@@ -165,6 +167,20 @@ impl Audience {
     fn may_use(&self, tool: &ServedTool) -> bool {
         let subject = Subject { tenant: &self.tenant, agent: self.agent.as_deref() };
         self.toolbox.admits(subject, tool.registered.definition()).is_ok()
+    }
+}
+
+impl Asked {
+    /// Places of the tools that the request and the operator's lists let through, and what becomes of their calls.
+    fn pick(&self, tools: &Result<Arc<ToolSet>, String>) -> Vec<(usize, Decision)> {
+        let all = tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
+        let wanted = |tool: &ServedTool| self.allowed.as_ref().is_none_or(|filter| picks(filter, tool));
+        let is_open = |tool: &ServedTool| self.binding.offers(tool) && self.audience.may_use(tool);
+        let offered = all.iter().enumerate().filter(|(_, tool)| wanted(tool) && is_open(tool));
+        offered
+            .map(|(place, tool)| (place, self.binding.decide(tool, self.approval.as_ref())))
+            .filter(|(_, decision)| *decision != Decision::Deny)
+            .collect()
     }
 }
 
@@ -184,18 +200,12 @@ impl Listed {
     /// The tools that are offered, and what becomes of calls of them.
     pub(super) fn offered(&self) -> impl Iterator<Item = (&ServedTool, Decision)> {
         let all = self.tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
-        let asked = &self.asked;
-        all.iter().filter(|tool| self.picks(tool)).filter_map(|tool| {
-            match asked.binding.decide(tool, asked.approval.as_ref()) {
-                Decision::Deny => None,
-                decision => Some((tool, decision)),
-            }
-        })
+        self.offered.iter().filter_map(|(place, decision)| Some((all.get(*place)?, *decision)))
     }
 
-    fn picks(&self, tool: &ServedTool) -> bool {
-        let wanted = self.asked.allowed.as_ref().is_none_or(|filter| picks(filter, tool));
-        wanted && self.asked.binding.offers(tool) && self.asked.audience.may_use(tool)
+    /// Why the tools are not known.
+    pub(super) fn problem(&self) -> Option<&str> {
+        self.tools.as_ref().err().map(String::as_str)
     }
 
     /// The tools as clients are shown them, or why there are none.
@@ -219,7 +229,10 @@ impl Listed {
     pub(super) async fn renew(&mut self) -> bool {
         let before: Vec<McpListedTool> = self.shown_tools().cloned().collect();
         match self.asked.binding.tools(Freshness::Usual).await {
-            Ok(tools) => self.tools = Ok(tools),
+            Ok(tools) => {
+                self.tools = Ok(tools);
+                self.offered = self.asked.pick(&self.tools);
+            }
             Err(error) => tracing::warn!(server = &**self.label(), %error, "changed tools cannot be listed"),
         }
         !shows_same(self.shown_tools(), &before)

@@ -72,13 +72,17 @@ impl ServerTools<'_> {
 }
 
 /// Collects the tools of the request, of its input and of its agent, and checks what the choice names.
+///
+/// `again`: servers have come to have other tools than when the request was checked.
 pub(super) fn offer(
     request: &CreateResponse,
     input: &[Item],
     agent: &[String],
     server: &ServerTools<'_>,
     servers: &[Listed],
+    again: bool,
 ) -> Result<Offer, ApiError> {
+    let tolerant = again || servers.iter().any(|server| server.problem().is_some());
     let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new(), offered: HashMap::new() };
     // The client's own come first to their names.
     for (i, tool) in request.tools.iter().enumerate() {
@@ -110,7 +114,7 @@ pub(super) fn offer(
         }
     }
     tools.add_listed(servers);
-    let (allowed, first) = choice::check(request, &tools.tools)?;
+    let (allowed, first) = choice::check(request, &tools.tools, tolerant)?;
     Ok(Offer { tools: tools.tools.into(), runners: tools.runners, allowed, first })
 }
 
@@ -315,11 +319,17 @@ impl Collected<'_> {
             };
             let tool = &tool.registered;
             let seen = tool.as_seen(kind);
-            let offered = if bearers.get(&seen.wire_name).is_some_and(|bearers| *bearers > 1) {
+            let mut offered = if bearers.get(&seen.wire_name).is_some_and(|bearers| *bearers > 1) {
                 self.with_label(&seen, tool.label(), &bearers)
             } else {
                 seen
             };
+            // A client that runs it knows no server: the one name that it sees must tell which tool is meant.
+            if server.surface.is_none() && offered.name != offered.wire_name {
+                let mut named = ModelTool::clone(&offered);
+                named.name.clone_from(&named.wire_name);
+                offered = Arc::new(named);
+            }
             self.tools.push(offered);
             let runner = server.surface.map(|_| Runner { tool: Arc::clone(tool), fixed: Map::new() });
             self.runners.push(runner);

@@ -45,6 +45,7 @@ impl Offering<'_> {
         parts: &Parts,
         request: &CreateResponse,
         input: &[Item],
+        again: bool,
     ) -> Result<Offer, ApiError> {
         let server = ServerTools {
             toolbox: &parts.toolbox,
@@ -54,7 +55,7 @@ impl Offering<'_> {
         };
         let agent = self.agent.and_then(|name| parts.agents.get(name));
         let names = agent.map_or(&[][..], |agent| &agent.tools);
-        offer::offer(request, input, names, &server, self.servers)
+        offer::offer(request, input, names, &server, self.servers, again)
     }
 }
 
@@ -68,7 +69,7 @@ pub(super) fn offer_again(parts: &Parts, prepared: &mut Prepared) -> Result<(), 
         surface: prepared.surface,
         servers: &prepared.servers,
     };
-    let offer = offering.offer(parts, request, &prepared.input)?;
+    let offer = offering.offer(parts, request, &prepared.input, true)?;
     prepared.ask.tools = Arc::clone(&offer.tools);
     prepared.offer = offer;
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::approvals::{self, Approved};
+use super::approvals::{self, Approved, Means};
 use super::limits::{self, Limits};
 use super::mcp::{self, Listed};
 use super::offer::Offer;
@@ -102,7 +102,6 @@ pub(super) async fn prepare(
     history::check_pairs(&past, &input)?;
     let servers = mcp::bind(parts, &request, &input, caller, agent)?;
     let servers = mcp::list(servers, &past, &input).await?;
-    let approved = approvals::check(parts, &caller.owner, &past, &input, &servers).await?;
     let visibility = visibility(parts, &request);
     let offering = Offering {
         tenant: &caller.owner.tenant,
@@ -111,8 +110,10 @@ pub(super) async fn prepare(
         surface: offering::surface(visibility, caller.dialect),
         servers: &servers,
     };
-    let offer = offering.offer(parts, &request, &input)?;
+    let offer = offering.offer(parts, &request, &input, false)?;
     let Offering { executes, surface, .. } = offering;
+    let means = Means { servers: &servers, executes, max_calls: limits.run.max_tool_calls };
+    let approved = approvals::check(parts, &caller.owner, &past, &input, means).await?;
 
     let ids = IdMint::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());

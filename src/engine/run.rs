@@ -13,6 +13,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+use super::approvals;
 use super::calls::Calls;
 use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
@@ -275,7 +276,6 @@ impl Run {
         let output = self.machine.close_turn(self.outlet.events())?;
         self.check_size()?;
         if waits {
-            self.ask_approvals(&output.asked).await?;
             // Clients know that a person is asked by the items; only functions are theirs to run.
             return Ok(Some(if turn.client_calls > 0 { self.pause() } else { Ending::Completed }));
         }
@@ -303,7 +303,13 @@ impl Run {
     }
 
     /// Runs what the model asked the gateway to run, and shows what came of it.
-    pub(super) async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
+    async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
+        self.check_limits(calls)?;
+        self.dispatch(calls).await
+    }
+
+    /// Counts the calls, which are about to be made, against the limits of the run.
+    pub(super) fn check_limits(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
         let limits = &self.prepared.limits;
         if let Some(limit) = limits.reached_by(&self.machine.usage()) {
             return Err(Stop::Limit(limit));
@@ -311,6 +317,11 @@ impl Run {
         if self.calls.repeat_too_often(calls, limits.run.max_identical_calls) {
             return Err(Stop::Limit("max_identical_calls"));
         }
+        Ok(())
+    }
+
+    /// Makes calls and shows what comes of them.
+    pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
         self.recorded =
             self.calls.commit(&self.prepared, &self.machine, self.recorded, self.journalled, calls).await?;
         let turn = self.journalled;
@@ -355,13 +366,15 @@ impl Run {
             let next = async {
                 tokio::select! {
                     biased;
-                    Some(report) = reported(reports) => Err(report),
                     outcome = outcomes.next() => Ok(outcome),
+                    Some(report) = reported(reports) => Err(report),
                 }
             };
             match self.wait(next).await? {
                 Ok(outcome) => return Ok(outcome),
                 Err((slot, message)) => {
+                    // A tool that never stops reporting keeps no run alive.
+                    self.check_deadline()?;
                     self.machine.report_progress(slot, message, self.outlet.events())?;
                     self.flush().await?;
                 }
@@ -556,6 +569,10 @@ impl Run {
             }
         };
         let mut finished = machine.end(ending, unix_now(), outlet.events());
+        // However it ended: a request that a client sees can be answered.
+        if let Err(error) = approvals::ask(&engine.parts, &prepared, &finished.asked).await {
+            finished = finished.into_failed(error.body, outlet.events());
+        }
         if prepared.store {
             let record = record::ended(&prepared, &finished);
             let committing = Instant::now();

@@ -1,10 +1,11 @@
 //! What a run does for MCP servers beside calling their tools: shows lists, follows changes, asks for approvals.
 
-use super::approvals;
+use super::approvals::{self, Approved};
 use super::offering;
 use super::run::{Run, Stop};
-use crate::response::machine::{AskedCall, Ending};
+use crate::response::machine::{CallResult, Ending, ServerCall, Violation};
 use crate::response::turn::{CallKind, ModelEvent};
+use crate::tools::Code;
 
 impl Run {
     /// Shows the tools of servers that are new to the conversation.
@@ -36,16 +37,6 @@ impl Run {
         Ok(())
     }
 
-    /// Keeps what a person is asked, before they can answer.
-    pub(super) async fn ask_approvals(&mut self, asked: &[AskedCall]) -> Result<(), Stop> {
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let prepared = &self.prepared;
-        let (owner, response) = (&prepared.owner, &prepared.response.id);
-        Ok(approvals::ask(&self.engine.parts, owner, response, asked, &prepared.servers).await?)
-    }
-
     /// Makes the calls that a person has allowed, before the model is asked: as if it had just asked for them.
     ///
     /// The end of the response, if a tool is another one by now and the person is asked again.
@@ -54,9 +45,29 @@ impl Run {
         if approved.is_empty() {
             return Ok(None);
         }
+        let (outdated, current): (Vec<_>, Vec<_>) = approved.iter().partition(|allowed| allowed.is_outdated);
+        let calls = self.begin_approved(&current)?;
+        self.check_limits(&calls)?;
+        // All at once, and right before the calls: what is used up is made.
+        approvals::claim(&self.engine.parts, &self.prepared.owner, &approved).await?;
+        if !calls.is_empty() {
+            self.dispatch(&calls).await?;
+        }
+        let output = self.machine.close_turn(self.outlet.events())?;
+        self.check_size()?;
+        self.remember(output, Vec::new());
+        if !outdated.is_empty() {
+            self.ask_again(&outdated)?;
+            return Ok(Some(Ending::Completed));
+        }
+        self.flush().await?;
+        Ok(None)
+    }
+
+    /// Writes approved calls as the model would have them.
+    fn begin_approved(&mut self, approved: &[&Approved]) -> Result<Vec<ServerCall>, Violation> {
         let kind = CallKind::Server(self.prepared.surface);
-        for (slot, allowed) in (0_u32..).zip(approved.iter().filter(|allowed| !allowed.is_outdated)) {
-            approvals::claim(&self.engine.parts, &self.prepared.owner, allowed).await?;
+        for (slot, allowed) in (0_u32..).zip(approved) {
             self.machine.note_approval(slot, allowed.request_id());
             let (name, namespace) = (allowed.call.name.clone(), allowed.call.namespace.clone());
             let delta = allowed.call.arguments.clone();
@@ -64,21 +75,24 @@ impl Run {
             self.machine.push(ModelEvent::CallStarted { slot, kind, call_id: None, name, namespace }, out)?;
             self.machine.push(ModelEvent::CallDelta { slot, delta }, out)?;
         }
-        let turn = self.machine.end_turn(true, self.outlet.events())?;
-        if !turn.server_calls.is_empty() {
-            self.run_calls(&turn.server_calls).await?;
+        Ok(self.machine.end_turn(true, self.outlet.events())?.server_calls)
+    }
+
+    /// Ends calls that were allowed of tools which are others now: they are shown as failed, so that their approval
+    /// is seen to be used up, and asked for anew.
+    fn ask_again(&mut self, outdated: &[&Approved]) -> Result<(), Violation> {
+        for call in self.begin_approved(outdated)? {
+            let result = CallResult {
+                output: "the tool has changed since the user was asked; the user is asked again".to_owned(),
+                error: Some(Code::AccessDenied.as_str()),
+                ..CallResult::default()
+            };
+            self.machine.finish_call(call.slot, result, self.outlet.events())?;
         }
-        for outdated in approved.iter().filter(|allowed| allowed.is_outdated) {
-            self.machine.ask_approval(outdated.call.clone(), self.outlet.events())?;
+        self.machine.close_turn(self.outlet.events())?;
+        for allowed in outdated {
+            self.machine.ask_approval(allowed.call.clone(), self.outlet.events())?;
         }
-        let output = self.machine.close_turn(self.outlet.events())?;
-        self.check_size()?;
-        if !output.asked.is_empty() {
-            self.ask_approvals(&output.asked).await?;
-            return Ok(Some(Ending::Completed));
-        }
-        self.remember(output, Vec::new());
-        self.flush().await?;
-        Ok(None)
+        Ok(())
     }
 }

@@ -135,8 +135,6 @@ pub struct TurnOutput {
     pub states: Vec<(u32, ProviderState)>,
     /// State that came without any reasoning; it belongs to the turn's calls.
     pub loose: Option<ProviderState>,
-    /// Calls that a person has to allow first.
-    pub asked: Vec<AskedCall>,
 }
 
 /// A response that has ended.
@@ -148,6 +146,8 @@ pub struct Finished {
     pub sealed: BTreeMap<u32, String>,
     /// By place in the output: what the model sees where clients see another item.
     pub history: BTreeMap<u32, Item>,
+    /// Calls that persons were asked for.
+    pub asked: Vec<AskedCall>,
 }
 
 /// The item that is being written.
@@ -174,8 +174,6 @@ struct TurnSoFar {
     client_calls: usize,
     server_calls: Vec<ServerCall>,
     asked_calls: usize,
-    /// Those of them whose items are written.
-    asked: Vec<AskedCall>,
     /// By which requests calls of this turn were allowed, by slot.
     approved: Vec<(u32, String)>,
     /// Server calls whose items are closed and whose results are still to come.
@@ -202,6 +200,7 @@ pub struct Machine {
     usage: Option<Usage>,
     sealed: BTreeMap<u32, String>,
     history: BTreeMap<u32, Item>,
+    asked: Vec<AskedCall>,
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
@@ -242,6 +241,7 @@ impl Machine {
             usage: None,
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
+            asked: Vec::new(),
             bytes: 0,
             item_bytes: 0,
             largest_item: 0,
@@ -388,8 +388,7 @@ impl Machine {
         self.keep_sealed();
         let ended = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
-        let TurnSoFar { first, states, loose, asked, .. } = ended;
-        Ok(TurnOutput { first, states, loose, asked })
+        Ok(TurnOutput { first: ended.first, states: ended.states, loose: ended.loose })
     }
 
     /// What the model sees in the place of an item.
@@ -469,7 +468,7 @@ impl Machine {
         };
         let snapshot = Arc::new(Snapshot::new(response));
         self.number(event(Arc::clone(&snapshot)), out);
-        Finished { snapshot, sealed: self.sealed, history: self.history }
+        Finished { snapshot, sealed: self.sealed, history: self.history, asked: self.asked }
     }
 
     /// Writes what waits, as far as the open item allows.

@@ -20,7 +20,18 @@ pub struct PendingApproval {
     pub expires_at: i64,
 }
 
-/// What came of using an approval.
+/// The use of an approval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApprovalClaim {
+    /// The id of the request for approval.
+    pub id: Id,
+    /// As it was asked for.
+    pub arguments: [u8; 32],
+    /// As it was asked for.
+    pub definition: [u8; 32],
+}
+
+/// What came of using an approval, or several at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claim {
     /// It was there and matched, and is used up now.

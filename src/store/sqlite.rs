@@ -30,7 +30,7 @@ use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
 use super::{
-    CallOutcome, Claim, Lineage, Owner, Page, PageRequest, PendingApproval, Record, Store, StoreError,
+    CallOutcome, ApprovalClaim, Claim, Lineage, Owner, Page, PageRequest, PendingApproval, Record, Store, StoreError,
     TurnRecord,
 };
 use crate::protocol::id::Id;
@@ -205,17 +205,14 @@ impl Store for SqliteStore {
         self.readers.read(&self.writer, move |connection| approvals::find(connection, &owner, &id)).await
     }
 
-    async fn claim_approval(
+    async fn claim_approvals(
         &self,
         owner: &Owner,
-        id: &str,
-        arguments: &[u8; 32],
-        definition: &[u8; 32],
+        claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<Claim, StoreError> {
-        let (owner, id) = (owner.clone(), id.to_owned());
-        let asked = Asked { owner, id, arguments: *arguments, definition: *definition, now };
-        match self.writer.write(Write::ClaimApproval(Box::new(asked))).await? {
+        let asked = Asked { owner: owner.clone(), claims, now };
+        match self.writer.write(Write::ClaimApprovals(Box::new(asked))).await? {
             Outcome::Claimed(claim) => Ok(claim),
             // No claim ends so; if it did, nothing was granted.
             _ => Ok(Claim::Unknown),

@@ -80,8 +80,13 @@ impl Machine {
             arguments: call.arguments.clone(),
         };
         let output_index = self.add_item(Item::McpApprovalRequest(item), out)?;
-        self.turn.asked.push(AskedCall { id, call });
+        self.asked.push(AskedCall { id, call });
         self.finish_item(output_index, out, |_| {})
+    }
+
+    /// The calls that persons were asked for so far.
+    pub fn asked(&self) -> &[AskedCall] {
+        &self.asked
     }
 
     /// Says by which request a call of this turn was allowed, before the call is begun.

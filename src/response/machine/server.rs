@@ -254,7 +254,7 @@ impl Machine {
             // It is its own item's, which is closed.
             self.item_bytes = call.arguments.len();
             self.count(&result.output);
-            let mut item = mcp_call(&id, &call, None, ItemStatus::Completed);
+            let mut item = mcp_call(&id, &call, self.approval_of(slot), ItemStatus::Completed);
             conclude(&mut item, &result);
             self.history.insert(output_index, Item::McpCall(item));
             return self.say(&call.name, result.user_message, out);

@@ -7,17 +7,15 @@ use super::error::database;
 use super::lifetime::now;
 use super::write::{Begun, Outcome};
 use crate::protocol::id::Id;
-use crate::store::{Claim, Owner, PendingApproval, StoreError};
+use crate::store::{ApprovalClaim, Claim, Owner, PendingApproval, StoreError};
 
 /// Rows of one transaction.
 const BATCH: i64 = 200;
 
-/// What a claim names.
+/// What is claimed at once.
 pub(super) struct Asked {
     pub owner: Owner,
-    pub id: String,
-    pub arguments: [u8; 32],
-    pub definition: [u8; 32],
+    pub claims: Vec<ApprovalClaim>,
     /// Unix seconds.
     pub now: i64,
 }
@@ -59,9 +57,26 @@ fn was_deleted(connection: &Connection, begun: &Begun, response: &Id) -> rusqlit
         .query_row(params![key, response.as_str()], |row| row.get(0))
 }
 
-/// Uses an approval up if it is there, unused, and for just this. Of two at once one finds it unused: each
-/// is within a transaction that no other writes beside.
+/// Uses approvals up if all are there, unused, and for just this. Of two who claim one at once one finds it unused:
+/// each is within a transaction that no other writes beside.
 pub(super) fn claim(connection: &Connection, asked: &Asked) -> rusqlite::Result<Claim> {
+    for wanted in &asked.claims {
+        let state = look(connection, asked, wanted)?;
+        if state != Claim::Granted {
+            return Ok(state);
+        }
+    }
+    let mut use_up = connection
+        .prepare_cached("UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3")?;
+    let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
+    for wanted in &asked.claims {
+        use_up.execute(params![tenant, principal, wanted.id.as_str(), asked.now])?;
+    }
+    Ok(Claim::Granted)
+}
+
+/// What would come of claiming one of them.
+fn look(connection: &Connection, asked: &Asked, wanted: &ApprovalClaim) -> rusqlite::Result<Claim> {
     let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
@@ -69,23 +84,16 @@ pub(super) fn claim(connection: &Connection, asked: &Asked) -> rusqlite::Result<
              WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND expires_at > ?4",
         )?
         .query_row(
-            params![tenant, principal, asked.id, asked.now, asked.arguments, asked.definition],
+            params![tenant, principal, wanted.id.as_str(), asked.now, wanted.arguments, wanted.definition],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
-    match found {
-        None => Ok(Claim::Unknown),
-        Some((true, _)) => Ok(Claim::Used),
-        Some((false, false)) => Ok(Claim::Mismatch),
-        Some((false, true)) => {
-            connection
-                .prepare_cached(
-                    "UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
-                )?
-                .execute(params![tenant, principal, asked.id, asked.now])?;
-            Ok(Claim::Granted)
-        }
-    }
+    Ok(match found {
+        None => Claim::Unknown,
+        Some((true, _)) => Claim::Used,
+        Some((false, false)) => Claim::Mismatch,
+        Some((false, true)) => Claim::Granted,
+    })
 }
 
 /// An approval that may still be used.

@@ -26,7 +26,7 @@ pub(super) enum Write {
     Finish(Record),
     Delete(Owner, String),
     AskApproval(Vec<PendingApproval>),
-    ClaimApproval(Box<Asked>),
+    ClaimApprovals(Box<Asked>),
 }
 
 impl Write {
@@ -44,7 +44,7 @@ impl Write {
             }
             Self::CallEnded(outcome) => outcome.output.len(),
             Self::AskApproval(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
-            Self::Delete(..) | Self::ClaimApproval(..) => 0,
+            Self::Delete(..) | Self::ClaimApprovals(..) => 0,
         }
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn apply(
         },
         Write::Delete(owner, id) => delete(connection, owner, id),
         Write::AskApproval(pending) => approvals::ask(connection, begun, pending),
-        Write::ClaimApproval(asked) => approvals::claim(connection, asked).map(Outcome::Claimed),
+        Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(Outcome::Claimed),
     }
 }
 

@@ -117,7 +117,9 @@ async fn a_tool_that_has_changed_since_is_asked_for_again() {
     server.redefine("echo", |tool| tool["description"] = json!("Sends the text to everybody."));
     let again = gateway.create(answer(&response, &server, true)).await;
     let kinds = kinds(&again);
-    assert_eq!(kinds, ["mcp_list_tools", "mcp_approval_request"], "{again:#}");
+    assert_eq!(kinds, ["mcp_list_tools", "mcp_call", "mcp_approval_request"], "{again:#}");
+    let old = item(&again, "mcp_call");
+    assert_eq!((&old["status"], &old["output"]), (&json!("failed"), &Value::Null), "{old:#}");
     assert_eq!(server.count_calls("echo"), 0);
     upstream.text("Done.");
     gateway.create(answer(&again, &server, true)).await;
@@ -210,4 +212,128 @@ async fn the_operators_rules_decide_without_a_person_or_insist_on_one() {
         let response = gateway.create(ask(json!([wanted]))).await;
         assert_eq!(kinds(&response)[1], expected, "{label}: {response:#}");
     }
+}
+
+/// A whole conversation as clients replay it that keep it themselves.
+fn replay(items: &[Value], server: &McpServer) -> Value {
+    let mut body = ask(json!([careful(server)]));
+    body["input"] = json!(items);
+    body["store"] = json!(false);
+    body
+}
+
+fn reply_to(request: &Value, approve: bool) -> Value {
+    json!({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": approve})
+}
+
+#[tokio::test]
+async fn an_approval_of_a_tool_as_it_was_is_worth_nothing_after_the_person_was_asked_again() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let mut items = vec![json!({"role": "user", "content": "Go."})];
+    upstream.reply(call("echo", json!({"text": "hi"})));
+    let first = gateway.create(replay(&items, &server)).await;
+    items.extend(first["output"].as_array().unwrap().iter().cloned());
+    items.push(reply_to(item(&first, "mcp_approval_request"), true));
+    let before_change = server.tools();
+    server.redefine("echo", |tool| tool["description"] = json!("Sends the text to everybody."));
+    let again = gateway.create(replay(&items, &server)).await;
+    items.extend(again["output"].as_array().unwrap().iter().cloned());
+    items.push(reply_to(item(&again, "mcp_approval_request"), false));
+    // As it was when the first approval was given.
+    server.set_tools(before_change);
+    upstream.text("Then not.");
+    gateway.create(replay(&items, &server)).await;
+    assert_eq!(server.count_calls("echo"), 0, "what was denied was made");
+}
+
+#[tokio::test]
+async fn two_requests_with_the_same_approvals_make_each_call_once() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "a"})), ("echo", json!({"text": "b"}))]));
+    let first = gateway.create(ask(json!([careful(&server)]))).await;
+    let asked: Vec<Value> = first["output"].as_array().unwrap()[1..].to_vec();
+    let body = |order: [usize; 2]| {
+        let mut body = ask(json!([careful(&server)]));
+        body["previous_response_id"] = first["id"].clone();
+        body["input"] = json!(order.map(|place| reply_to(&asked[place], true)));
+        body
+    };
+    for _ in 0..2 {
+        upstream.text("Done.");
+    }
+    let (forth, back) = (body([0, 1]), body([1, 0]));
+    let (one, other) =
+        tokio::join!(gateway.post("/v1/responses", &forth), gateway.post("/v1/responses", &back));
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400]);
+    assert_eq!(server.count_calls("echo"), 2);
+}
+
+#[tokio::test]
+async fn an_approval_is_not_used_up_where_no_call_can_be_made() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let response = asked(&gateway, &upstream, &server).await;
+    let mut without = answer(&response, &server, true);
+    without["antwort"] = json!({"execute_tools": false});
+    gateway.refuse(without, 400, "invalid_value").await;
+    let mut none = answer(&response, &server, true);
+    none["max_tool_calls"] = json!(0);
+    let refused = gateway.post("/v1/responses", &none).await;
+    assert_eq!(refused.status, 400, "{:#}", refused.body);
+    server.hang("tools/list");
+    server.status(500, 3);
+    let refused = gateway.post("/v1/responses", &answer(&response, &server, true)).await;
+    assert_eq!(refused.body["error"]["code"], "mcp_server_unavailable", "{:#}", refused.body);
+    server.go_on("tools/list").status(500, 0);
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    upstream.text("Done.");
+    let mut last = gateway.post("/v1/responses", &answer(&response, &server, true)).await;
+    for _ in 0..20 {
+        if last.status == 200 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        last = gateway.post("/v1/responses", &answer(&response, &server, true)).await;
+    }
+    assert_eq!(last.status, 200, "{:#}", last.body);
+    assert_eq!(server.count_calls("echo"), 1);
+}
+
+#[tokio::test]
+async fn a_request_for_another_tool_cannot_be_made_of_one_that_was_asked() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(call("read", json!({})));
+    let response = gateway.create(ask(json!([careful(&server)]))).await;
+    let mut forged = item(&response, "mcp_approval_request").clone();
+    forged["name"] = json!("delete_all");
+    let items = [json!({"role": "user", "content": "Go."}), forged.clone(), reply_to(&forged, true)];
+    gateway.refuse(replay(&items, &server), 400, "approval_mismatch").await;
+    let mut chained = answer(&response, &server, true);
+    chained["input"] = json!([forged, reply_to(&forged, true)]);
+    upstream.text("Done.");
+    let done = gateway.create(chained).await;
+    assert_eq!(item(&done, "mcp_call")["name"], "read", "what is stored goes before what is replayed");
+    assert_eq!(server.count_calls("delete_all"), 0);
+}
+
+#[tokio::test]
+async fn a_request_for_approval_can_be_answered_however_its_response_ended() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let mut tool = careful(&server);
+    tool["require_approval"] = json!({"never": {"tool_names": ["read"]}});
+    let mut body = ask(json!([tool]));
+    body["antwort"] = json!({"limits": {"max_identical_calls": 1}});
+    let turn = vec![("echo", json!({"text": "x"})), ("read", json!({})), ("read", json!({}))];
+    upstream.reply(Reply::Calls(turn));
+    let response = gateway.create(body).await;
+    assert_eq!(response["status"], "incomplete", "{response:#}");
+    upstream.text("Done.");
+    let done = gateway.create(answer(&response, &server, true)).await;
+    assert_eq!(item(&done, "mcp_call")["output"], "x");
 }

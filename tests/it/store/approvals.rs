@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use antwort::protocol::id::{Id, IdMint};
 use antwort::protocol::response::Status;
-use antwort::store::{Claim, Owner, PendingApproval, Record, Store, StoreError};
+use antwort::store::{ApprovalClaim, Claim, Owner, PendingApproval, Record, Store, StoreError};
 
 use super::{Folder, owned_by, owner, record, running, suite};
 
@@ -45,7 +45,7 @@ async fn an_approval_is_granted_once(store: &dyn Store) {
     assert_eq!(claim(store, &approval).await, Claim::Granted);
     assert_eq!(claim(store, &approval).await, Claim::Used);
     store.maintain().await.unwrap();
-    let other = store.claim_approval(&owner(), approval.id.as_str(), &OTHER, &OTHER, now()).await.unwrap();
+    let other = claim_at(store, &owner(), approval.id.as_str(), &OTHER, &OTHER, now()).await.unwrap();
     assert_eq!(other, Claim::Used, "swept, and for other arguments");
 }
 
@@ -61,7 +61,7 @@ async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(st
     let approval = asked(store).await;
     for (arguments, definition) in [(OTHER, DEFINITION), (ARGUMENTS, OTHER), (DEFINITION, ARGUMENTS)] {
         let id = approval.id.as_str();
-        let refused = store.claim_approval(&owner(), id, &arguments, &definition, now()).await.unwrap();
+        let refused = claim_at(store, &owner(), id, &arguments, &definition, now()).await.unwrap();
         assert_eq!(refused, Claim::Mismatch);
     }
     assert_eq!(claim(store, &approval).await, Claim::Granted);
@@ -92,7 +92,7 @@ async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
     store.ask_approval(vec![over.clone(), used.clone()]).await.unwrap();
     assert_eq!(claim(store, &used).await, Claim::Granted);
     let later =
-        |claimed| store.claim_approval(&used.owner, used.id.as_str(), &ARGUMENTS, &DEFINITION, claimed);
+        |claimed| claim_at(store, &used.owner, used.id.as_str(), &ARGUMENTS, &DEFINITION, claimed);
     assert_eq!(later(used.expires_at - 1).await.unwrap(), Claim::Used);
     assert_eq!(later(used.expires_at).await.unwrap(), Claim::Unknown);
     for swept in [false, true] {
@@ -161,7 +161,7 @@ async fn after_closing_it_says_so(store: &dyn Store) {
     let approval = asked(store).await;
     store.close().await;
     let id = approval.id.as_str();
-    let claimed = store.claim_approval(&owner(), id, &ARGUMENTS, &DEFINITION, now()).await;
+    let claimed = claim_at(store, &owner(), id, &ARGUMENTS, &DEFINITION, now()).await;
     assert!(matches!(claimed, Err(StoreError::Database(_))));
     assert!(matches!(store.ask_approval(vec![pending()]).await, Err(StoreError::Database(_))));
     assert!(matches!(store.approval(&owner(), id).await, Err(StoreError::Database(_))));
@@ -244,7 +244,7 @@ async fn claim(store: &dyn Store, approval: &PendingApproval) -> Claim {
 
 async fn claim_as(store: &dyn Store, owner: &Owner, approval: &PendingApproval) -> Claim {
     let PendingApproval { id, arguments, definition, .. } = approval;
-    store.claim_approval(owner, id.as_str(), arguments, definition, now()).await.unwrap()
+    claim_at(store, owner, id.as_str(), arguments, definition, now()).await.unwrap()
 }
 
 fn assert_one_granted(claims: &[Claim]) {
@@ -255,4 +255,16 @@ fn assert_one_granted(claims: &[Claim]) {
 
 fn now() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs().try_into().unwrap()
+}
+
+async fn claim_at(
+    store: &dyn Store,
+    owner: &Owner,
+    id: &str,
+    arguments: &[u8; 32],
+    definition: &[u8; 32],
+    now: i64,
+) -> Result<Claim, StoreError> {
+    let claim = ApprovalClaim { id: id.into(), arguments: *arguments, definition: *definition };
+    store.claim_approvals(owner, vec![claim], now).await
 }

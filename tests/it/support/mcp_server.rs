@@ -182,6 +182,11 @@ impl McpServer {
 
 /// What tests tell it about tools.
 impl McpServer {
+    /// The tools that it has.
+    pub fn tools(&self) -> Vec<Value> {
+        self.script.knobs().tools.clone()
+    }
+
     /// Has these tools from now on, without telling anybody.
     pub fn set_tools(&self, tools: Vec<Value>) -> &Self {
         self.script.knobs().tools = tools;
