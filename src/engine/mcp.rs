@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+use super::profile::Profile;
 use super::{Caller, Parts};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
@@ -16,14 +17,24 @@ use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::{
     BindError, Binding, Decision, Freshness, ServedTool, ToolSet, Wanting, picks, shows_same,
 };
+use crate::tools::{Subject, Toolbox};
 
 /// A server that a request, its input or its agent asks for.
 pub(super) struct Asked {
     binding: Binding,
+    audience: Audience,
     allowed: Option<McpToolFilter>,
     approval: Option<Approval>,
     /// Of its tool in the request.
     path: String,
+}
+
+/// For whom its tools are: the operator's lists of tools may differ by that.
+#[derive(Clone)]
+struct Audience {
+    toolbox: Arc<Toolbox>,
+    tenant: Arc<str>,
+    agent: Option<Arc<str>>,
 }
 
 /// A server with what it has.
@@ -40,8 +51,13 @@ pub(super) fn bind(
     request: &CreateResponse,
     input: &[Item],
     caller: &Caller,
-    agent: &[String],
+    agent: Option<Profile<'_>>,
 ) -> Result<Vec<Asked>, ApiError> {
+    let audience = Audience {
+        toolbox: Arc::clone(&parts.toolbox),
+        tenant: Arc::clone(&caller.owner.tenant),
+        agent: agent.map(|agent| agent.name.into()),
+    };
     let own = request.tools.iter().enumerate().map(|(i, tool)| (tool, format!("tools[{i}]")));
     let more = input.iter().enumerate().filter_map(|(i, item)| match item {
         Item::AdditionalTools(more) => Some((i, &more.tools)),
@@ -60,6 +76,7 @@ pub(super) fn bind(
                 let binding = parts.mcp.bind(mcp, wanting).map_err(|error| refused(error, &path))?;
                 asked.push(Asked {
                     binding,
+                    audience: audience.clone(),
                     allowed: filter(mcp),
                     approval: mcp.require_approval.clone(),
                     path,
@@ -69,13 +86,14 @@ pub(super) fn bind(
             _ => {}
         }
     }
-    for label in agent {
+    for label in agent.iter().flat_map(|agent| &agent.settings.mcp_servers) {
         if asked.iter().any(|asked| **asked.binding.label() == **label) {
             continue;
         }
         match parts.mcp.bind_label(label, None, wanting) {
             Ok(binding) => {
-                asked.push(Asked { binding, allowed: None, approval: None, path: "agent".into() });
+                let (audience, path) = (audience.clone(), "agent".into());
+                asked.push(Asked { binding, audience, allowed: None, approval: None, path });
             }
             Err(error) => {
                 tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller");
@@ -143,6 +161,13 @@ async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
     listed
 }
 
+impl Audience {
+    fn may_use(&self, tool: &ServedTool) -> bool {
+        let subject = Subject { tenant: &self.tenant, agent: self.agent.as_deref() };
+        self.toolbox.admits(subject, tool.registered.definition()).is_ok()
+    }
+}
+
 fn list_of(item: &Item) -> Option<&McpListTools> {
     match item {
         Item::McpListTools(list) => Some(list),
@@ -170,7 +195,7 @@ impl Listed {
 
     fn picks(&self, tool: &ServedTool) -> bool {
         let wanted = self.asked.allowed.as_ref().is_none_or(|filter| picks(filter, tool));
-        wanted && self.asked.binding.offers(tool)
+        wanted && self.asked.binding.offers(tool) && self.asked.audience.may_use(tool)
     }
 
     /// The tools as clients are shown them, or why there are none.

@@ -298,9 +298,7 @@ impl Collected<'_> {
     /// The tools of MCP servers: each under its own name if no other tool has it, else with its server's label.
     fn add_listed(&mut self, servers: &[Listed]) {
         let server = self.server;
-        let is_open =
-            |tool: &RegisteredTool| server.toolbox.admits(server.subject, tool.definition()).is_ok();
-        let tools = || servers.iter().flat_map(Listed::offered).filter(|(tool, _)| is_open(&tool.registered));
+        let tools = || servers.iter().flat_map(Listed::offered);
         let mut bearers: HashMap<String, usize> = HashMap::new();
         for name in self.tools.iter().map(|tool| tool.wire_name.clone()) {
             *bearers.entry(name).or_default() += 1;

@@ -316,9 +316,8 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
 }
 
 fn any_kind() -> impl Strategy<Value = CallKind> {
-    let server =
-        [Surface::Mcp, Surface::Extension, Surface::WebSearch, Surface::Hidden, Surface::Approval]
-            .map(CallKind::Server);
+    let server = [Surface::Mcp, Surface::Extension, Surface::WebSearch, Surface::Hidden, Surface::Approval]
+        .map(CallKind::Server);
     prop::sample::select([&[CallKind::Function, CallKind::Custom][..], &server].concat())
 }
 

@@ -3,14 +3,20 @@
 mod admin;
 mod approvals;
 mod asked;
+mod auth;
 mod calls;
+mod choices;
 mod cli;
 mod hangs;
 mod lists;
+mod load;
+mod places;
 mod real;
 mod results;
 mod server;
+mod stdio;
 mod troubles;
+mod walls;
 
 use antwort::config::{AuthSettings, LoadOptions, Settings};
 use serde_json::{Value, json};

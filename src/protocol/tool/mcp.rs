@@ -225,6 +225,11 @@ impl Shape for Approval {
     }
 }
 
+/// A URL as it may be shown: some servers take their keys in the query.
+fn without_query(url: &str) -> &str {
+    url.split(['?', '#']).next().unwrap_or_default()
+}
+
 impl Serialize for McpTool {
     /// The echo: all that a reader may see, in the API's normal form.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -234,7 +239,7 @@ impl Serialize for McpTool {
         match (&self.connector_id, &self.tunnel_id) {
             (Some(id), _) => echo.serialize_field("connector_id", id)?,
             (_, Some(id)) => echo.serialize_field("tunnel_id", id)?,
-            _ => echo.serialize_field("server_url", &self.server_url)?,
+            _ => echo.serialize_field("server_url", &self.server_url.as_deref().map(without_query))?,
         }
         echo.serialize_field("server_description", &self.server_description)?;
         echo.serialize_field("headers", &None::<()>)?;

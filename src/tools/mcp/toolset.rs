@@ -302,8 +302,7 @@ pub fn shows_same<'a>(
         (canonical(tool.input_schema.get()), hints)
     };
     let same = |a: &McpListedTool, b: &McpListedTool| {
-        a == b
-            || a.name == b.name && a.description == b.description && canonical_of(a) == canonical_of(b)
+        a == b || a.name == b.name && a.description == b.description && canonical_of(a) == canonical_of(b)
     };
     earlier.iter().all(|tool| shown.next().is_some_and(|shown| same(shown, tool))) && shown.next().is_none()
 }

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use antwort::config::{McpServerSettings, McpTransport};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{ask, before, brought, call, item, told};
+use crate::support::gateway::JsonBody;
 use crate::support::mcp_server::{Answers, McpServer, content, tools};
+use crate::support::process::Process;
 use crate::support::upstream::Upstream;
 
 #[tokio::test]
@@ -220,4 +222,35 @@ async fn a_server_that_asks_the_user_is_told_that_he_declines() {
         let said = if expected.is_number() { &answer["error"]["code"] } else { &answer["result"] };
         assert_eq!(*said, expected, "{method}: {answer}");
     }
+}
+
+#[tokio::test]
+async fn a_huge_result_is_not_held_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let environment = [("ANTWORT_EGRESS_ALLOW", "127.0.0.1")];
+    let gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    let http = reqwest::Client::new();
+    let create = async || {
+        let request = http.post(format!("{}/v1/responses", gateway.base));
+        let text =
+            request.json_body(&ask(json!([brought(&server)]))).send().await.unwrap().text().await.unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()
+    };
+    upstream.reply(call("echo", json!({"text": "before"}))).text("Done.");
+    create().await;
+    let before = gateway.peak_memory();
+    server.big(50 << 20);
+    for answers in [Answers::Stream, Answers::Json, Answers::Elsewhere] {
+        server.answers(answers);
+        upstream.reply(call("big", json!({}))).text("Done.");
+        let response = create().await;
+        assert_eq!(item(&response, "mcp_call")["status"], "failed", "{answers:?}");
+        assert!(told(&upstream).contains("larger than 8388608 bytes"), "{answers:?}: {}", told(&upstream));
+    }
+    let more = gateway.peak_memory().saturating_sub(before) >> 20;
+    assert!(more < 40, "{more} MiB more");
+    upstream.reply(call("echo", json!({"text": "after"}))).text("Done.");
+    assert_eq!(item(&create().await, "mcp_call")["output"], "after");
+    assert_eq!(server.count("initialize"), 1);
 }

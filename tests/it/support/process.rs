@@ -1,5 +1,6 @@
 //! The gateway as a process of its own, which can be killed.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -13,6 +14,7 @@ pub struct Process {
     listen: String,
     upstream: String,
     folder: PathBuf,
+    environment: Vec<(String, String)>,
     child: Child,
 }
 
@@ -24,13 +26,34 @@ impl Process {
 
     /// As [`Self::start`], where a shell allows no more than so many open files.
     pub async fn start_with_files(folder: &Path, upstream: &Upstream, files: Option<u32>) -> Self {
+        Self::start_with(folder, upstream, files, &[]).await
+    }
+
+    /// As [`Self::start`], with more in its environment. What it logs is in the file `log` of the folder.
+    pub async fn start_with_environment(
+        folder: &Path,
+        upstream: &Upstream,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        Self::start_with(folder, upstream, None, environment).await
+    }
+
+    async fn start_with(
+        folder: &Path,
+        upstream: &Upstream,
+        files: Option<u32>,
+        environment: &[(&str, &str)],
+    ) -> Self {
         // The clients and the provider of a test are all in its process.
         rlimit::increase_nofile_limit(u64::MAX).unwrap();
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let listen = format!("127.0.0.1:{port}");
-        let child = run(folder, &listen, &upstream.url, files);
         let base = format!("http://{listen}");
-        let this = Self { base, listen, upstream: upstream.url.clone(), folder: folder.to_owned(), child };
+        let environment: Vec<_> =
+            environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let child = run(folder, &listen, &upstream.url, files, &environment);
+        let (upstream, folder) = (upstream.url.clone(), folder.to_owned());
+        let this = Self { base, listen, upstream, folder, environment, child };
         this.until_ready().await;
         this
     }
@@ -43,7 +66,7 @@ impl Process {
 
     /// Starts it again where it was.
     pub async fn restart(&mut self) {
-        self.child = run(&self.folder, &self.listen, &self.upstream, None);
+        self.child = run(&self.folder, &self.listen, &self.upstream, None, &self.environment);
         self.until_ready().await;
     }
 
@@ -51,6 +74,13 @@ impl Process {
     pub fn terminate(&self) {
         let status = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
         assert!(status.success());
+    }
+
+    /// The most memory that it had, in bytes.
+    pub fn peak_memory(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().strip_suffix(" kB").unwrap().parse::<usize>().unwrap() * 1024
     }
 
     /// Its exit code, once it has ended.
@@ -74,9 +104,16 @@ impl Drop for Process {
     }
 }
 
-fn run(folder: &Path, listen: &str, upstream: &str, files: Option<u32>) -> Child {
+fn run(
+    folder: &Path,
+    listen: &str,
+    upstream: &str,
+    files: Option<u32>,
+    environment: &[(String, String)],
+) -> Child {
     let limit = files.map(|files| format!("ulimit -Sn {files}; ")).unwrap_or_default();
-    Command::new("/bin/sh")
+    let mut command = Command::new("/bin/sh");
+    command
         .arg("-c")
         .arg(format!("{limit}exec \"$0\" serve"))
         .arg(env!("CARGO_BIN_EXE_antwort"))
@@ -86,7 +123,11 @@ fn run(folder: &Path, listen: &str, upstream: &str, files: Option<u32>) -> Child
         .env("ANTWORT_UPSTREAM_URL", upstream)
         .env("ANTWORT_STORE_URL", format!("sqlite:{}", folder.join("test.db").display()))
         .env("ANTWORT_LOG", "error")
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap()
+        .envs(environment.iter().cloned())
+        .stdin(Stdio::null());
+    if !environment.is_empty() {
+        let log = File::options().create(true).append(true).open(folder.join("log")).unwrap();
+        command.stdout(log.try_clone().unwrap()).stderr(log);
+    }
+    command.spawn().unwrap()
 }
