@@ -1,4 +1,7 @@
 //! What the network needs of its own: wire codecs that know nothing of the API, and the guard of requests going out.
 
 pub mod egress;
+mod retry_after;
 pub mod sse;
+
+pub(crate) use retry_after::retry_after;

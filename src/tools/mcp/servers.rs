@@ -437,7 +437,10 @@ fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egre
 
 /// Of an address that is not allowed nobody learns more than that.
 fn refusal(error: &EgressError) -> String {
-    format!("The URL of the server is not acceptable: {error}.")
+    match error {
+        EgressError::BadUrl(why) => format!("The URL of the server is not acceptable: {why}."),
+        error => format!("The URL of the server is not acceptable: {error}."),
+    }
 }
 
 fn bearer(token: &str) -> String {
