@@ -6,6 +6,7 @@ mod arguments;
 mod config;
 mod healthcheck;
 mod import;
+mod mcp;
 mod offline;
 mod prompt;
 mod tools;
@@ -19,6 +20,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::config::LoadOptions;
 
 pub use arguments::understand;
+pub use mcp::McpServerArgs;
 pub use prompt::PromptArgs;
 
 /// The exit code for settings that are wrong.
@@ -69,6 +71,9 @@ pub enum Command {
     /// Looks at the server-side tools, and calls them, without serving.
     #[command(subcommand)]
     Tools(ToolsCommand),
+    /// Looks at MCP servers, and calls their tools, without serving.
+    #[command(subcommand)]
+    Mcp(McpCommand),
     /// Asks a model from the command line; with --execute-tools, server-side tools are run.
     ///
     /// Flags may be written with one dash or two, and -flag=value or -flag value. The configuration may be an agent
@@ -109,6 +114,31 @@ pub enum ToolsCommand {
         /// Its arguments, a JSON object.
         #[arg(default_value = "{}", value_name = "JSON")]
         arguments: String,
+    },
+}
+
+/// What to do with MCP servers.
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Connects to the configured servers, or to one, and prints what they have; exits with 1 if one failed.
+    List {
+        /// The server [default: all]
+        label: Option<String>,
+        /// Print JSON, with the tools' definitions.
+        #[arg(long)]
+        json: bool,
+        /// Which server it is.
+        #[command(flatten)]
+        server: McpServerArgs,
+    },
+    /// Calls a tool and prints its result as JSON; exits with 1 if it failed.
+    Call {
+        /// The server's label unless there is --url, the tool, its arguments as a JSON object.
+        #[arg(required = true, num_args = 1..=3, value_name = "LABEL TOOL [JSON]")]
+        words: Vec<String>,
+        /// Which server it is.
+        #[command(flatten)]
+        server: McpServerArgs,
     },
 }
 
@@ -190,6 +220,12 @@ impl Cli {
             }
             Command::Tools(ToolsCommand::Call { name, arguments }) => {
                 Some(tools::call(name, arguments, &self.load_options()))
+            }
+            Command::Mcp(McpCommand::List { label, json, server }) => {
+                Some(mcp::list(label.as_deref(), *json, server, &self.load_options()))
+            }
+            Command::Mcp(McpCommand::Call { words, server }) => {
+                Some(mcp::call(words, server, &self.load_options()))
             }
             Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,

@@ -13,6 +13,7 @@ mod journal;
 mod limits;
 mod mcp;
 mod offer;
+mod offering;
 mod outlet;
 mod prepare;
 mod profile;

@@ -9,8 +9,8 @@ mod body;
 mod error;
 mod health;
 mod leftover;
+mod mcp;
 mod models;
-
 mod pass_through;
 mod query;
 mod responses;

@@ -35,7 +35,7 @@ mod tests {
     use crate::auth::Principal;
     use crate::config::Scope;
 
-    const EACH: [Scope; 11] = [
+    const EACH: [Scope; 12] = [
         Scope::ResponsesCreate,
         Scope::ResponsesRead,
         Scope::ResponsesDelete,
@@ -46,6 +46,7 @@ mod tests {
         Scope::ToolsRead,
         Scope::ToolsExecute,
         Scope::ToolsAdmin,
+        Scope::McpAdmin,
         Scope::AgentsRead,
     ];
 

@@ -7,9 +7,10 @@ use axum::Json;
 
 use super::{complain, offline, say};
 use crate::app;
+use crate::app::tools::Tools;
 use crate::config::{LoadOptions, Settings};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::{Progress, Subject, ToolCall, ToolContext, ToolDefinition, Toolbox};
+use crate::tools::{Progress, Subject, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
 
 /// Whose tools they are: of callers whose key says nothing else.
@@ -29,20 +30,21 @@ pub(super) enum View {
 /// Lists the tools.
 pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
-        let toolbox = open(&settings).await?;
+        let tools = open(&settings).await?;
+        let toolbox = &tools.toolbox;
         let catalog = toolbox.catalog();
         // What no caller may use is not offered to callers either.
-        let mut tools: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
-        tools.retain(|tool| toolbox.admits(Subject { tenant: TENANT, agent: None }, tool).is_ok());
+        let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
+        shown.retain(|tool| toolbox.admits(Subject { tenant: TENANT, agent: None }, tool).is_ok());
         say(&match view {
-            View::Count => tools.len().to_string(),
+            View::Count => shown.len().to_string(),
             View::Summary => {
                 let line = |tool: &&ToolDefinition| format!("- `{}` - {}", tool.name, tool.description);
-                tools.iter().map(line).collect::<Vec<_>>().join("\n")
+                shown.iter().map(line).collect::<Vec<_>>().join("\n")
             }
-            View::Full => pretty(&tools),
+            View::Full => pretty(&shown),
         });
-        toolbox.shutdown().await;
+        tools.shutdown().await;
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -50,11 +52,12 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
 /// Calls one tool and prints what it gave; exits with 1 if it failed.
 pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
-        let toolbox = open(&settings).await?;
-        let catalog = toolbox.catalog();
+        let tools = open(&settings).await?;
+        let catalog = tools.toolbox.catalog();
         let Some(tool) = catalog.get(name) else {
             let known: Vec<_> = catalog.iter().map(|tool| tool.definition().name.as_str()).collect();
             complain(&format!("there is no tool `{name}`; there are {}", known.join(", ")));
+            tools.shutdown().await;
             return Ok(ExitCode::FAILURE);
         };
         let context = ToolContext {
@@ -66,20 +69,21 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
         let call = ToolCall::direct(name, arguments.to_owned());
         let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
         let failed = outcome.as_ref().map_or(true, |output| output.is_error);
-        toolbox.shutdown().await;
+        tools.shutdown().await;
         let Json(result) = tool_result::render(tool_result::View::Antwort, "cli", name, outcome);
         say(&pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
 }
 
-async fn open(settings: &Settings) -> Result<Arc<Toolbox>, String> {
+/// All tools of the settings; to be shut down.
+pub(super) async fn open(settings: &Settings) -> Result<Tools, String> {
     app::tools::open(settings, &Metrics::install(), app::tools::Extra::default())
         .await
-        .map(|tools| tools.toolbox)
         .map_err(|error| format!("{error:#}"))
 }
 
-fn pretty(value: &impl serde::Serialize) -> String {
+/// JSON for people.
+pub(super) fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }

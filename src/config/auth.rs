@@ -76,6 +76,9 @@ pub enum Scope {
     /// Purge the cache of results, read the tools anew.
     #[serde(rename = "tools:admin")]
     ToolsAdmin,
+    /// See how MCP servers are.
+    #[serde(rename = "mcp:admin")]
+    McpAdmin,
     /// List agent profiles.
     #[serde(rename = "agents:read")]
     AgentsRead,
@@ -98,6 +101,7 @@ impl Scope {
             Self::ToolsRead => "tools:read",
             Self::ToolsExecute => "tools:execute",
             Self::ToolsAdmin => "tools:admin",
+            Self::McpAdmin => "mcp:admin",
             Self::AgentsRead => "agents:read",
             Self::All => "*",
         }

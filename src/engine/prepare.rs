@@ -5,7 +5,8 @@ use std::sync::Arc;
 use super::approvals::{self, Approved};
 use super::limits::{self, Limits};
 use super::mcp::{self, Listed};
-use super::offer::{self, Offer, ServerTools};
+use super::offer::Offer;
+use super::offering::{self, Offering};
 use super::profile::{self, Profile};
 use super::structured::Form;
 use super::truncate::{self, Budget};
@@ -18,14 +19,12 @@ use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
 use crate::protocol::request::{CreateResponse, ToolCacheMode, Truncation, Visibility};
 use crate::protocol::response::Response;
-use crate::protocol::tool_choice::ToolChoice;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
 use crate::response::machine::{Options, ReasoningDisplay, Seal};
 use crate::response::seal::BoundSeal;
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
 use crate::store::Owner;
-use crate::tools::Subject;
 
 /// A request that is ready to run.
 pub(super) struct Prepared {
@@ -108,8 +107,8 @@ pub(super) async fn prepare(
     let offering = Offering {
         tenant: &caller.owner.tenant,
         agent: agent.as_ref().map(|agent| agent.name),
-        executes: executes(parts, &request, agent.as_ref()),
-        surface: surface(visibility, caller.dialect),
+        executes: offering::executes(parts, &request, agent.as_ref()),
+        surface: offering::surface(visibility, caller.dialect),
         servers: &servers,
     };
     let offer = offering.offer(parts, &request, &input)?;
@@ -134,7 +133,7 @@ pub(super) async fn prepare(
             && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
         // Neither that dialect nor the plainest view knows such items.
         shows_lists: caller.dialect == Dialect::OpenAi && visibility != Visibility::Hidden,
-        tool_request: (!servers.is_empty()).then(|| Box::new(tool_request(&request))),
+        tool_request: (!servers.is_empty()).then(|| Box::new(offering::tool_request(&request))),
         servers,
         approved,
         limits,
@@ -251,74 +250,6 @@ fn limits(
         options.limits = limits.shown();
     }
     Ok(limits)
-}
-
-/// Whether the gateway runs tools. Each may switch it off, none may switch it on against another.
-fn executes(parts: &Parts, request: &CreateResponse, agent: Option<&Profile<'_>>) -> bool {
-    let asked = request.antwort.as_ref().and_then(|options| options.execute_tools);
-    let allowed = agent.and_then(|agent| agent.settings.execution_enabled);
-    parts.limits.tools.execution_enabled && allowed != Some(false) && asked != Some(false)
-}
-
-fn surface(visibility: Visibility, dialect: Dialect) -> Surface {
-    match (visibility, dialect) {
-        (Visibility::Hidden, _) => Surface::Hidden,
-        (_, Dialect::OpenAi) => Surface::Mcp,
-        (_, Dialect::OpenResponses) => Surface::Extension,
-    }
-}
-
-/// For whom tools are offered, and how.
-struct Offering<'a> {
-    tenant: &'a str,
-    agent: Option<&'a str>,
-    executes: bool,
-    surface: Surface,
-    servers: &'a [Listed],
-}
-
-impl Offering<'_> {
-    fn offer(&self, parts: &Parts, request: &CreateResponse, input: &[Item]) -> Result<Offer, ApiError> {
-        let server = ServerTools {
-            toolbox: &parts.toolbox,
-            catalog: parts.toolbox.catalog(),
-            subject: Subject { tenant: self.tenant, agent: self.agent },
-            surface: self.executes.then_some(self.surface),
-        };
-        let agent = self.agent.and_then(|name| parts.agents.get(name));
-        let names = agent.map_or(&[][..], |agent| &agent.tools);
-        offer::offer(request, input, names, &server, self.servers)
-    }
-}
-
-/// Offers the tools anew, after servers have come to have others.
-pub(super) fn offer_again(parts: &Parts, prepared: &mut Prepared) -> Result<(), ApiError> {
-    let Some(request) = &prepared.tool_request else { return Ok(()) };
-    let offering = Offering {
-        tenant: &prepared.owner.tenant,
-        agent: prepared.agent.as_deref(),
-        executes: prepared.executes,
-        surface: prepared.surface,
-        servers: &prepared.servers,
-    };
-    let offer = offering.offer(parts, request, &prepared.input)?;
-    prepared.ask.tools = Arc::clone(&offer.tools);
-    prepared.offer = offer;
-    Ok(())
-}
-
-/// What a request says of its tools. A forced choice is over by the time that it is needed again.
-fn tool_request(request: &CreateResponse) -> CreateResponse {
-    CreateResponse {
-        tools: request.tools.clone(),
-        allowed_tools: request.allowed_tools.clone(),
-        tool_choice: match &request.tool_choice {
-            allowed @ ToolChoice::Allowed { .. } => allowed.clone(),
-            ToolChoice::None => ToolChoice::None,
-            _ => ToolChoice::Auto,
-        },
-        ..CreateResponse::default()
-    }
 }
 
 fn logprobs(request: &CreateResponse) -> Option<u8> {

@@ -1,7 +1,7 @@
 //! What a run does for MCP servers beside calling their tools: shows lists, follows changes, asks for approvals.
 
 use super::approvals;
-use super::prepare;
+use super::offering;
 use super::run::{Run, Stop};
 use crate::response::machine::{AskedCall, Ending};
 use crate::response::turn::{CallKind, ModelEvent};
@@ -30,7 +30,7 @@ impl Run {
             }
         }
         self.prepared.servers = servers;
-        prepare::offer_again(&self.engine.parts, &mut self.prepared)?;
+        offering::offer_again(&self.engine.parts, &mut self.prepared)?;
         let offer = &self.prepared.offer;
         self.gate.replace_tools(offer.allowed.clone(), offer.tools.clone());
         Ok(())

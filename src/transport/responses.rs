@@ -5,7 +5,6 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -14,7 +13,7 @@ use super::body::JsonBody;
 use super::error::Problem;
 use super::query::{PathText, Query};
 use super::trail::Trail;
-use super::{AppState, sse};
+use super::{AppState, mcp, sse};
 use crate::engine::Caller;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -44,7 +43,7 @@ pub(super) async fn create(
         dialect,
         request_id: trail.request_id.clone(),
         traceparent: trail.outgoing(),
-        authorization: own_authorization(&app, &headers),
+        authorization: mcp::own_authorization(&app, &headers),
     };
     let mut run = app.engine.start(request, caller).await?;
     let ignored = names(&run.ignored);
@@ -89,15 +88,6 @@ async fn whole(
     }
     tracing::error!(response = %run.id, "a run ended without a terminal event");
     Err(ApiError::internal())
-}
-
-/// The client's own credentials, but only where the operator has said that a server is to get them.
-fn own_authorization(app: &AppState, headers: &axum::http::HeaderMap) -> Option<SecretString> {
-    if !app.engine.mcp().takes_callers_credentials() {
-        return None;
-    }
-    let value = headers.get(axum::http::header::AUTHORIZATION)?;
-    value.to_str().ok().map(SecretString::from)
 }
 
 fn dialect(

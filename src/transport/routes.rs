@@ -12,7 +12,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
 use super::{
-    AppState, access, agents, body, documents, health, leftover, models, pass_through, responses, tools,
+    AppState, access, agents, body, documents, health, leftover, mcp, models, pass_through, responses, tools,
     trail,
 };
 use crate::config::settings::Scope;
@@ -44,6 +44,7 @@ pub const API: &[(Method, &str, Access)] = &[
     (Method::GET, "/tools/{name}", Access::Needs(Scope::ToolsRead)),
     (Method::POST, "/tools/{name}/execute", Access::Needs(Scope::ToolsExecute)),
     (Method::DELETE, "/tool_cache", Access::Needs(Scope::ToolsAdmin)),
+    (Method::GET, "/mcp/servers", Access::Needs(Scope::McpAdmin)),
     (Method::GET, "/agents", Access::Needs(Scope::AgentsRead)),
     (Method::GET, "/agents/{id}", Access::Needs(Scope::AgentsRead)),
 ];
@@ -125,6 +126,7 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/tools/{name}", get(tools::one)),
         ("/tools/{name}/execute", post(tools::execute)),
         ("/tool_cache", delete(tools::purge_cache)),
+        ("/mcp/servers", get(mcp::servers)),
         ("/agents", get(agents::list)),
         ("/agents/{id}", get(agents::one)),
     ]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{Extension, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -13,20 +13,23 @@ use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::Problem;
+use super::mcp::Served;
 use super::query::{PathText, Query};
 use super::tool_result::{View, render};
 use super::trail::Trail;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, ShapeError, shorten};
 use crate::protocol::request::ToolCacheMode;
+use crate::response::machine::OWN_SERVER;
 use crate::tools::{
     CacheUse, Catalog, Progress, RegisteredTool, Subject, ToolCall, ToolContext, ToolDefinition,
 };
 
-/// `GET /v1/tools`
+/// `GET /v1/tools`: the gateway's own tools, or those of one server of the configuration.
 pub(super) async fn list(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
+    headers: HeaderMap,
     query: Query,
 ) -> Result<Response, Problem> {
     #[derive(Serialize)]
@@ -36,8 +39,10 @@ pub(super) async fn list(
         has_more: bool,
         /// Goes up whenever the tools change.
         version: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server_label: Option<&'a str>,
     }
-    query.only(&["tag", "executor", "view"])?;
+    query.only(&["tag", "executor", "server_label", "view"])?;
     let summary = match query.get("view") {
         None | Some("full") => false,
         Some("summary") => true,
@@ -45,20 +50,28 @@ pub(super) async fn list(
     };
     let (tag, executor) = (query.get("tag"), query.get("executor"));
     let catalog = app.engine.toolbox().catalog();
-    let wanted = |tool: &ToolDefinition| {
-        tag.is_none_or(|tag| tool.has_tag(tag)) && executor.is_none_or(|id| *tool.executor == *id)
+    let label = server_label(&query);
+    let served = match label {
+        Some(label) => Some(Served::of(&app, &principal, &headers, label).await?),
+        None => None,
     };
-    let tools = open_to(&app, &catalog, &principal).filter(|tool| wanted(tool.definition()));
+    let mut tools: Vec<&ToolDefinition> = match &served {
+        Some(served) => served.definitions(&app, &principal).collect(),
+        None => open_to(&app, &catalog, &principal).map(|tool| &**tool.definition()).collect(),
+    };
+    tools.retain(|tool| {
+        tag.is_none_or(|tag| tool.has_tag(tag)) && executor.is_none_or(|id| *tool.executor == *id)
+    });
     if summary {
         // One line a tool, for people and for prompts.
-        let lines = tools.map(|tool| line(tool.definition())).collect::<Vec<_>>();
-        return Ok(lines.join("\n").into_response());
+        return Ok(tools.into_iter().map(line).collect::<Vec<_>>().join("\n").into_response());
     }
     Ok(Json(List {
         object: "list",
-        data: tools.map(|tool| Element::of(tool.definition())).collect(),
+        data: tools.into_iter().map(Element::of).collect(),
         has_more: false,
-        version: catalog.version(),
+        version: served.as_ref().map_or(catalog.version(), Served::version),
+        server_label: label,
     })
     .into_response())
 }
@@ -78,19 +91,28 @@ pub(super) async fn execute(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
     Extension(trail): Extension<Trail>,
+    headers: HeaderMap,
     PathText(name): PathText,
     query: Query,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    query.only(&["view"])?;
+    query.only(&["server_label", "view"])?;
     let view = match query.get("view") {
         None => View::default(),
         Some(name) => View::named(name)
             .ok_or_else(|| unknown_view("'antwort', 'call', 'envelope', 'audience' or 'provider'"))?,
     };
     let Execute { arguments, context, cache } = read(&body)?;
-    let tool = find(&app, &principal, &name)?;
     let _place = app.engine.admit()?;
+    // Kept until the call has ended: a tool does not keep its server's session.
+    let served = match server_label(&query) {
+        Some(label) => Some(Served::of(&app, &principal, &headers, label).await?),
+        None => None,
+    };
+    let tool = match &served {
+        Some(served) => served.find(&app, &principal, &name)?,
+        None => find(&app, &principal, &name)?,
+    };
     let owner = &principal.0.owner;
     let context = ToolContext {
         tenant: Arc::clone(&owner.tenant),
@@ -182,6 +204,11 @@ impl<'a> Element<'a> {
 /// The arguments as the tools' stack reads them: JSON text.
 fn text(raw: &RawValue) -> String {
     serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
+}
+
+/// The server that is meant; `None`: the gateway itself.
+fn server_label(query: &Query) -> Option<&str> {
+    query.get("server_label").filter(|label| *label != OWN_SERVER)
 }
 
 fn line(tool: &ToolDefinition) -> String {

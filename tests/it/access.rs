@@ -35,6 +35,7 @@ auth:
     lister: {key: key-lister, scopes: ['models:read']}
     chatter: {key: key-chatter, scopes: ['chat:create']}
     embedder: {key: key-embedder, scopes: ['embeddings:create']}
+    operator: {key: key-operator, scopes: ['mcp:admin']}
     prometheus: {key: key-prometheus, scopes: ['metrics:read']}
     purist: {key: key-purist, dialect: open_responses}
 ";
@@ -72,6 +73,7 @@ fn routes() -> Vec<(&'static str, &'static str, Option<Value>, &'static str)> {
         ("GET", "/v1/models/test-model", None, "key-lister"),
         ("POST", "/v1/chat/completions", Some(chat()), "key-chatter"),
         ("POST", "/v1/embeddings", Some(json!({"model": "test-model", "input": "Hi"})), "key-embedder"),
+        ("GET", "/v1/mcp/servers", None, "key-operator"),
         ("GET", "/metrics", None, "key-prometheus"),
     ]
 }

@@ -1,10 +1,12 @@
 //! Tools of servers that speak the Model Context Protocol.
 
+mod admin;
 mod approvals;
 mod asked;
 mod auth;
 mod calls;
 mod choices;
+mod cli;
 mod hangs;
 mod lists;
 mod load;

@@ -80,7 +80,7 @@ impl ServerState {
     pub(super) fn of(label: Option<&str>, tenant: &str, session: &Session) -> Self {
         let (server, last_error) = (session.server(), session.trouble());
         let listing = session.known_tools();
-        let tools = listing.as_ref().map(|listing| &listing.tools);
+        let set = listing.as_ref().and_then(|listing| session.tool_sets.made_of(listing));
         let stats = &session.stats;
         let calls = stats.calls.load(Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
@@ -96,10 +96,11 @@ impl ServerState {
             transport: server.as_ref().map(|server| server.transport),
             protocol_version: server.as_ref().map(|server| server.protocol.clone()),
             server: server.as_ref().map(|server| format!("{} {}", server.name, server.version)),
-            tools: tools
-                .map(|tools| tools.tools.iter().map(|tool| tool.name.clone()).collect())
+            tools: set
+                .as_ref()
+                .map(|set| set.tools.iter().map(|tool| tool.listed.name.clone()).collect())
                 .unwrap_or_default(),
-            left_out: tools.map(|tools| tools.unreadable.iter().map(left_out).collect()).unwrap_or_default(),
+            left_out: set.map(|set| set.left_out.iter().map(left_out).collect()).unwrap_or_default(),
             calls,
             errors: stats.errors.load(Ordering::Relaxed),
             in_flight: stats.running.load(Ordering::Relaxed),

@@ -34,6 +34,13 @@ pub struct ToolSet {
     pub(super) number: u64,
 }
 
+impl ToolSet {
+    /// Which list of its session it was made of; grows with every list. 0: an item of an earlier response.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+}
+
 /// A tool of a server.
 pub struct ServedTool {
     /// The tool with the layers around it.
@@ -74,6 +81,12 @@ impl ToolSets {
         }
         sets.insert(Arc::clone(label), Arc::clone(&set));
         set
+    }
+
+    /// What this list was made into, under whichever label.
+    pub(super) fn made_of(&self, listing: &Listing) -> Option<Arc<ToolSet>> {
+        let sets = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
+        sets.values().find(|set| set.number == listing.number).cloned()
     }
 
     /// A set of what an earlier response listed. Its hints count for nothing.

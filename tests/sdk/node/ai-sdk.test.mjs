@@ -44,6 +44,10 @@ const antwort = provider.tools.mcp({ serverLabel: 'antwort', serverUrl: '' });
 const sum = 'calculate {"expression": "2 + 3"}';
 const noSum = 'calculate {"expression": "1/0"}';
 
+const mcp = (requireApproval) =>
+  provider.tools.mcp({ serverLabel: 'sums', serverUrl: `${process.env.SDK_MCP_URL}/mcp`, requireApproval });
+const add = 'add {"a": 2, "b": 3}';
+
 /** The ways to ask. */
 const ways = {
   generateText: (request) => generateText({ stopWhen: stepCountIs(3), maxRetries: 0, model: responses('caller'), ...request }),
@@ -75,6 +79,32 @@ for (const [way, ask] of Object.entries(ways)) {
     assert.equal(type, 'mcp_tool_execution_error');
     assert.equal(text, `The tools said: Error: ${content[0].text}`);
   });
+
+  test(`${way}: a server of the request`, async () => {
+    const { text, steps } = await ask({ prompt: add, tools: { sums: mcp('never') } });
+    assert.deepEqual(steps.map((step) => step.finishReason), ['stop']);
+    const [{ toolCalls: [call], toolResults: [result] }] = steps;
+    assert.deepEqual([call.toolName, call.input, call.providerExecuted], ['mcp.add', { a: 2, b: 3 }, true]);
+    assert.deepEqual([result.output.serverLabel, result.output.output], ['sums', '5']);
+    assert.equal(text, 'The tools said: 5');
+  });
+
+  for (const approved of [true, false]) {
+    test(`${way}: a call that a person has to allow: ${approved}`, async () => {
+      const tools = { sums: mcp('always') };
+      const first = await ask({ prompt: add, tools });
+      const request = first.steps[0].content.find((part) => part.type === 'tool-approval-request');
+      assert.deepEqual([request.toolCall.toolName, request.toolCall.input], ['mcp.add', { a: 2, b: 3 }]);
+      const messages = [
+        { role: 'user', content: add },
+        ...first.response.messages,
+        { role: 'tool', content: [{ type: 'tool-approval-response', approvalId: request.approvalId, approved, providerExecuted: true }] },
+      ];
+      const { text, steps } = await ask({ messages, tools });
+      assert.equal(steps.flatMap((step) => step.toolResults).length, approved ? 1 : 0);
+      assert.match(text, approved ? /^The tools said: 5$/ : /did not allow/);
+    });
+  }
 
   test(`${way}: tools of both in one turn`, async () => {
     const prompt = `${sum}\nget_weather {"city": "Paris"}`;

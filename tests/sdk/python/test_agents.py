@@ -103,6 +103,45 @@ def test_web_search(run):
     assert "https://doc.rust-lang.org/book/" in result.final_output
 
 
+def sums(**more):
+    """A server that the agent brings."""
+    address = os.environ["SDK_MCP_URL"] + "/mcp"
+    config = {"type": "mcp", "server_label": "sums", "server_url": address, "require_approval": "never"}
+    on_approval_request = more.pop("on_approval_request", None)
+    return agents.HostedMCPTool(tool_config=config | more, on_approval_request=on_approval_request)
+
+
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+def test_a_server_of_the_agent(run):
+    result = ran(run, 'add {"a": 2, "b": 3}', model="caller", tools=[sums()])
+    [call] = calls(result)
+    assert (call.type, call.server_label, call.name, call.output) == ("mcp_call", "sums", "add", "5")
+    [listed] = [item for item in result.new_items if isinstance(item, agents.items.MCPListToolsItem)]
+    assert [tool.name for tool in listed.raw_item.tools] == ["add", "burn"]
+    assert (result.final_output, len(result.raw_responses)) == ("The tools said: 5", 1)
+
+
+@pytest.mark.parametrize("run", [plain, streamed, chained])
+@pytest.mark.parametrize("approve", [True, False])
+def test_a_call_that_a_person_has_to_allow(run, approve):
+    asked = []
+
+    def decide(request):
+        asked.append((request.data.name, json.loads(request.data.arguments)))
+        return {"approve": approve} if approve else {"approve": False, "reason": "not today"}
+
+    tool = sums(require_approval="always", on_approval_request=decide)
+    result = ran(run, 'add {"a": 2, "b": 3}', model="caller", tools=[tool])
+    assert asked == [("add", {"a": 2, "b": 3})]
+    assert len(result.raw_responses) == 2
+    if approve:
+        assert [call.output for call in calls(result)] == ["5"]
+        assert result.final_output == "The tools said: 5"
+    else:
+        assert calls(result) == []
+        assert "did not allow" in result.final_output and "not today" in result.final_output
+
+
 def test_a_conversation_in_a_session():
     """What the session has kept is the input of the next run."""
 

@@ -1,0 +1,184 @@
+//! `antwort mcp`: servers that speak the Model Context Protocol, listed and called without a gateway.
+
+mod show;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use axum::Json;
+use clap::Args;
+use futures_util::future::join_all;
+use reqwest::Url;
+use secrecy::SecretString;
+
+use self::show::Listed;
+use super::{complain, offline, say, tools};
+use crate::app::tools::Tools;
+use crate::config::mcp::is_safe;
+use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
+use crate::tools::mcp::{Binding, Decision, Freshness, ServedTool, ToolSet, Wanting};
+use crate::tools::{Progress, ToolCall, ToolContext};
+use crate::transport::tool_result;
+
+/// What a server is called that is given by its URL.
+const UNNAMED: &str = "url";
+
+/// Which server is meant, and as whom it is asked.
+#[derive(Debug, Args)]
+pub struct McpServerArgs {
+    /// A server that is not in the configuration.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// The environment variable with a token: for --url, or the caller's for a server that takes callers' tokens.
+    #[arg(long, value_name = "NAME")]
+    bearer_env: Option<String>,
+    /// The tenant that asks.
+    #[arg(long, default_value = "default")]
+    tenant: String,
+}
+
+/// Connects to the servers, or to one, and says what they have; exits with 1 if one failed.
+pub(super) fn list(
+    label: Option<&str>,
+    as_json: bool,
+    which: &McpServerArgs,
+    options: &LoadOptions,
+) -> ExitCode {
+    offline::run(options, async |settings| {
+        let caller = Caller::of(which, options)?;
+        let tools = caller.open(settings).await?;
+        let labels: Vec<&str> = match (label, &which.url) {
+            (Some(_), Some(_)) => return Err("a LABEL and --url are two servers; say one".into()),
+            (Some(label), None) => vec![label],
+            (None, Some(_)) => vec![UNNAMED],
+            (None, None) => tools.mcp.labels(&caller.tenant),
+        };
+        let listed = join_all(labels.iter().map(|label| caller.ask(&tools, label))).await;
+        tools.shutdown().await;
+        if as_json {
+            say(&tools::pretty(&listed));
+        } else if listed.is_empty() {
+            complain("no MCP server is configured (mcp.servers) for this tenant");
+        } else {
+            say(&listed.iter().map(Listed::lines).collect::<Vec<_>>().join("\n"));
+        }
+        let failed = listed.iter().any(Listed::has_failed);
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    })
+}
+
+/// Calls one tool and prints what it gave; exits with 1 if it failed.
+pub(super) fn call(words: &[String], which: &McpServerArgs, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let (label, words) = match (&which.url, words) {
+            (Some(_), words) => (UNNAMED, words),
+            (None, [label, words @ ..]) => (label.as_str(), words),
+            (None, []) => (UNNAMED, words),
+        };
+        let (name, arguments) = match words {
+            [name] => (name, "{}"),
+            [name, arguments] => (name, arguments.as_str()),
+            _ => return Err("say LABEL TOOL [JSON], or --url URL TOOL [JSON]".into()),
+        };
+        let caller = Caller::of(which, options)?;
+        let tools = caller.open(settings).await?;
+        let done = caller.call(&tools, label, name, arguments).await;
+        tools.shutdown().await;
+        done
+    })
+}
+
+/// Who asks.
+struct Caller<'a> {
+    url: Option<&'a str>,
+    token: Option<SecretString>,
+    authorization: Option<SecretString>,
+    tenant: Arc<str>,
+}
+
+impl<'a> Caller<'a> {
+    fn of(which: &'a McpServerArgs, options: &LoadOptions) -> Result<Self, String> {
+        let token = match &which.bearer_env {
+            None => None,
+            Some(name) => {
+                let token = options.environment.get(name).filter(|token| !token.is_empty());
+                Some(token.ok_or_else(|| format!("the environment variable {name} is not set"))?)
+            }
+        };
+        Ok(Self {
+            url: which.url.as_deref(),
+            token: token.map(|token| SecretString::from(token.as_str())),
+            authorization: token.map(|token| SecretString::from(format!("Bearer {token}"))),
+            tenant: which.tenant.as_str().into(),
+        })
+    }
+
+    /// Opens the tools, with a server of the command line as if it were in the configuration.
+    async fn open(&self, mut settings: Settings) -> Result<Tools, String> {
+        if let Some(url) = self.url {
+            let is_safe = Url::parse(url).is_ok_and(|url| is_safe(&url));
+            if self.token.is_some() && !is_safe {
+                return Err("a token is sent over https only, or to this machine".into());
+            }
+            let auth = self.token.clone().map_or(McpAuth::None, |token| McpAuth::Bearer { token });
+            let server =
+                McpServerSettings { url: Some(url.to_owned()), auth, ..McpServerSettings::default() };
+            settings.mcp.servers.insert(UNNAMED.to_owned(), server);
+        }
+        tools::open(&settings).await
+    }
+
+    fn bind(&self, tools: &Tools, label: &str) -> Result<Binding, String> {
+        let wanting = Wanting { tenant: &self.tenant, authorization: self.authorization.as_ref() };
+        tools.mcp.bind_label(label, None, wanting).map_err(|error| error.to_string())
+    }
+
+    async fn ask(&self, tools: &Tools, label: &str) -> Listed {
+        let asked = match self.bind(tools, label) {
+            Err(error) => Err(error),
+            Ok(binding) => match binding.tools(Freshness::Usual).await {
+                Err(error) => Err(error.to_string()),
+                Ok(set) => Ok((binding, set)),
+            },
+        };
+        let states = tools.mcp.states();
+        let state = states.into_iter().find(|state| state.server_label.as_deref() == Some(label));
+        match asked {
+            Ok((binding, set)) => Listed::of(label, state, offered(&binding, &set), &set.left_out),
+            Err(error) => Listed::failed(label, state, error),
+        }
+    }
+
+    async fn call(
+        &self,
+        tools: &Tools,
+        label: &str,
+        name: &str,
+        arguments: &str,
+    ) -> Result<ExitCode, String> {
+        let binding = self.bind(tools, label)?;
+        let set = binding.tools(Freshness::Usual).await.map_err(|error| error.to_string())?;
+        let Some((tool, _)) = offered(&binding, &set).find(|(tool, _)| tool.listed.name == name) else {
+            let known: Vec<_> = offered(&binding, &set).map(|(tool, _)| &*tool.listed.name).collect();
+            return Err(format!("there is no tool `{name}`; there are {}", known.join(", ")));
+        };
+        let context = ToolContext {
+            tenant: Arc::clone(&self.tenant),
+            principal: "cli".into(),
+            request_id: "cli".into(),
+            ..ToolContext::default()
+        };
+        let call = ToolCall::direct(name, arguments.to_owned());
+        let outcome = tool.registered.call(call, Arc::new(context), Progress::none()).await;
+        let failed = outcome.as_ref().map_or(true, |output| output.is_error);
+        let Json(result) = tool_result::render(tool_result::View::Antwort, "cli", name, outcome);
+        say(&tools::pretty(&result));
+        Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    }
+}
+
+/// The tools that may be used at all. Who sits at a terminal has allowed the calls that a person has to allow.
+fn offered<'a>(binding: &'a Binding, set: &'a ToolSet) -> impl Iterator<Item = (&'a ServedTool, Decision)> {
+    let tools = set.tools.iter().filter(|tool| binding.offers(tool));
+    tools.map(|tool| (tool, binding.decide(tool, None)))
+}

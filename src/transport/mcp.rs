@@ -1,0 +1,155 @@
+//! Servers that speak the Model Context Protocol: how they are, and what tools those of the configuration have.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use secrecy::SecretString;
+use serde::Serialize;
+
+use super::AppState;
+use super::access::Authenticated;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+use crate::tools::mcp::{
+    BindError, Binding, Decision, Freshness, McpError, ServedTool, ServerState, ToolSet, Wanting,
+};
+use crate::tools::{RegisteredTool, Subject, ToolDefinition};
+
+/// `GET /v1/mcp/servers`
+pub(super) async fn servers(State(app): State<AppState>) -> Response {
+    #[derive(Serialize)]
+    struct List {
+        object: &'static str,
+        data: Vec<ServerState>,
+        has_more: bool,
+    }
+    Json(List { object: "list", data: app.engine.mcp().states(), has_more: false }).into_response()
+}
+
+/// The client's own credentials, but only where the operator has said that a server is to get them.
+pub(super) fn own_authorization(app: &AppState, headers: &HeaderMap) -> Option<SecretString> {
+    if !app.engine.mcp().takes_callers_credentials() {
+        return None;
+    }
+    headers.get(header::AUTHORIZATION)?.to_str().ok().map(SecretString::from)
+}
+
+/// A server of the configuration with the tools that it has for one caller.
+pub(super) struct Served {
+    binding: Binding,
+    set: Arc<ToolSet>,
+}
+
+impl Served {
+    /// Lists the tools of the server with this label, if they are not known yet.
+    pub(super) async fn of(
+        app: &AppState,
+        caller: &Authenticated,
+        headers: &HeaderMap,
+        label: &str,
+    ) -> Result<Self, ApiError> {
+        let own = own_authorization(app, headers);
+        let wanting = Wanting { tenant: &caller.0.owner.tenant, authorization: own.as_ref() };
+        let binding = app.engine.mcp().bind_label(label, None, wanting).map_err(|error| refused(&error))?;
+        let set = binding.tools(Freshness::Usual).await.map_err(|error| unavailable(label, &error))?;
+        Ok(Self { binding, set })
+    }
+
+    /// Which list of the session it is.
+    pub(super) fn version(&self) -> u64 {
+        self.set.number()
+    }
+
+    /// The definitions of the tools that the caller may use, in the server's order.
+    pub(super) fn definitions<'a>(
+        &'a self,
+        app: &'a AppState,
+        caller: &'a Authenticated,
+    ) -> impl Iterator<Item = &'a ToolDefinition> {
+        self.open_to(app, caller).map(|tool| &**tool.registered.definition())
+    }
+
+    /// A tool for a call outside any response: the caller is who asks for it, so that nobody else is asked; what the
+    /// operator wants a person to allow is not called this way.
+    pub(super) fn find(
+        &self,
+        app: &AppState,
+        caller: &Authenticated,
+        name: &str,
+    ) -> Result<Arc<RegisteredTool>, ApiError> {
+        let Some(tool) = self.open_to(app, caller).find(|tool| tool.listed.name == name) else {
+            return Err(not_found(
+                "tool_not_found",
+                format!(
+                    "There is no tool '{}' of the MCP server '{}' for you.",
+                    shorten(name),
+                    self.binding.label()
+                ),
+            ));
+        };
+        if self.binding.decide(tool, None) == Decision::Ask {
+            return Err(ApiError::new(
+                403,
+                "permission_error",
+                "approval_required",
+                format!(
+                    "A person has to allow each call of '{}'; it can be called in a response only.",
+                    shorten(name)
+                ),
+            ));
+        }
+        Ok(Arc::clone(&tool.registered))
+    }
+
+    fn open_to<'a>(
+        &'a self,
+        app: &'a AppState,
+        caller: &'a Authenticated,
+    ) -> impl Iterator<Item = &'a ServedTool> {
+        let subject = Subject { tenant: &caller.0.owner.tenant, agent: None };
+        self.set.tools.iter().filter(move |tool| {
+            self.binding.offers(tool)
+                && app.engine.toolbox().admits(subject, tool.registered.definition()).is_ok()
+        })
+    }
+}
+
+fn refused(error: &BindError) -> ApiError {
+    match error {
+        BindError::Full => ApiError::new(
+            503,
+            "service_unavailable_error",
+            "server_is_overloaded",
+            "Too many sessions with MCP servers are open. Try again shortly.",
+        )
+        .with_retry_after(std::time::Duration::from_secs(1)),
+        BindError::Credentials(problem) => {
+            ApiError::invalid("invalid_value", "authorization", problem.to_string())
+        }
+        // The others are about servers that requests bring.
+        BindError::UnknownLabel(label) => {
+            not_found("mcp_server_not_found", format!("There is no MCP server '{}' for you.", shorten(label)))
+        }
+        BindError::Disabled | BindError::Unsupported { .. } | BindError::Url(_) | BindError::Header(_) => {
+            ApiError::internal()
+        }
+    }
+}
+
+fn unavailable(label: &str, error: &McpError) -> ApiError {
+    tracing::warn!(server = %label, %error, "the tools of an MCP server cannot be listed");
+    ApiError::new(
+        424,
+        "external_connector_error",
+        "mcp_server_unavailable",
+        format!("The tools of the MCP server '{}' cannot be listed: {error}", shorten(label)),
+    )
+    .with_param("server_label")
+}
+
+fn not_found(code: &'static str, message: String) -> ApiError {
+    ApiError::new(404, "invalid_request_error", code, message)
+}
