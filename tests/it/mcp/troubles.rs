@@ -213,3 +213,34 @@ async fn what_became_of_a_tool_since_it_was_listed_is_the_servers_to_judge() {
     );
     assert!(told(&upstream).contains("Unknown tool: echo"));
 }
+
+#[tokio::test]
+async fn a_server_that_would_not_have_a_call_is_neither_asked_again_nor_left_alone() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    for status in [400, 403, 413, 422] {
+        server.status_of("tools/call", 2, (status, &[], "no"));
+        for _ in 0..2 {
+            upstream.reply(call("read", json!({}))).text("Done.");
+            let response = gateway.create(ask(json!([brought(&server)]))).await;
+            assert_eq!(item(&response, "mcp_call")["error"]["code"], status, "{response:#}");
+        }
+    }
+    let calls = server.requests().iter().filter(|request| request.body["method"] == "tools/call").count();
+    assert_eq!(calls, 8);
+    upstream.reply(call("read", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["status"], "completed", "{response:#}");
+}
+
+#[tokio::test]
+async fn an_error_is_not_longer_than_a_model_can_do_with() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    server.errors("boom", -32000, &format!("words\0{}", "\u{e9}".repeat(1 << 20)));
+    upstream.reply(call("boom", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["error"]["code"], -32000);
+    assert!(told(&upstream).starts_with("Error: words\u{e9}"), "{}", &told(&upstream)[..40]);
+    assert!(told(&upstream).len() < 10_000 && response.to_string().len() < 50_000);
+}
