@@ -309,7 +309,7 @@ fn refused(error: BindError, path: &str) -> ApiError {
         ),
         BindError::Unsupported { field, why } => ApiError::unsupported(format!("{path}.{field}"), why),
         BindError::Url(message) => invalid("server_url", message),
-        BindError::Header(message) => invalid("headers", message),
+        BindError::Header { field, why } => invalid(field, why),
         BindError::Credentials(error) => invalid("authorization", format!("{error}.")),
         BindError::Full => ApiError::new(
             503,

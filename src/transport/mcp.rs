@@ -133,9 +133,10 @@ fn refused(error: &BindError) -> ApiError {
         BindError::UnknownLabel(label) => {
             not_found("mcp_server_not_found", format!("There is no MCP server '{}' for you.", shorten(label)))
         }
-        BindError::Disabled | BindError::Unsupported { .. } | BindError::Url(_) | BindError::Header(_) => {
-            ApiError::internal()
-        }
+        BindError::Disabled
+        | BindError::Unsupported { .. }
+        | BindError::Url(_)
+        | BindError::Header { .. } => ApiError::internal(),
     }
 }
 

@@ -98,8 +98,13 @@ pub enum BindError {
     #[error("{0}")]
     Url(String),
     /// A header cannot be sent.
-    #[error("{0}")]
-    Header(String),
+    #[error("{why}")]
+    Header {
+        /// The field of the tool.
+        field: &'static str,
+        /// In words.
+        why: String,
+    },
     /// The credentials could not be had.
     #[error("{0}")]
     Credentials(McpError),
@@ -247,7 +252,11 @@ impl McpServers {
         let url = self.check_url(url)?;
         let headers = tool.headers.iter().map(|(name, value)| (name.as_str(), value.expose()));
         let credentials = for_request(tool.authorization.as_ref().map(|token| token.expose()), headers)
-            .map_err(|bad| BindError::Header(bad.to_string()))?;
+            .map_err(|bad| {
+                let is_token = tool.authorization.is_some() && bad.name == "authorization";
+                let field = if is_token { "authorization" } else { "headers" };
+                BindError::Header { field, why: bad.to_string() }
+            })?;
         let key = Key::new(format!("url:{url}"), &*credentials, wanting.tenant);
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),

@@ -300,10 +300,12 @@ impl Session {
     /// What an answer, or an error in its place, says of the connection.
     fn learn(&self, open: &Arc<Open>, error: Option<&McpError>) {
         match error {
-            // A program that ends at every call is not to be started at every call.
+            // A program that ends at every call is not to be started at every call. However many calls it takes with
+            // it, it ended once.
             Some(error) if open.connection.is_closed() => {
-                self.forget(open);
-                self.reaching.add(error, Duration::ZERO);
+                if self.forget(open) {
+                    self.reaching.add(error, Duration::ZERO);
+                }
             }
             Some(
                 McpError::Connect(_) | McpError::Egress(_) | McpError::Broken(_) | McpError::SessionLost,
@@ -316,12 +318,11 @@ impl Session {
         self.current.load_full().filter(|open| !open.connection.is_closed())
     }
 
-    /// Drops a connection that is of no use any more, unless it is another one by now.
-    fn forget(&self, lost: &Arc<Open>) {
+    /// Drops a connection that is of no use any more. `false`: somebody else has, or it is another one by now.
+    fn forget(&self, lost: &Arc<Open>) -> bool {
+        let is_lost = |open: &Option<Arc<Open>>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost));
         let current = self.current.load();
-        if current.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost)) {
-            self.current.compare_and_swap(&*current, None);
-        }
+        is_lost(&current) && is_lost(&self.current.compare_and_swap(&*current, None))
     }
 
     /// Ends the connection in order.

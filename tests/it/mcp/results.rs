@@ -1,7 +1,5 @@
 //! What the model reads of results, over every way on which they come.
 
-use std::time::Duration;
-
 use antwort::config::{McpServerSettings, McpTransport};
 use serde_json::{Value, json};
 
@@ -203,25 +201,34 @@ async fn a_long_result_is_cut_for_the_model_and_can_be_read_on() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_the_user_is_told_that_he_declines() {
+async fn a_server_that_asks_where_it_may_work_is_told_that_nobody_knows() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let gateway = before(&upstream)
-        .set(|settings| settings.mcp.requests.timeout = Duration::from_secs(5))
-        .spawn()
-        .await;
-    for (method, expected) in [
-        ("elicitation/create", json!({"action": "decline"})),
-        ("sampling/createMessage", json!(-32601)),
-        ("roots/list", json!(-32601)),
-    ] {
-        server.asks("echo", method);
-        upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
-        let response = gateway.create(ask(json!([brought(&server)]))).await;
-        assert_eq!(item(&response, "mcp_call")["output"], "hi", "{method}: {response:#}");
-        let answer = server.client_answers().pop().unwrap();
-        let said = if expected.is_number() { &answer["error"]["code"] } else { &answer["result"] };
-        assert_eq!(*said, expected, "{method}: {answer}");
-    }
+    let gateway = before(&upstream).spawn().await;
+    server.asks("echo", "roots/list");
+    upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["output"], "hi", "{response:#}");
+    assert_eq!(server.client_answers()[0]["error"]["code"], -32601);
+}
+
+#[tokio::test]
+async fn a_list_that_no_model_could_read_is_not_kept() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let long = |i| {
+        json!({"name": format!("tool_{i}"), "description": "x".repeat(200_000),
+        "inputSchema": {"type": "object"}})
+    };
+    server.set_tools((0..30).map(long).collect());
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert!(item(&response, "mcp_list_tools")["error"].as_str().unwrap().contains("larger than"));
+    server.per_page(5);
+    let mut tool = brought(&server);
+    tool["allowed_tools"] = json!(["tool_0", "tool_14", "tool_15"]);
+    let response = gateway.create(ask(json!([tool]))).await;
+    let tools = item(&response, "mcp_list_tools")["tools"].as_array().unwrap().clone();
+    assert_eq!(tools.len(), 2, "what fits is kept");
+    assert_eq!(server.count("tools/list"), 4);
 }
 
 #[tokio::test]

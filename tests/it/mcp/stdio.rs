@@ -139,6 +139,30 @@ async fn a_program_that_dies_in_a_call_is_back_for_the_next() {
 }
 
 #[tokio::test]
+async fn a_program_that_takes_many_calls_with_it_ended_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let gateway = before(&upstream).set(with(program(folder.path()))).spawn().await;
+    gateway.create(ask(json!([named()]))).await;
+    let process = starts(folder.path())[0].to_string();
+    for _ in 0..10 {
+        upstream.reply(call("wait", json!({})));
+    }
+    let kill = async {
+        assert!(eventually(async || upstream.requests().len() == 11).await);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(std::process::Command::new("kill").args(["-9", &process]).status().unwrap().success());
+    };
+    let run = || async { gateway.create(ask(json!([named()]))).await };
+    let (responses, ()) = tokio::join!(futures_util::future::join_all((0..10).map(|_| run())), kill);
+    assert!(responses.iter().all(|response| item(response, "mcp_call")["status"] == "failed"));
+    upstream.reply(call("process", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([named()]))).await;
+    assert_eq!(item(&response, "mcp_call")["status"], "completed", "{response:#}");
+    assert_eq!(starts(folder.path()).len(), 2);
+}
+
+#[tokio::test]
 async fn a_program_that_dies_at_every_call_is_not_started_at_every_call() {
     let folder = tempfile::tempdir().unwrap();
     let upstream = Upstream::spawn().await;

@@ -1,5 +1,6 @@
 //! Servers that fail: what the model is told, what is tried again, and what never is.
 
+use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{ask, before, brought, call, item, told};
@@ -166,4 +167,80 @@ async fn a_server_that_is_gone_costs_its_calls_and_not_the_response() {
         assert_eq!(response["status"], "completed");
         assert_eq!(item(&response, "mcp_call")["status"], "failed", "{response:#}");
     }
+}
+
+#[tokio::test]
+async fn a_session_that_many_calls_find_lost_is_replaced_once() {
+    for older in [false, true] {
+        let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+        let gateway = before(&upstream).spawn().await;
+        let mut tool = brought(&server);
+        if older {
+            tool["server_url"] = json!(server.sse_url());
+        }
+        gateway.create(ask(json!([tool]))).await;
+        server.restart();
+        for i in 0..20 {
+            upstream.reply(call("echo", json!({"text": i.to_string()})));
+        }
+        let run = || async { gateway.create(ask(json!([tool]))).await };
+        let responses = join_all((0..20).map(|_| run())).await;
+        for made in responses.iter().flat_map(|response| response["output"].as_array().unwrap()) {
+            assert!(made["type"] != "mcp_call" || made["status"] == "completed", "older: {older}: {made:#}");
+        }
+        assert_eq!((server.count_calls("echo"), server.count("initialize")), (20, 2), "older: {older}");
+        assert_eq!(server.open_sessions(), 1, "older: {older}: one is left behind");
+    }
+}
+
+#[tokio::test]
+async fn what_became_of_a_tool_since_it_was_listed_is_the_servers_to_judge() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    gateway.create(ask(json!([brought(&server)]))).await;
+    server.redefine("echo", |tool| tool["description"] = json!("Another one by now."));
+    upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["output"], "hi");
+    server.set_tools(Vec::new());
+    upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    let error = &item(&response, "mcp_call")["error"];
+    assert_eq!(
+        (&error["type"], &error["code"]),
+        (&json!("mcp_protocol_error"), &json!(-32602)),
+        "{response:#}"
+    );
+    assert!(told(&upstream).contains("Unknown tool: echo"));
+}
+
+#[tokio::test]
+async fn a_server_that_would_not_have_a_call_is_neither_asked_again_nor_left_alone() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    for status in [400, 403, 413, 422] {
+        server.status_of("tools/call", 2, (status, &[], "no"));
+        for _ in 0..2 {
+            upstream.reply(call("read", json!({}))).text("Done.");
+            let response = gateway.create(ask(json!([brought(&server)]))).await;
+            assert_eq!(item(&response, "mcp_call")["error"]["code"], status, "{response:#}");
+        }
+    }
+    let calls = server.requests().iter().filter(|request| request.body["method"] == "tools/call").count();
+    assert_eq!(calls, 8);
+    upstream.reply(call("read", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["status"], "completed", "{response:#}");
+}
+
+#[tokio::test]
+async fn an_error_is_not_longer_than_a_model_can_do_with() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    server.errors("boom", -32000, &format!("words\0{}", "\u{e9}".repeat(1 << 20)));
+    upstream.reply(call("boom", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["error"]["code"], -32000);
+    assert!(told(&upstream).starts_with("Error: words\u{e9}"), "{}", &told(&upstream)[..40]);
+    assert!(told(&upstream).len() < 10_000 && response.to_string().len() < 50_000);
 }

@@ -59,7 +59,7 @@ async fn tenants_and_tokens_share_neither_session_nor_list() {
 async fn results_are_used_again_for_nobody_else() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     server.redefine("whoami", |tool| {
-        tool["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false})
+        tool["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
     });
     let url = Some(server.url());
     let gateway = before(&upstream)
@@ -228,4 +228,48 @@ fn assert_secretless(place: &str, text: &str) {
         let to = text.floor_char_boundary((at + 100).min(text.len()));
         panic!("{place} tells a secret: {}", &text[from..to]);
     }
+}
+
+#[tokio::test]
+async fn headers_that_are_not_the_clients_to_set_are_refused() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let mut cases: Vec<Value> =
+        ["Host", "content-length", "Transfer-Encoding", "connection", "upgrade", "accept", "te"]
+            .into_iter()
+            .chain([
+                "content-type",
+                "mcp-session-id",
+                "MCP-Protocol-Version",
+                "last-event-id",
+                "proxy-authorization",
+            ])
+            .chain(["", "a b", "a\r\nb", "ä", ":path"])
+            .map(|name| json!({name: "s3cret"}))
+            .collect();
+    cases.extend(["a\r\nx: b", "a\nb", "a\0b"].map(|value| json!({"x-a": format!("s3cret{value}")})));
+    cases.push(json!({"x-a": "s3cret", "X-A": "s3cret"}));
+    cases.push((0..100).map(|i| (format!("x-{i}"), json!("s3cret"))).collect());
+    for headers in cases {
+        let mut tool = brought(&server);
+        tool["headers"] = headers;
+        let answer = gateway.post("/v1/responses", &ask(json!([tool]))).await;
+        assert_eq!(
+            (answer.status, &answer.body["error"]["param"]),
+            (400, &json!("tools[0].headers")),
+            "{tool}"
+        );
+        assert_secretless("the error", &answer.body.to_string());
+    }
+    for token in ["", "two words", "line\nbreak", "ö", "Basic abc"] {
+        let answer = gateway.post("/v1/responses", &ask(json!([with_token(&server, token)]))).await;
+        let param = &answer.body["error"]["param"];
+        assert_eq!(
+            (answer.status, param),
+            (400, &json!("tools[0].authorization")),
+            "{token:?}: {:#}",
+            answer.body
+        );
+    }
+    assert!(server.requests().is_empty());
 }

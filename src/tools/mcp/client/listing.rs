@@ -12,6 +12,8 @@ use crate::tools::mcp::error::McpError;
 
 /// Pages of one list that are fetched; a server with more has lost count.
 pub(super) const MOST_PAGES: usize = 100;
+/// Bytes of one list, all its pages together: more than any model reads. Read, it takes many times the memory.
+const LONGEST_LIST: usize = 2 * 1024 * 1024;
 
 /// What the answer to `tools/list` says.
 #[derive(Debug, Default)]
@@ -20,6 +22,35 @@ pub(super) struct Page {
     pub tools: RemoteTools,
     /// Where the next begins.
     pub next: Option<String>,
+    /// How long it is.
+    bytes: usize,
+}
+
+/// The pages of a list, put together.
+#[derive(Debug, Default)]
+pub(super) struct List {
+    /// The tools on them.
+    pub tools: RemoteTools,
+    /// Whether there are more pages than are read.
+    pub is_cut: bool,
+    seen: Vec<String>,
+    bytes: usize,
+}
+
+impl List {
+    /// Adds a page. Where the next begins, if it is to be read.
+    pub fn add(&mut self, page: Page) -> Option<String> {
+        append(&mut self.tools, page.tools);
+        self.bytes += page.bytes;
+        let next = page.next?;
+        self.is_cut =
+            self.seen.contains(&next) || self.seen.len() + 1 >= MOST_PAGES || self.bytes > LONGEST_LIST;
+        if self.is_cut {
+            return None;
+        }
+        self.seen.push(next.clone());
+        Some(next)
+    }
 }
 
 #[derive(Deserialize)]
@@ -44,6 +75,10 @@ struct RawTool {
 
 /// Reads a page.
 pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
+    let bytes = raw.get().len();
+    if bytes > LONGEST_LIST {
+        return Err(McpError::TooLarge { limit: LONGEST_LIST });
+    }
     let page: RawPage<'_> =
         serde_json::from_str(raw.get()).map_err(|error| McpError::Malformed(format!("a list: {error}")))?;
     let mut tools = RemoteTools { ttl: page.ttl_ms.and_then(milliseconds), ..RemoteTools::default() };
@@ -53,11 +88,11 @@ pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
             Err(why) => tools.unreadable.push((name_of(raw), why)),
         }
     }
-    Ok(Page { tools, next: page.next_cursor.filter(|cursor| !cursor.is_empty()) })
+    Ok(Page { tools, next: page.next_cursor.filter(|cursor| !cursor.is_empty()), bytes })
 }
 
 /// Adds the tools of a further page.
-pub(super) fn append(all: &mut RemoteTools, page: RemoteTools) {
+fn append(all: &mut RemoteTools, page: RemoteTools) {
     all.tools.extend(page.tools);
     all.unreadable.extend(page.unreadable);
     all.ttl = match (all.ttl, page.ttl) {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::http::{self, Http, Outgoing};
-use super::listing::{self, MOST_PAGES, Page};
+use super::listing::{self, List, Page};
 use super::results::{self, CallAnswer, unsupported};
 use super::wire::{Envelope, error_in, protocol_error};
 use crate::tools::mcp::connection::{Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
@@ -114,18 +114,12 @@ impl Connection for Rpc {
     }
 
     async fn list_tools(&self) -> Result<RemoteTools, McpError> {
-        let mut page = self.page(None).await?;
-        let mut all = page.tools;
-        let mut seen = Vec::new();
-        while let Some(cursor) = page.next.take() {
-            if seen.contains(&cursor) || seen.len() + 1 >= MOST_PAGES {
-                break;
-            }
-            page = self.page(Some(&cursor)).await?;
-            seen.push(cursor);
-            listing::append(&mut all, std::mem::take(&mut page.tools));
+        let mut list = List::default();
+        let mut cursor = list.add(self.page(None).await?);
+        while cursor.is_some() {
+            cursor = list.add(self.page(cursor.as_deref()).await?);
         }
-        Ok(all)
+        Ok(list.tools)
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {

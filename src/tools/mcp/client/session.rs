@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, oneshot};
 use super::calls::{Answer, Asks, Carried, Slot, token_number};
 use super::failure;
 use super::handler::{self, Handler};
-use super::listing::{self, MOST_PAGES};
+use super::listing::{self, List};
 use super::results::{CallAnswer, Questions, unsupported};
 use super::wire::Wire;
 use crate::config::Elicitation;
@@ -124,19 +124,15 @@ impl Connection for Session {
     }
 
     async fn list_tools(&self) -> Result<RemoteTools, McpError> {
-        let mut page = self.page(None).await?;
-        let mut all = page.tools;
-        let mut seen = Vec::new();
-        while let Some(cursor) = page.next.take() {
-            if seen.contains(&cursor) || seen.len() + 1 >= MOST_PAGES {
-                tracing::warn!(target: "antwort::mcp", server = &*self.wire.server, "its list of tools has no end");
-                break;
-            }
-            seen.push(cursor.clone());
-            page = self.page(Some(cursor)).await?;
-            listing::append(&mut all, std::mem::take(&mut page.tools));
+        let mut list = List::default();
+        let mut cursor = list.add(self.page(None).await?);
+        while cursor.is_some() {
+            cursor = list.add(self.page(cursor).await?);
         }
-        Ok(all)
+        if list.is_cut {
+            tracing::warn!(target: "antwort::mcp", server = &*self.wire.server, "its list of tools has no end");
+        }
+        Ok(list.tools)
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError> {

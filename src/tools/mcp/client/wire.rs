@@ -196,10 +196,8 @@ pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError>
 /// A JSON-RPC error as ours.
 pub(super) fn protocol_error(raw: &RawValue) -> McpError {
     let error: RawError = serde_json::from_str(raw.get()).unwrap_or(RawError { code: None, message: None });
-    McpError::Protocol {
-        code: error.code.and_then(|code| code.as_i64()).unwrap_or(-32603),
-        message: error.message.unwrap_or_else(|| "the server gave no reason".to_owned()),
-    }
+    let code = error.code.and_then(|code| code.as_i64()).unwrap_or(-32603);
+    McpError::protocol(code, error.message.unwrap_or_else(|| "the server gave no reason".to_owned()))
 }
 
 /// The JSON-RPC error that a body is; `None` if it is anything else.
