@@ -18,6 +18,7 @@ mod outlet;
 mod prepare;
 mod profile;
 mod record;
+mod rounds;
 mod run;
 mod sampling;
 mod search;

@@ -112,7 +112,8 @@ fn allow(
     }
     let label = &request.server_label;
     let Some(server) = means.servers.iter().find(|server| server.label().as_ref() == label) else {
-        let message = format!("The MCP server '{}' of the approved call is not among 'tools'.", shorten(label));
+        let message =
+            format!("The MCP server '{}' of the approved call is not among 'tools'.", shorten(label));
         return Err(ApiError::invalid("invalid_value", param, message));
     };
     if !means.executes {
@@ -120,7 +121,8 @@ fn allow(
         return Err(ApiError::invalid("invalid_value", param, message));
     }
     if let Some(problem) = server.problem() {
-        let message = format!("The MCP server '{}' of the approved call cannot be asked: {problem}", shorten(label));
+        let message =
+            format!("The MCP server '{}' of the approved call cannot be asked: {problem}", shorten(label));
         let kind = "external_connector_error";
         return Err(ApiError::new(424, kind, "mcp_server_unavailable", message).with_param(param));
     }

@@ -9,8 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::{FutureExt, StreamExt};
-use tokio::sync::mpsc;
+use futures_util::FutureExt;
 use tokio::time::Sleep;
 
 use super::approvals;
@@ -25,20 +24,13 @@ use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::Status;
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
 use crate::provider::{CallContext, Failure, ProviderError};
-use crate::response::machine::{Ending, Machine, ServerCall, Turn, TurnOutput, Violation};
+use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
 use crate::response::turn::{Context, FinishReason, ModelEvent, ProviderState};
-use crate::tools::{ToolError, ToolOutput};
 
 /// Turns in a row in which the model only called what it must not.
 const MAX_DENIED_TURNS: usize = 3;
 /// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
-
-/// Reports of running tools that wait to be shown; more are dropped.
-const REPORTS: usize = 16;
-
-/// What came of a call.
-type Called = Result<ToolOutput, ToolError>;
 
 /// Why a run stops before the model is done.
 pub(super) enum Stop {
@@ -73,7 +65,7 @@ pub(super) struct Run {
     pub(super) prepared: Prepared,
     pub(super) machine: Machine,
     pub(super) gate: Gate,
-    calls: Calls,
+    pub(super) calls: Calls,
     pub(super) outlet: Outlet,
     call: CallContext,
     started: Instant,
@@ -84,14 +76,14 @@ pub(super) struct Run {
     /// Whether the provider has said anything in this turn.
     heard: bool,
     /// A row says that the run is in progress.
-    recorded: bool,
+    pub(super) recorded: bool,
     /// Inferences so far.
     turns: u32,
     /// Turns so far that made calls: the journal's number of the next.
-    journalled: u32,
+    pub(super) journalled: u32,
     denied_turns: usize,
     /// Turns in a row all of whose calls failed.
-    failed_turns: u32,
+    pub(super) failed_turns: u32,
     /// The name of the limit that the deadline is.
     deadline_name: &'static str,
 }
@@ -302,99 +294,6 @@ impl Run {
         }
     }
 
-    /// Runs what the model asked the gateway to run, and shows what came of it.
-    async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
-        self.check_limits(calls)?;
-        self.dispatch(calls).await
-    }
-
-    /// Counts the calls, which are about to be made, against the limits of the run.
-    pub(super) fn check_limits(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
-        let limits = &self.prepared.limits;
-        if let Some(limit) = limits.reached_by(&self.machine.usage()) {
-            return Err(Stop::Limit(limit));
-        }
-        if self.calls.repeat_too_often(calls, limits.run.max_identical_calls) {
-            return Err(Stop::Limit("max_identical_calls"));
-        }
-        Ok(())
-    }
-
-    /// Makes calls and shows what comes of them.
-    pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), Stop> {
-        self.recorded =
-            self.calls.commit(&self.prepared, &self.machine, self.recorded, self.journalled, calls).await?;
-        let turn = self.journalled;
-        self.journalled += 1;
-        self.machine.dispatch_calls();
-        let offer = &self.prepared.offer;
-        let runner =
-            |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();
-        let id = self.prepared.response.id.clone();
-        let (listener, mut reports) = self.prepared.reports_progress.then(|| mpsc::channel(REPORTS)).unzip();
-        let mut outcomes = self.calls.make(&id, turn, calls, listener.as_ref(), runner);
-        drop(listener);
-        let mut all_failed = true;
-        for made in calls {
-            // Whoever follows the stream sees what runs, unless it is over before it could be seen.
-            let ready = outcomes.next().now_or_never();
-            let outcome = match ready {
-                Some(outcome) => outcome,
-                None => {
-                    self.flush().await?;
-                    self.outcome_of(&mut outcomes, &mut reports).await?
-                }
-            };
-            let Some(outcome) = outcome else { break };
-            // Tools have the run's deadline, too: that one of them kept it is not the news.
-            self.check_deadline()?;
-            let result = self.calls.result(made, outcome)?;
-            all_failed &= result.error.is_some();
-            self.machine.finish_call(made.slot, result, self.outlet.events())?;
-        }
-        drop(outcomes);
-        self.count_failed_turn(all_failed)
-    }
-
-    /// Waits for what came of a call, and shows meanwhile how far calls have come.
-    async fn outcome_of(
-        &mut self,
-        outcomes: &mut (impl futures_util::Stream<Item = Called> + Unpin),
-        reports: &mut Option<mpsc::Receiver<(u32, String)>>,
-    ) -> Result<Option<Called>, Stop> {
-        loop {
-            let next = async {
-                tokio::select! {
-                    biased;
-                    outcome = outcomes.next() => Ok(outcome),
-                    Some(report) = reported(reports) => Err(report),
-                }
-            };
-            match self.wait(next).await? {
-                Ok(outcome) => return Ok(outcome),
-                Err((slot, message)) => {
-                    // A tool that never stops reporting keeps no run alive.
-                    self.check_deadline()?;
-                    self.machine.report_progress(slot, message, self.outlet.events())?;
-                    self.flush().await?;
-                }
-            }
-        }
-    }
-
-    fn count_failed_turn(&mut self, failed: bool) -> Result<(), Stop> {
-        self.failed_turns = if failed { self.failed_turns + 1 } else { 0 };
-        if self.failed_turns < self.prepared.limits.run.max_consecutive_failures || self.calls.are_used_up() {
-            return Ok(());
-        }
-        Err(Stop::Error(ApiError::new(
-            500,
-            "server_error",
-            "tool_failures_exceeded",
-            format!("Every tool call of {} turns in a row failed.", self.failed_turns),
-        )))
-    }
-
     fn count_denied_turn(&mut self) -> Result<(), Stop> {
         self.denied_turns += 1;
         if self.prepared.executes && self.denied_turns <= MAX_DENIED_TURNS {
@@ -464,7 +363,7 @@ impl Run {
         }
     }
 
-    fn check_deadline(&self) -> Result<(), Stop> {
+    pub(super) fn check_deadline(&self) -> Result<(), Stop> {
         if Instant::now() < self.deadline { Ok(()) } else { Err(Stop::Limit(self.deadline_name)) }
     }
 
@@ -601,11 +500,6 @@ impl Run {
         // A client that has gone finds the response in the store.
         let _gone = outlet.flush().await;
     }
-}
-
-/// A report of a running tool, for those who listen.
-async fn reported(reports: &mut Option<mpsc::Receiver<(u32, String)>>) -> Option<(u32, String)> {
-    reports.as_mut()?.recv().await
 }
 
 fn shutting_down() -> ApiError {

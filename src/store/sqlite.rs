@@ -30,8 +30,8 @@ use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
 use super::{
-    CallOutcome, ApprovalClaim, Claim, Lineage, Owner, Page, PageRequest, PendingApproval, Record, Store, StoreError,
-    TurnRecord,
+    ApprovalClaim, CallOutcome, Claim, Lineage, Owner, Page, PageRequest, PendingApproval, Record, Store,
+    StoreError, TurnRecord,
 };
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;

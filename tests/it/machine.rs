@@ -433,7 +433,11 @@ impl Play {
             made.push((call, output));
         }
         self.machine.close_turn(&mut self.out)?;
-        assert_eq!(self.machine.asked().len(), asked + turn.asked_calls, "each call that needs approval is asked for");
+        assert_eq!(
+            self.machine.asked().len(),
+            asked + turn.asked_calls,
+            "each call that needs approval is asked for"
+        );
         assert_eq!(self.machine.first_unfinished(), self.machine.response().output.len());
         for (call, output) in made {
             self.assert_visible_once(call, &output);

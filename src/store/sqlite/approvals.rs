@@ -66,8 +66,9 @@ pub(super) fn claim(connection: &Connection, asked: &Asked) -> rusqlite::Result<
             return Ok(state);
         }
     }
-    let mut use_up = connection
-        .prepare_cached("UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3")?;
+    let mut use_up = connection.prepare_cached(
+        "UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
+    )?;
     let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
     for wanted in &asked.claims {
         use_up.execute(params![tenant, principal, wanted.id.as_str(), asked.now])?;

@@ -152,3 +152,54 @@ async fn only_allowed_tools_are_offered() {
         assert_eq!(shown.len(), expected.len());
     }
 }
+
+/// A tool that was allowed by name and is gone in the middle of a run once failed the response.
+#[tokio::test]
+async fn allowed_tools_that_go_away_or_cannot_be_listed_sink_nothing() {
+    let (upstream, server, down) =
+        (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
+    server.slow(1, Duration::from_millis(300));
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(call("slow", json!({}))).reply(call("fresh", json!({}))).text("Done.");
+    let mut body = ask(json!([brought(&server)]));
+    body["tool_choice"] = json!({"type": "allowed_tools", "mode": "auto", "tools": [
+        {"type": "mcp", "server_label": "s", "name": "slow"}, {"type": "mcp", "server_label": "s", "name": "echo"}]});
+    let (response, ()) = tokio::join!(gateway.create(body), async {
+        while server.count_calls("slow") == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        server.change_tools(vec![tools::tool("fresh", json!({}))]);
+    });
+    assert_eq!(response["status"], "completed", "{response:#}");
+    assert_eq!(server.count_calls("fresh"), 0, "what was not allowed did not become so");
+
+    down.status(500, 20);
+    let mut sunk = brought(&down);
+    sunk["server_label"] = json!("down");
+    let mut body = ask(json!([sunk]));
+    body["tool_choice"] =
+        json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "down"}]});
+    upstream.text("Done.");
+    assert_eq!(gateway.create(body).await["status"], "completed");
+}
+
+/// Where the client runs the tools itself, it once could not tell which of two was meant.
+#[tokio::test]
+async fn tools_for_the_client_to_run_have_the_names_that_tell_them_apart() {
+    let (upstream, a, b) = (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
+    for server in [&a, &b] {
+        server.set_tools(vec![tools::tool("search", json!({}))]);
+    }
+    let gateway = before(&upstream).spawn().await;
+    let named = |label: &str, server: &McpServer| {
+        let mut tool = brought(server);
+        tool["server_label"] = json!(label);
+        tool
+    };
+    upstream.reply(call("b__search", json!({})));
+    let mut body = ask(json!([named("a", &a), named("b", &b)]));
+    body["antwort"] = json!({"execute_tools": false});
+    let response = gateway.create(body).await;
+    assert_eq!(item(&response, "function_call")["name"], "b__search", "{response:#}");
+    assert_eq!(a.count_calls("search") + b.count_calls("search"), 0);
+}

@@ -91,8 +91,7 @@ async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
     let used = pending();
     store.ask_approval(vec![over.clone(), used.clone()]).await.unwrap();
     assert_eq!(claim(store, &used).await, Claim::Granted);
-    let later =
-        |claimed| claim_at(store, &used.owner, used.id.as_str(), &ARGUMENTS, &DEFINITION, claimed);
+    let later = |claimed| claim_at(store, &used.owner, used.id.as_str(), &ARGUMENTS, &DEFINITION, claimed);
     assert_eq!(later(used.expires_at - 1).await.unwrap(), Claim::Used);
     assert_eq!(later(used.expires_at).await.unwrap(), Claim::Unknown);
     for swept in [false, true] {
