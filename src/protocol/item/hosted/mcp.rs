@@ -43,7 +43,7 @@ pub struct McpListedTool {
     pub annotations: Option<Json>,
 }
 
-/// A call of a server's tool, with its outcome.
+/// A call of a server's tool, with its outcome. What is not there is `null`, as the API has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpCall {
     /// `mcp_…`
@@ -56,16 +56,16 @@ pub struct McpCall {
     /// A JSON object, as text.
     pub arguments: String,
     /// What it gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub output: Option<String>,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub error: Option<McpCallError>,
     /// Where it stands.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
     /// The request by which it was allowed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     pub approval_request_id: Option<String>,
 }
 
