@@ -22,7 +22,6 @@ use crate::config::{ContextWindow, Price};
 use crate::response::turn::{ModelEvent, ModelRequest};
 
 pub use errors::{Failure, ProviderError};
-pub(crate) use resilience::retry_after;
 
 /// A server that answers inferences.
 #[async_trait]

@@ -19,10 +19,9 @@ use serde::Deserialize;
 
 use super::chat::{self, ChatOptions};
 use super::reported::Fault;
-use super::{
-    CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError, resilience,
-};
+use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError};
 use crate::config::ProviderSettings;
+use crate::net::retry_after::retry_after;
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
 use answer::Answer;
@@ -224,7 +223,7 @@ impl Server {
     async fn refusal(&self, response: reqwest::Response) -> ProviderError {
         let status = response.status().as_u16();
         let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let wait = wait.and_then(|value| resilience::retry_after(value, SystemTime::now()));
+        let wait = wait.and_then(|value| retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {
             let message = "The model provider answered with a redirect; its configured URL is wrong.";
             return ProviderError::new(Failure::Malformed, message);

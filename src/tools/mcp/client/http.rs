@@ -9,7 +9,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
 use reqwest::{Method, Response, StatusCode, Url};
 
 use crate::net::egress::Egress;
-use crate::provider::retry_after;
+use crate::net::retry_after::retry_after;
 use crate::tools::mcp::credentials::Credentials;
 use crate::tools::mcp::error::McpError;
 
