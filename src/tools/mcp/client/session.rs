@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, oneshot};
 use super::calls::{Answer, Asks, Carried, Slot, token_number};
 use super::failure;
 use super::handler::{self, Handler};
-use super::listing::{self, MOST_PAGES};
+use super::listing::{self, Pages};
 use super::results::{CallAnswer, Questions, unsupported};
 use super::wire::Wire;
 use crate::config::Elicitation;
@@ -123,20 +123,13 @@ impl Connection for Session {
         &self.info
     }
 
-    async fn list_tools(&self) -> Result<RemoteTools, McpError> {
-        let mut page = self.page(None).await?;
-        let mut all = page.tools;
-        let mut seen = Vec::new();
-        while let Some(cursor) = page.next.take() {
-            if seen.contains(&cursor) || seen.len() + 1 >= MOST_PAGES {
-                tracing::warn!(target: "antwort::mcp", server = &*self.wire.server, "its list of tools has no end");
-                break;
-            }
-            seen.push(cursor.clone());
-            page = self.page(Some(cursor)).await?;
-            listing::append(&mut all, std::mem::take(&mut page.tools));
+    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError> {
+        let mut pages = Pages::new(most, self.wire.limit);
+        let mut next = pages.add(self.page(None).await?, &self.wire.server);
+        while let Some(cursor) = next {
+            next = pages.add(self.page(Some(cursor)).await?, &self.wire.server);
         }
-        Ok(all)
+        Ok(pages.all)
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError> {
