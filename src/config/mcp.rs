@@ -39,7 +39,7 @@ pub struct McpSettings {
     pub approvals: McpApprovalSettings,
     /// What servers are told that ask the user for something in the middle of a call.
     pub elicitation: Elicitation,
-    /// Whether servers may use the model.
+    /// Whether servers of the configuration may use the model that say `sampling: true`; those of requests never may.
     pub sampling: SamplingSettings,
 }
 
@@ -112,6 +112,8 @@ pub struct McpServerSettings {
     /// Calls that it works on at the same time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<usize>,
+    /// Whether it may use the model, if `mcp.sampling` lets any server.
+    pub sampling: bool,
     /// The tenants that may use it; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Vec<String>>,

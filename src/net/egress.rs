@@ -23,7 +23,7 @@ use reqwest::{Client, Method, Response, StatusCode, Url};
 pub use error::EgressError;
 use resolve::{Guard, Refused};
 pub use resolve::{Resolver, System};
-pub use rules::BadRule;
+pub use rules::{BadRule, in_both};
 use rules::{Host, Rules};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));

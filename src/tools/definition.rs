@@ -32,6 +32,9 @@ pub struct ToolDefinition {
     pub annotations: Annotations,
     /// Whether it needs credentials of its caller.
     pub requires_auth: bool,
+    /// The label of the server that it is a tool of; `None`: it is the gateway's own.
+    #[serde(skip)]
+    pub server: Option<Arc<str>>,
 }
 
 /// How a tool is run.
@@ -93,6 +96,7 @@ impl ToolDefinition {
             tags: Vec::new(),
             annotations: Annotations::UNKNOWN,
             requires_auth: false,
+            server: None,
         }
     }
 

@@ -76,20 +76,29 @@ impl Policy {
         let why = match tool {
             tool if !self.files && tool.has_tag("fs") => Some("access to files is off"),
             tool if !self.network && tool.has_tag("net") => Some("access to the network is off"),
-            tool => self.refusal(subject, &tool.name),
+            tool => self.refusal(subject, tool.server.as_deref(), &tool.name),
         };
         let Some(why) = why else { return Ok(()) };
         let message = format!("the tool {} may not be used: {why}", tool.name);
         Err(ToolError::refused(Code::AccessDenied, message))
     }
 
-    /// Why the lists forbid a tool of this name; `None`: they do not.
-    pub(super) fn refusal(&self, subject: Subject<'_>, name: &str) -> Option<&'static str> {
+    /// Why the lists forbid a tool; `None`: they do not. A server names its tools as it likes: its tool passes a list
+    /// that allows only as `label__name`, and one that blocks only if that blocks neither this nor the bare name.
+    pub(super) fn refusal(
+        &self,
+        subject: Subject<'_>,
+        server: Option<&str>,
+        bare: &str,
+    ) -> Option<&'static str> {
+        let labelled = server.map(|label| format!("{label}__{bare}"));
+        let name = labelled.as_deref().unwrap_or(bare);
+        let blocks = |lists: &&Lists| lists.blocked.is_match(name) || lists.blocked.is_match(bare);
         let tenant = self.tenants.get(subject.tenant);
         let agent = subject.agent.and_then(|agent| self.agents.get(agent));
         let lists = [Some(&self.general), tenant, agent];
         // A list that blocks beats every one that allows, wherever it stands.
-        if lists.iter().flatten().any(|lists| lists.blocked.is_match(name)) {
+        if lists.iter().flatten().any(blocks) {
             return Some("it is blocked");
         }
         let allows = |lists: &&Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(name));

@@ -56,7 +56,7 @@ pub struct ClientCredentials {
 /// The exchange of the caller's token for one of the server's (RFC 8693).
 #[derive(Debug, Clone, Serialize)]
 pub struct TokenExchange {
-    /// Where tokens are exchanged; absent: found by the server's metadata.
+    /// Where tokens are exchanged. Required: the server must not choose who gets callers' tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
     /// The gateway as a client.

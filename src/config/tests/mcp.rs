@@ -108,7 +108,11 @@ fn headers_and_auth_that_could_not_be_sent_are_refused() {
             ".auth.scopes[0]: expected one scope",
         ),
         (
-            "auth: {type: token_exchange, client_id: c, resource: 'a b'}",
+            "auth: {type: token_exchange, client_id: c}",
+            ".auth.token_url: is missing: callers' tokens are sent there",
+        ),
+        (
+            "auth: {type: token_exchange, client_id: c, token_url: 'https://h/t', resource: 'a b'}",
             ".auth.resource: expected an absolute URI",
         ),
     ] {
@@ -184,7 +188,7 @@ fn secrets_come_from_variables_and_files_and_are_never_shown() {
                 client_id: c
                 private_key: file:{}
                 scopes: ${{SCOPES}}
-            other: {{url: 'https://h', auth: {{type: token_exchange, client_id: c, client_secret: '${{TOKEN}}'}}}}",
+            other: {{url: 'https://h', auth: {{type: token_exchange, client_id: c, token_url: 'https://h/t', client_secret: '${{TOKEN}}'}}}}",
         key.display()
     );
     let environment = [("TOKEN", "t0ken-of-ours"), ("SCOPES", "read, write")];

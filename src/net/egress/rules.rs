@@ -122,10 +122,7 @@ impl Rules {
     fn in_domains(&self, host: &Host) -> bool {
         let Some(domains) = &self.domains else { return true };
         let host = host.to_string();
-        domains.iter().any(|domain| {
-            // The dot keeps `evilexample.com` out of `example.com`.
-            host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        })
+        domains.iter().any(|domain| is_within(&host, domain))
     }
 }
 
@@ -174,6 +171,22 @@ fn domain(entry: &str) -> Result<String, BadRule> {
     }
     let host = read_host(entry).ok_or_else(|| bad("is no domain"))?;
     Ok(host.to_string())
+}
+
+/// The domains that are in both lists of `allowed_domains`, each with what is below it. What cannot be read is in
+/// neither.
+pub fn in_both(one: &[String], other: &[String]) -> Vec<String> {
+    let below = |domain: &String, list: &[String]| {
+        let Ok(name) = self::domain(domain) else { return false };
+        list.iter().filter_map(|above| self::domain(above).ok()).any(|above| is_within(&name, &above))
+    };
+    let narrower = one.iter().filter(|domain| below(domain, other));
+    narrower.chain(other.iter().filter(|domain| below(domain, one))).cloned().collect()
+}
+
+/// Whether a host is a domain or below it. The dot keeps `evilexample.com` out of `example.com`.
+fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 /// Reads a host as it would be read in a URL: case, international names and spellings of addresses come out the same.
@@ -228,6 +241,25 @@ impl fmt::Display for Host {
         match self {
             Self::Name(name) => f.write_str(name),
             Self::Address(address) => address.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrower_list_never_admits_what_the_wider_does_not() {
+        let list = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        for (general, narrow, both) in [
+            ("example.com", "mcp.example.com evil.net evilexample.com", "mcp.example.com"),
+            ("a.example.com EXAMPLE.org", "example.com x.example.org", "a.example.com x.example.org"),
+            ("10.0.0.1", "10.0.0.1", "10.0.0.1 10.0.0.1"),
+            ("", "example.com", ""),
+            ("example.com", "", ""),
+        ] {
+            assert_eq!(in_both(&list(general), &list(narrow)), list(both), "{general} and {narrow}");
         }
     }
 }

@@ -39,7 +39,7 @@ impl<S: Next> Service<ToolRequest> for Truncate<S> {
             }
             // Who may not read on is told nothing of it, and nothing is kept for them.
             let may_read_on = context.reads_kept_results
-                && policy.refusal(Subject::of(&context), ReadToolOutput::NAME).is_none();
+                && policy.refusal(Subject::of(&context), None, ReadToolOutput::NAME).is_none();
             let reader = may_read_on.then_some(&*context);
             Ok(cut(output, plan.max_result_bytes, &results, reader))
         })

@@ -63,7 +63,7 @@ pub struct ClientOptions {
     pub connect_timeout: Duration,
     /// What servers are told that ask the user for something.
     pub elicitation: Elicitation,
-    /// What servers may use the model through; `None`: they may not.
+    /// What servers may use the model through whose endpoint says that they may; `None`: none may.
     pub sampler: Option<Arc<dyn Sampler>>,
 }
 
@@ -100,21 +100,21 @@ impl Client {
 
 impl Shared {
     async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
-        let server = &endpoint.name;
         match &endpoint.place {
-            Place::Stdio(command) => self.over_stdio(server, command).await,
+            Place::Stdio(command) => self.over_stdio(endpoint, command).await,
             Place::Http { url, kind, egress } => {
                 egress.check(url)?;
                 let limit = self.options.max_message_bytes;
                 let http = Http::new(url.clone(), limit, Arc::clone(egress), credentials);
-                self.over_http(server, http, *kind).await
+                self.over_http(endpoint, http, *kind).await
             }
         }
     }
 
-    fn handler(&self, wire: &Arc<Wire>) -> Handler {
+    fn handler(&self, wire: &Arc<Wire>, endpoint: &Endpoint) -> Handler {
         let ClientOptions { elicitation, sampler, .. } = &self.options;
-        Handler { wire: Arc::clone(wire), elicitation: *elicitation, sampler: sampler.clone() }
+        let sampler = sampler.clone().filter(|_| endpoint.may_sample);
+        Handler { wire: Arc::clone(wire), elicitation: *elicitation, sampler }
     }
 
     fn wire(&self, server: &Arc<str>) -> Arc<Wire> {
@@ -124,35 +124,36 @@ impl Shared {
     /// Shakes hands the way that most servers know. Only one that refuses is asked the new way: the other way round,
     /// as the SDK would have it, every old server costs a request that it does not know, and one that does not answer
     /// what it does not know costs ten seconds.
-    async fn over_stdio(&self, server: &Arc<str>, command: &StdioCommand) -> Connected {
+    async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> Connected {
         let start = || -> Result<_, McpError> {
-            let wire = self.wire(server);
-            let process = Process::start(command, Arc::clone(server))?;
+            let wire = self.wire(&endpoint.name);
+            let process = Process::start(command, Arc::clone(&endpoint.name))?;
             Ok((Stdio::new(process, Arc::clone(&wire)), wire))
         };
         let (transport, wire) = start()?;
-        let error = match shake_hands(transport, &wire, self.handler(&wire), Spoken::Handshake).await {
-            Ok(service) => return Ok(Session::new(service, wire, "stdio")),
-            Err(error) => error,
-        };
+        let error =
+            match shake_hands(transport, &wire, self.handler(&wire, endpoint), Spoken::Handshake).await {
+                Ok(service) => return Ok(Session::new(service, wire, "stdio")),
+                Err(error) => error,
+            };
         if !refuses_handshakes(&error) {
             return Err(error);
         }
         let (transport, wire) = start()?;
-        let service = shake_hands(transport, &wire, self.handler(&wire), Spoken::Discovery).await;
+        let service = shake_hands(transport, &wire, self.handler(&wire, endpoint), Spoken::Discovery).await;
         Ok(Session::new(service.map_err(|_| error)?, wire, "stdio"))
     }
 
-    async fn over_http(&self, server: &Arc<str>, http: Arc<Http>, kind: HttpKind) -> Connected {
+    async fn over_http(&self, endpoint: &Endpoint, http: Arc<Http>, kind: HttpKind) -> Connected {
         match kind {
             HttpKind::JsonRpc => return Ok(Rpc::new(http)),
-            HttpKind::Sse => return self.speak(server, http, Spoken::Sse).await,
+            HttpKind::Sse => return self.speak(endpoint, http, Spoken::Sse).await,
             HttpKind::Streamable | HttpKind::Auto => {}
         }
         let place = http.url.to_string();
         let known = self.memo.get(&place).filter(|known| kind == HttpKind::Auto || *known != Spoken::Sse);
         let first = known.unwrap_or(Spoken::Handshake);
-        let error = match self.speak(server, Arc::clone(&http), first).await {
+        let error = match self.speak(endpoint, Arc::clone(&http), first).await {
             Ok(connection) => {
                 self.memo.insert(place, first);
                 return Ok(connection);
@@ -161,7 +162,7 @@ impl Shared {
         };
         self.memo.invalidate(&place);
         for next in others(first, kind, &error) {
-            if let Ok(connection) = self.speak(server, Arc::clone(&http), *next).await {
+            if let Ok(connection) = self.speak(endpoint, Arc::clone(&http), *next).await {
                 self.memo.insert(place, *next);
                 return Ok(connection);
             }
@@ -170,9 +171,9 @@ impl Shared {
         Err(error)
     }
 
-    async fn speak(&self, server: &Arc<str>, http: Arc<Http>, how: Spoken) -> Connected {
-        let wire = self.wire(server);
-        let handler = self.handler(&wire);
+    async fn speak(&self, endpoint: &Endpoint, http: Arc<Http>, how: Spoken) -> Connected {
+        let wire = self.wire(&endpoint.name);
+        let handler = self.handler(&wire, endpoint);
         if how == Spoken::Sse {
             let transport = Legacy::open(http, Arc::clone(&wire)).await?;
             let service = shake_hands(transport, &wire, handler, Spoken::Handshake).await?;

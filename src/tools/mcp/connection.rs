@@ -14,6 +14,7 @@ use super::credentials::Credentials;
 use super::error::McpError;
 use crate::net::egress::Egress;
 use crate::protocol::json::Json;
+use crate::protocol::parse::shorten;
 use crate::tools::{Arguments, Progress};
 
 /// Where a server is, and what it takes to speak to it.
@@ -23,6 +24,8 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where.
     pub place: Place,
+    /// Whether it may use the model, if any server may.
+    pub may_sample: bool,
 }
 
 /// Where a server is.
@@ -84,13 +87,13 @@ pub trait Connection: Send + Sync {
     /// Who answered.
     fn server(&self) -> &ServerInfo;
 
-    /// The tools that it has, all pages of them.
-    async fn list_tools(&self) -> Result<RemoteTools, McpError>;
+    /// The tools that it has, all pages of them, up to the page on which there are more than `most`.
+    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError>;
 
     /// Runs a call. Dropping the future tells the server that it is cancelled.
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError>;
 
-    /// Grows whenever the server says that its tools have changed.
+    /// Grows whenever the server says that its tools have changed, or has begun anew.
     fn tools_version(&self) -> u64;
 
     /// Whether nothing can be asked any more: the process has ended, the stream is gone for good.
@@ -122,6 +125,23 @@ pub struct RemoteTools {
     pub unreadable: Vec<(String, String)>,
     /// For how long the server says that the list holds.
     pub ttl: Option<Duration>,
+}
+
+/// Names of tools that are left out which are kept: servers may list what nobody can read without end.
+const MOST_LEFT_OUT: usize = 256;
+
+impl RemoteTools {
+    /// Keeps a tool out, and why; not more of them than anybody reads.
+    pub fn leave_out(&mut self, name: String, why: String) {
+        if self.unreadable.len() < MOST_LEFT_OUT {
+            self.unreadable.push((shorten(&name).into_owned(), why));
+        }
+    }
+
+    /// Whether another list says the same of the tools.
+    pub fn shows_same(&self, other: &Self) -> bool {
+        self.tools == other.tools && self.unreadable == other.unreadable
+    }
 }
 
 /// A tool as its server describes it.

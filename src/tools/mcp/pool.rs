@@ -75,9 +75,8 @@ impl Pool {
             return Some(Arc::clone(session));
         }
         if sessions.len() >= self.most {
-            let idle = sessions.iter().filter(|(_, session)| is_unused(session));
-            let longest = idle.max_by_key(|(_, session)| session.idle_for()).map(|(key, _)| key.clone())?;
-            if let Some(gone) = sessions.remove(&longest) {
+            let leaving = leaving(&sessions, &key.tenant, self.most)?;
+            if let Some(gone) = sessions.remove(&leaving) {
                 self.tasks.spawn(async move { gone.close().await });
             }
         }
@@ -119,7 +118,89 @@ impl Pool {
     }
 }
 
+/// Which session makes way for one more of a tenant. Of a tenant with half of the room, only its own: others need the
+/// rest. Else its own before those of others, and servers that requests brought before those of the configuration.
+fn leaving(sessions: &HashMap<Key, Arc<Session>>, tenant: &Arc<str>, most: usize) -> Option<Key> {
+    let held = |of: &Arc<str>| sessions.keys().filter(|key| key.tenant == *of).count();
+    let has_its_half = held(tenant).saturating_mul(2) >= most;
+    let idle = sessions
+        .iter()
+        .filter(|(key, session)| is_unused(session) && (!has_its_half || key.tenant == *tenant));
+    let rank = |(key, session): &(&Key, &Arc<Session>)| {
+        (key.tenant == *tenant, key.server.starts_with("url:"), session.idle_for())
+    };
+    idle.max_by_key(rank).map(|(key, _)| key.clone())
+}
+
 /// Whether only the pool holds it. Runs hold theirs for as long as they last.
 fn is_unused(session: &Arc<Session>) -> bool {
     Arc::strong_count(session) == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use async_trait::async_trait;
+    use reqwest::header::HeaderMap;
+
+    use super::*;
+    use crate::tools::mcp::connection::{Connection, Place, StdioCommand};
+    use crate::tools::mcp::credentials::Fixed;
+    use crate::tools::mcp::error::McpError;
+
+    struct Nowhere;
+
+    #[async_trait]
+    impl Connector for Nowhere {
+        async fn connect(
+            &self,
+            _: &Endpoint,
+            _: Arc<dyn Credentials>,
+        ) -> Result<Arc<dyn Connection>, McpError> {
+            Err(McpError::Connect("nobody is there".into()))
+        }
+    }
+
+    fn open(pool: &Pool, server: &str, tenant: &str) -> Option<Arc<Session>> {
+        let credentials: Arc<dyn Credentials> = Arc::new(Fixed::new(HeaderMap::new()));
+        let command = StdioCommand {
+            program: "none".into(),
+            args: Vec::new(),
+            env: std::collections::BTreeMap::new(),
+            cwd: None,
+        };
+        let endpoint =
+            Endpoint { name: "s".into(), place: Place::Stdio(Arc::new(command)), may_sample: false };
+        let second = Duration::from_secs(1);
+        let limits = SessionLimits { list_timeout: second, tool_ttl: second, max_in_flight: 1, max_tools: 1 };
+        let key = Key::new(server.to_owned(), &*credentials, &tenant.into());
+        pool.session(key, &endpoint, credentials, limits)
+    }
+
+    fn known(pool: &Pool) -> Vec<String> {
+        let mut all: Vec<_> =
+            pool.sessions().iter().map(|(key, _)| format!("{} {}", key.tenant, key.server)).collect();
+        all.sort();
+        all
+    }
+
+    #[tokio::test]
+    async fn a_tenant_with_many_servers_takes_no_room_of_others() {
+        let idle = Duration::from_mins(5);
+        let pool = Pool::new(Arc::new(Nowhere), 4, idle, Metrics::install());
+        for (server, tenant) in
+            [("label:a", "red"), ("label:b", "blue"), ("label:c", "blue"), ("url:d", "blue")]
+        {
+            assert!(open(&pool, server, tenant).is_some());
+        }
+        for i in 0..20 {
+            assert!(open(&pool, &format!("url:{i}"), "blue").is_some());
+        }
+        assert_eq!(known(&pool), ["blue label:b", "blue label:c", "blue url:19", "red label:a"]);
+        let _in_use = open(&pool, "label:x", "red");
+        assert_eq!(known(&pool), ["blue label:b", "blue label:c", "blue url:19", "red label:x"]);
+        let _too = open(&pool, "label:y", "red");
+        assert_eq!(known(&pool), ["blue label:b", "blue label:c", "red label:x", "red label:y"]);
+        assert!(open(&pool, "label:z", "red").is_none(), "its half is in use");
+        assert!(open(&pool, "label:z", "green").is_some());
+    }
 }

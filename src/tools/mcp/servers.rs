@@ -18,7 +18,7 @@ use super::toolset::{ServedTool, ToolSet};
 use crate::config::{
     McpAuth, McpRule, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
 };
-use crate::net::egress::{Egress, EgressError, EgressOptions};
+use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{Approval, McpTool, McpToolFilter};
 use crate::telemetry::metrics::Metrics;
@@ -31,6 +31,8 @@ pub(super) struct Terms {
     pub executor: Arc<str>,
     /// For how long a call may show no sign of life.
     pub timeout: Duration,
+    /// Whether what its server says of a tool's effects counts for retries and for using results again.
+    pub trusts_hints: bool,
     /// The general settings as they hold for its tools.
     pub tools: ToolsSettings,
 }
@@ -165,7 +167,12 @@ impl McpServers {
         Ok(Arc::new(Self {
             pool: Pool::new(connector, mcp.sessions.max, mcp.sessions.idle_timeout, Arc::clone(metrics)),
             egress: request_egress(settings, egress)?,
-            request_terms: Arc::new(Terms::new("mcp".into(), tools, requests.timeout, requests.max_time)),
+            request_terms: Arc::new(Terms::new(
+                "mcp".into(),
+                tools,
+                (requests.timeout, requests.max_time),
+                requests.trust,
+            )),
             request_rules: Arc::new(Rules {
                 allowed: None,
                 blocked: GlobSet::empty(),
@@ -261,6 +268,8 @@ impl McpServers {
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
             place: Place::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
+            // Whoever brings a server is not to spend the operator's tokens through it.
+            may_sample: false,
         };
         let requests = &self.settings.requests;
         let limits = limits(&self.settings, None, requests.max_in_flight);
@@ -325,11 +334,17 @@ impl McpServers {
 }
 
 impl Terms {
-    fn new(executor: Arc<str>, mut tools: ToolsSettings, timeout: Duration, max_time: Duration) -> Self {
+    fn new(
+        executor: Arc<str>,
+        mut tools: ToolsSettings,
+        (timeout, max_time): (Duration, Duration),
+        trust: Option<McpTrust>,
+    ) -> Self {
         // The stack's timeout is for the whole; the connection watches for signs of life.
         tools.timeout = max_time;
         tools.routes.clear();
-        Self { executor, timeout, tools }
+        let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
+        Self { executor, timeout, trusts_hints, tools }
     }
 }
 
@@ -351,13 +366,17 @@ impl Configured {
             .filter_map(|(name, own)| Some((name.strip_prefix(label)?.strip_prefix("__")?.to_owned(), own)))
             .collect();
         tools.cache.enabled &= !takes_callers;
-        let (timeout, max_time) = server.patience();
         Ok(Self {
             label: label.into(),
             endpoint,
             credentials,
             takes_callers,
-            terms: Arc::new(Terms::new(format!("mcp:{label}").into(), tools, timeout, max_time)),
+            terms: Arc::new(Terms::new(
+                format!("mcp:{label}").into(),
+                tools,
+                server.patience(),
+                server.trust,
+            )),
             rules: Arc::new(Rules::read(server)?),
             limits: limits(
                 &settings.mcp,
@@ -385,7 +404,7 @@ fn limits(mcp: &McpSettings, tool_ttl: Option<Duration>, max_in_flight: usize) -
 
 /// The operator's own servers may be anywhere; a redirect or a name that changes leads nowhere else.
 fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Endpoint, String> {
-    let name = Arc::from(label);
+    let (name, may_sample) = (Arc::from(label), server.sampling);
     if let Some(program) = &server.command {
         let command = StdioCommand {
             program: program.clone(),
@@ -393,7 +412,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
             env: server.env.clone(),
             cwd: server.cwd.clone(),
         };
-        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)) });
+        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)), may_sample });
     }
     let url = server.url.as_deref().ok_or("it has neither a url nor a command")?;
     let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
@@ -416,7 +435,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
         McpTransport::JsonRpc => HttpKind::JsonRpc,
         McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
     };
-    Ok(Endpoint { name, place: Place::Http { url, kind, egress } })
+    Ok(Endpoint { name, place: Place::Http { url, kind, egress }, may_sample })
 }
 
 /// Where the operator says that tokens are had.
@@ -434,9 +453,13 @@ fn token_host(auth: &McpAuth) -> Option<String> {
 fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egress>, String> {
     let Some(domains) = &settings.mcp.requests.allowed_domains else { return Ok(Arc::clone(general)) };
     let egress = &settings.egress;
+    let narrowed = match &egress.allowed_domains {
+        Some(general) => in_both(general, domains),
+        None => domains.clone(),
+    };
     let options = EgressOptions {
         allow: egress.allow.clone(),
-        allowed_domains: Some(domains.clone()),
+        allowed_domains: Some(narrowed),
         max_redirects: 0,
         max_response_bytes: settings.mcp.max_message_bytes,
         timeout: egress.timeout,

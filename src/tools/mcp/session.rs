@@ -60,6 +60,8 @@ pub struct Session {
 /// A connection, and that it is counted as open.
 struct Open {
     connection: Arc<dyn Connection>,
+    /// Which connection of the session it is.
+    number: u64,
     metrics: Arc<Metrics>,
 }
 
@@ -68,9 +70,11 @@ pub(super) struct Listing {
     pub tools: RemoteTools,
     at: Instant,
     holds: Duration,
-    /// The connection's version of its tools when it was asked.
-    version: u64,
+    /// The connection that it was had over, and that one's version of its tools when it was asked.
+    connection: (u64, u64),
     /// Grows with every list of the session.
+    turn: u64,
+    /// Grows with every list of the session that differs from the one before.
     pub number: u64,
 }
 
@@ -94,6 +98,11 @@ pub enum Freshness {
 }
 
 impl Open {
+    /// Tells lists apart that may differ.
+    fn version(&self) -> (u64, u64) {
+        (self.number, self.connection.tools_version())
+    }
+
     /// Whether it was gone before the server could work on a request, which may so be made over another.
     fn was_lost_before(&self, error: &McpError) -> bool {
         match error {
@@ -197,26 +206,37 @@ impl Session {
         self.listing.load_full()
     }
 
-    /// Whether the server has said that its tools are others now.
+    /// Whether the server has said that its tools are others now, or may be another server since it was connected to
+    /// anew.
     pub(super) fn has_changed(&self, listing: &Listing) -> bool {
-        let open = self.current.load();
-        open.as_ref().is_some_and(|open| open.connection.tools_version() != listing.version)
+        self.current.load().as_ref().is_some_and(|open| open.version() != listing.connection)
     }
 
-    /// A list that is newer than the one that is known, asked for once for all who wait.
+    /// A list that is newer than the one that is known, asked for once for all who wait. What went wrong with
+    /// connecting is noted there, and not once more as trouble with lists.
     async fn list(&self, known: Option<&Listing>) -> Result<Arc<Listing>, McpError> {
-        let number = known.map_or(0, |known| known.number);
-        let tries = self.lists.tries();
+        let turn = known.map_or(0, |known| known.turn);
+        let (lists, connects) = (self.lists.tries(), self.reaching.tries());
         let _asking = self.asking.lock().await;
-        if let Some(newer) = self.listing.load_full().filter(|newer| newer.number > number) {
+        if let Some(newer) = self.listing.load_full().filter(|newer| newer.turn > turn) {
             return Ok(newer);
         }
-        if let Some(failed) = self.lists.why_not(tries) {
+        if let Some(failed) = self.lists.why_not(lists) {
             return Err(failed);
         }
-        let (began, after) = (Instant::now(), self.limits.list_timeout);
-        let asked = tokio::time::timeout(after, self.ask()).await;
-        match asked.unwrap_or(Err(McpError::Timeout { after })) {
+        let mut open = self.connect_since(connects).await?;
+        let mut began = Instant::now();
+        let mut asked = self.ask(&open).await;
+        if let Err(error) = &asked
+            && open.was_lost_before(error)
+        {
+            self.forget(&open);
+            open = self.connect().await?;
+            began = Instant::now();
+            asked = self.ask(&open).await;
+        }
+        let is_noted = self.learn(&open, asked.as_ref().err());
+        match asked {
             Ok(listing) => {
                 let listing = Arc::new(listing);
                 self.listing.store(Some(Arc::clone(&listing)));
@@ -224,37 +244,36 @@ impl Session {
                 Ok(listing)
             }
             Err(error) => {
-                self.lists.add(&error, began.elapsed());
+                if !is_noted {
+                    self.lists.add(&error, began.elapsed());
+                }
                 Err(error)
             }
         }
     }
 
-    async fn ask(&self) -> Result<Listing, McpError> {
-        let mut open = self.connect().await?;
-        let mut version = open.connection.tools_version();
-        let mut tools = open.connection.list_tools().await;
-        if let Err(error) = &tools
-            && open.was_lost_before(error)
-        {
-            self.forget(&open);
-            open = self.connect().await?;
-            version = open.connection.tools_version();
-            tools = open.connection.list_tools().await;
+    async fn ask(&self, open: &Open) -> Result<Listing, McpError> {
+        let (after, connection) = (self.limits.list_timeout, open.version());
+        let tools = tokio::time::timeout(after, open.connection.list_tools(self.limits.max_tools)).await;
+        let mut tools = tools.unwrap_or(Err(McpError::Timeout { after }))?;
+        let offered = self.limits.max_tools.min(tools.tools.len());
+        for surplus in tools.tools.split_off(offered) {
+            tools.leave_out(surplus.name, "the server has too many tools".into());
         }
-        self.learn(&open, tools.as_ref().err());
-        let mut tools = tools?;
-        for surplus in tools.tools.drain(self.limits.max_tools.min(tools.tools.len())..) {
-            tools.unreadable.push((surplus.name, "the server has too many tools".into()));
-        }
-        let number = self.listing.load().as_ref().map_or(0, |known| known.number) + 1;
         let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
-        Ok(Listing { tools, at: Instant::now(), holds, version, number })
+        let known = self.listing.load_full();
+        let (turn, number) = match &known {
+            Some(known) if known.tools.shows_same(&tools) => (known.turn + 1, known.number),
+            Some(known) => (known.turn + 1, known.number + 1),
+            None => (1, 1),
+        };
+        Ok(Listing { tools, at: Instant::now(), holds, connection, turn, number })
     }
 
     fn refresh_behind(self: &Arc<Self>) {
-        // Somebody is at it already, or is about to be.
-        if self.asking.try_lock().is_err() {
+        let is_left_alone = |trouble: &Trouble| trouble.why_not(trouble.tries()).is_some();
+        // Somebody is at it already, or is about to be, or nobody may.
+        if self.asking.try_lock().is_err() || is_left_alone(&self.lists) || is_left_alone(&self.reaching) {
             return;
         }
         let session = Arc::clone(self);
@@ -268,10 +287,14 @@ impl Session {
 
     /// The open connection, or a new one; made once for all who wait.
     async fn connect(&self) -> Result<Arc<Open>, McpError> {
+        self.connect_since(self.reaching.tries()).await
+    }
+
+    /// The same for somebody who has waited since there were so many `tries`.
+    async fn connect_since(&self, tries: u64) -> Result<Arc<Open>, McpError> {
         if let Some(open) = self.usable() {
             return Ok(open);
         }
-        let tries = self.reaching.tries();
         let _connecting = self.connecting.lock().await;
         if let Some(open) = self.usable() {
             return Ok(open);
@@ -284,9 +307,9 @@ impl Session {
         let made = tokio::time::timeout(after, made).await.unwrap_or(Err(McpError::Timeout { after }));
         match made {
             Ok(connection) => {
-                self.stats.connects.fetch_add(1, Ordering::Relaxed);
+                let number = self.stats.connects.fetch_add(1, Ordering::Relaxed) + 1;
                 self.metrics.mcp_sessions(1);
-                let open = Arc::new(Open { connection, metrics: Arc::clone(&self.metrics) });
+                let open = Arc::new(Open { connection, number, metrics: Arc::clone(&self.metrics) });
                 self.current.store(Some(Arc::clone(&open)));
                 Ok(open)
             }
@@ -297,21 +320,24 @@ impl Session {
         }
     }
 
-    /// What an answer, or an error in its place, says of the connection.
-    fn learn(&self, open: &Arc<Open>, error: Option<&McpError>) {
+    /// What an answer, or an error in its place, says of the connection. Whether it was noted as trouble with it.
+    /// A connection that has yet to answer ends no trouble: a program that ends at every call is not to be started at
+    /// every call.
+    fn learn(&self, open: &Arc<Open>, error: Option<&McpError>) -> bool {
         match error {
-            // A program that ends at every call is not to be started at every call. However many calls it takes with
-            // it, it ended once.
+            // However many calls it takes with it, it ended once.
             Some(error) if open.connection.is_closed() => {
                 if self.forget(open) {
                     self.reaching.add(error, Duration::ZERO);
                 }
+                return true;
             }
             Some(
                 McpError::Connect(_) | McpError::Egress(_) | McpError::Broken(_) | McpError::SessionLost,
             ) => {}
             Some(_) | None => self.reaching.end(),
         }
+        false
     }
 
     fn usable(&self) -> Option<Arc<Open>> {

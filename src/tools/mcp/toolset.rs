@@ -1,7 +1,7 @@
 //! A server's tools as runs use them: named, checked, each with all the layers of a call around it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use aws_lc_rs::digest;
@@ -35,7 +35,7 @@ pub struct ToolSet {
 }
 
 impl ToolSet {
-    /// Which list of its session it was made of; grows with every list. 0: an item of an earlier response.
+    /// Which list of its session it was made of; grows with every list that says something else. 0: an item of an earlier response.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -56,12 +56,18 @@ pub struct ServedTool {
 /// Tool sets by label, and what is known of the tools' health.
 #[derive(Default)]
 pub(super) struct ToolSets {
-    by_label: Mutex<HashMap<Arc<str>, Arc<ToolSet>>>,
+    by_label: Mutex<HashMap<Arc<str>, Arc<Made>>>,
     states: States,
 }
 
+/// The set of one list, made by the first who wants it.
+struct Made {
+    number: u64,
+    set: OnceLock<Arc<ToolSet>>,
+}
+
 impl ToolSets {
-    /// The set of this list under this label; made once.
+    /// The set of this list under this label; made once. Schemas are worked on without the lock on all sets.
     pub(super) fn of(
         &self,
         session: &Arc<Session>,
@@ -70,23 +76,28 @@ impl ToolSets {
         terms: &Terms,
         stack: &Stack,
     ) -> Arc<ToolSet> {
+        let place = self.place(label, listing.number);
+        let maker = Maker { session, label, terms, stack, states: &self.states };
+        Arc::clone(place.set.get_or_init(|| Arc::new(maker.make(listing))))
+    }
+
+    fn place(&self, label: &Arc<str>, number: u64) -> Arc<Made> {
         let mut sets = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = sets.get(label).filter(|known| known.number == listing.number) {
+        if let Some(known) = sets.get(label).filter(|known| known.number == number) {
             return Arc::clone(known);
         }
-        let maker = Maker { session, label, terms, stack, states: &self.states };
-        let set = Arc::new(maker.make(listing));
+        let place = Arc::new(Made { number, set: OnceLock::new() });
         if sets.len() >= MOST_LABELS {
             sets.clear();
         }
-        sets.insert(Arc::clone(label), Arc::clone(&set));
-        set
+        sets.insert(Arc::clone(label), Arc::clone(&place));
+        place
     }
 
     /// What this list was made into, under whichever label.
     pub(super) fn made_of(&self, listing: &Listing) -> Option<Arc<ToolSet>> {
         let sets = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
-        sets.values().find(|set| set.number == listing.number).cloned()
+        sets.values().filter(|made| made.number == listing.number).find_map(|made| made.set.get().cloned())
     }
 
     /// A set of what an earlier response listed. Its hints count for nothing.
@@ -173,7 +184,11 @@ impl Maker<'_> {
                 Place::Http { .. } => vec!["net".into()],
                 Place::Stdio(_) => Vec::new(),
             },
-            annotations: annotations(tool),
+            annotations: match self.terms.trusts_hints {
+                true => annotations(tool),
+                false => Annotations::UNKNOWN,
+            },
+            server: Some(Arc::clone(self.label)),
             requires_auth: false,
         };
         let plan = self.plan(definition, executor)?;

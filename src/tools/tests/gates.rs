@@ -56,6 +56,25 @@ async fn lists_and_capabilities_decide() {
 }
 
 #[tokio::test]
+async fn a_servers_tool_does_not_pass_a_list_meant_for_the_gateways_own() {
+    let own = tool("calculate");
+    let foreign = ToolDefinition { server: Some("docs".into()), ..own.clone() };
+    for (changes, passes) in [
+        (json!({}), (true, true)),
+        (json!({"allowed_tools": ["calculate", "docs"]}), (true, false)),
+        (json!({"allowed_tools": ["docs__calculate"]}), (false, true)),
+        (json!({"allowed_tools": ["docs__*"]}), (false, true)),
+        (json!({"allowed_tools": ["*"], "blocked_tools": ["docs__*"]}), (true, false)),
+        (json!({"blocked_tools": ["calc*"]}), (false, false)),
+        (json!({"tenants": {"x": {"allowed_tools": ["calculate"]}}}), (true, false)),
+    ] {
+        let toolbox = open(changes.clone(), &[]).await;
+        let may = |tool| toolbox.admits(Subject { tenant: "x", agent: None }, tool).is_ok();
+        assert_eq!((may(&own), may(&foreign)), passes, "{changes}");
+    }
+}
+
+#[tokio::test]
 async fn a_pattern_that_is_none_stops_the_start() {
     for (changes, place) in [
         (json!({"allowed_tools": ["[a"]}), "tools.allowed_tools: "),

@@ -42,6 +42,25 @@ async fn requests_wait_for_a_server_that_hangs_together_and_later_ones_not_at_al
 }
 
 #[tokio::test]
+async fn a_change_that_cannot_be_listed_does_not_cost_every_request_its_time() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway =
+        before(&upstream).set(|settings| settings.mcp.list_timeout = Duration::from_secs(2)).spawn().await;
+    gateway.create(ask(json!([brought(&server)]))).await;
+    server.hang("tools/list");
+    server.change_tools(Vec::new());
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    gateway.create(ask(json!([brought(&server)]))).await;
+    let began = Instant::now();
+    for _ in 0..3 {
+        let response = gateway.create(ask(json!([brought(&server)]))).await;
+        assert!(item(&response, "mcp_list_tools")["error"].is_null(), "{response:#}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "each waited");
+    assert_eq!(server.count("tools/list"), 2);
+}
+
+#[tokio::test]
 async fn a_list_that_hangs_does_not_hold_up_those_who_know_an_older_one() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = before(&upstream)

@@ -82,6 +82,25 @@ async fn tools_that_change_between_turns_are_offered_in_the_next() {
 }
 
 #[tokio::test]
+async fn a_server_that_was_restarted_is_listed_anew_and_shown_only_if_its_tools_differ() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    gateway.create(ask(json!([brought(&server)]))).await;
+    for same in [true, false] {
+        server.restart();
+        if !same {
+            server.add_tools(vec![tools::tool("fresh", json!({}))]);
+        }
+        upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
+        let response = gateway.create(ask(json!([brought(&server)]))).await;
+        assert_eq!(item(&response, "mcp_call")["output"], "hi", "{response:#}");
+        let lists = kinds(&response).iter().filter(|kind| **kind == "mcp_list_tools").count();
+        assert_eq!(lists, if same { 1 } else { 2 }, "{response:#}");
+        assert_eq!(offered(&upstream).contains(&"fresh".to_owned()), !same);
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_fails_or_hangs_sinks_nothing_but_itself() {
     let (upstream, bad, good) = (Upstream::spawn().await, McpServer::spawn().await, McpServer::spawn().await);
     bad.hang("tools/list");

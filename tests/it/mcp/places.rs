@@ -190,8 +190,11 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
         let addresses = addresses.iter().map(|address| address.parse().unwrap()).collect();
         let egress = Arc::new(Egress::with_resolver(&options, Arc::new(Answers(addresses))).unwrap());
         let url = format!("http://public.example:{port}/mcp").parse().unwrap();
-        let endpoint =
-            Endpoint { name: "s".into(), place: Place::Http { url, kind: HttpKind::Auto, egress } };
+        let endpoint = Endpoint {
+            name: "s".into(),
+            place: Place::Http { url, kind: HttpKind::Auto, egress },
+            may_sample: false,
+        };
         let credentials = Arc::new(Fixed::new(reqwest::header::HeaderMap::new()));
         let error = client.connect(&endpoint, credentials).await.err().expect("it is refused").to_string();
         assert_eq!(error, "the address of public.example is not allowed");
@@ -207,7 +210,7 @@ async fn the_operator_opens_and_closes() {
     let port = server.base.rsplit_once(':').unwrap().1.to_owned();
     let other = format!("127.0.0.1:{}", if port == "9" { 10 } else { 9 });
     let open = |settings: &mut antwort::config::Settings| settings.egress.allow = vec!["127.0.0.0/8".into()];
-    let refusals: [(&str, Change); 4] = [
+    let refusals: [(&str, Change); 5] = [
         ("another port", Box::new(move |settings| settings.egress.allow = vec![other])),
         (
             "off",
@@ -221,6 +224,14 @@ async fn the_operator_opens_and_closes() {
             Box::new(move |settings| {
                 open(settings);
                 settings.mcp.requests.allowed_domains = Some(vec!["example.com".into()]);
+            }),
+        ),
+        (
+            "elsewhere in general",
+            Box::new(move |settings| {
+                open(settings);
+                settings.egress.allowed_domains = Some(vec!["example.com".into()]);
+                settings.mcp.requests.allowed_domains = Some(vec!["127.0.0.1".into()]);
             }),
         ),
         (

@@ -40,7 +40,10 @@ async fn a_lost_stream_of_the_older_transport_is_replaced() {
 #[tokio::test]
 async fn a_call_that_was_turned_away_is_made_again_only_if_it_changes_nothing() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let gateway = before(&upstream).spawn().await;
+    let gateway = before(&upstream)
+        .set(|settings| settings.mcp.requests.trust = Some(antwort::config::McpTrust::Annotations))
+        .spawn()
+        .await;
     server.status_of("tools/call", 1, (503, &[], ""));
     upstream.reply(call("delete_all", json!({}))).text("Done.");
     let response = gateway.create(ask(json!([brought(&server)]))).await;
@@ -53,6 +56,54 @@ async fn a_call_that_was_turned_away_is_made_again_only_if_it_changes_nothing() 
     let response = gateway.create(ask(json!([brought(&server)]))).await;
     assert_eq!(item(&response, "mcp_call")["output"], "nothing of note", "{response:#}");
     assert_eq!(server.count_calls("read"), 1);
+}
+
+#[tokio::test]
+async fn what_a_server_says_of_its_tools_counts_only_where_it_is_trusted() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    server.status_of("tools/call", 1, (503, &[], ""));
+    upstream.reply(call("read", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    assert_eq!(item(&response, "mcp_call")["error"]["code"], 503, "{response:#}");
+    assert_eq!(server.count_calls("read"), 0, "it was made again on the server's word");
+}
+
+#[tokio::test]
+async fn a_server_that_comes_back_under_steady_traffic_is_used_again_within_seconds() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    let address = server.base.strip_prefix("http://").unwrap().to_owned();
+    server.kill().await;
+    let tool = brought(&server);
+    let problem = async || {
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        let response = gateway.create(ask(json!([tool]))).await;
+        item(&response, "mcp_list_tools")["error"].as_str().map(str::to_owned)
+    };
+    for _ in 0..10 {
+        let problem = problem().await.expect("nobody listens");
+        assert!(problem.matches("tried again").count() <= 1, "{problem}");
+        assert!(problem.matches("cannot be reached").count() <= 1 && problem.len() < 200, "{problem}");
+    }
+    let server = McpServer::spawn_on(&address).await;
+    let back = std::time::Instant::now();
+    while problem().await.is_some() {
+        assert!(back.elapsed() < std::time::Duration::from_secs(6), "it is still left alone");
+    }
+    assert_eq!(server.count("initialize"), 1);
+}
+
+#[tokio::test]
+async fn an_error_of_megabytes_is_cut_before_anybody_reads_it() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    server.errors("echo", -32000, &"\u{1b}x".repeat(500_000));
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(call("echo", json!({"text": "hi"}))).text("Done.");
+    let response = gateway.create(ask(json!([brought(&server)]))).await;
+    let error = item(&response, "mcp_call")["error"].to_string();
+    assert!(error.len() < 20_000 && !error.contains("\\u001b"), "{} bytes", error.len());
+    assert!(told(&upstream).len() < 20_000 && !told(&upstream).contains('\u{1b}'));
 }
 
 #[tokio::test]

@@ -36,6 +36,7 @@ pub(super) fn check(label: &str, server: &McpServerSettings, check: &mut Check<'
         McpAuth::TokenExchange(exchange) => {
             auth.words(&exchange.client_id, &exchange.scopes);
             auth.secret(exchange.client_secret.as_ref());
+            auth.place(exchange.token_url.as_deref());
             auth.urls(exchange.token_url.as_deref(), exchange.resource.as_deref());
         }
     }
@@ -108,6 +109,17 @@ impl Auth<'_, '_> {
                 }
             }
             (None, Some(_)) => {}
+        }
+    }
+
+    /// Callers' tokens are not for whomever the server names.
+    fn place(&mut self, token_url: Option<&str>) {
+        if token_url.is_none() {
+            let path = ["mcp", "servers", self.label, "auth", "token_url"];
+            self.check.missing(
+                &path,
+                "is missing: callers' tokens are sent there, and nowhere that the server names",
+            );
         }
     }
 

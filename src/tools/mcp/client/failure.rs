@@ -4,6 +4,7 @@ use std::error::Error;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
+use super::notices::told;
 use super::streamable::TransportError;
 use super::wire::Wire;
 use crate::tools::mcp::error::McpError;
@@ -15,8 +16,8 @@ pub(super) fn of_request(error: ServiceError, gone: impl FnOnce() -> McpError) -
         ServiceError::TransportClosed => gone(),
         // Answers of the server have gone another way: these are the SDK's own words, on calls that it gave up when
         // a session was lost.
-        ServiceError::McpError(error) => McpError::Broken(error.message.into_owned()),
-        other => McpError::Broken(other.to_string()),
+        ServiceError::McpError(error) => McpError::Broken(told(&error.message)),
+        other => McpError::Broken(told(&other.to_string())),
     }
 }
 

@@ -8,6 +8,8 @@ use serde_json::{Number, Value};
 
 /// Bytes of a server's words that are logged.
 const LOGGED: usize = 4 * 1024;
+/// Bytes of a server's words that an error has.
+const TOLD: usize = 2 * 1024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -38,7 +40,7 @@ pub(super) fn progress(raw: &RawValue) -> Option<(i64, Option<String>)> {
         Value::String(token) => token.parse().ok()?,
         token => token.as_i64()?,
     };
-    let said = raw.message.filter(|message| !message.is_empty());
+    let said = raw.message.filter(|message| !message.is_empty()).map(|message| told(&message));
     Some((token, said.or_else(|| Some(fraction(&raw.progress?, raw.total.as_ref())))))
 }
 
@@ -72,7 +74,16 @@ pub(super) fn log(server: &str, raw: &RawValue) {
 
 /// A stranger's words as they can be logged: not too long, and nothing that moves a terminal's cursor.
 pub(super) fn shown(words: &[u8]) -> String {
-    let cut = words.get(..LOGGED).unwrap_or(words);
+    cut(words, LOGGED)
+}
+
+/// A stranger's words as they can be part of an error, which models, clients and logs are told.
+pub(super) fn told(words: &str) -> String {
+    cut(words.as_bytes(), TOLD)
+}
+
+fn cut(words: &[u8], most: usize) -> String {
+    let cut = words.get(..most).unwrap_or(words);
     let mut text = String::with_capacity(cut.len());
     for character in String::from_utf8_lossy(cut).chars() {
         if character.is_control() {
@@ -86,4 +97,16 @@ pub(super) fn shown(words: &[u8]) -> String {
         text.push('…');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_words_are_cut_and_move_no_cursor() {
+        let told = told(&format!("\u{1b}[2J{}", "é".repeat(1 << 20)));
+        assert!(told.starts_with("\\u{1b}[2Jé") && told.ends_with('…'), "{}", &told[..20]);
+        assert!(told.len() < TOLD + 32, "{}", told.len());
+    }
 }

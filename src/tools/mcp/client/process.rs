@@ -51,8 +51,12 @@ impl Process {
         }
         builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         builder.kill_on_drop(true).process_group(0);
-        let does_not_start =
-            |error| McpError::Connect(format!("{} does not start: {error}", command.program));
+        // Clients are not told what the operator runs, and where.
+        let does_not_start = |error: std::io::Error| {
+            let program = &*command.program;
+            tracing::warn!(target: "antwort::mcp", server = &*server, program, %error, "the program does not start");
+            McpError::Connect(format!("the program does not start: {}", error.kind()))
+        };
         let mut child = builder.spawn().map_err(does_not_start)?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut reports = JoinSet::new();

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::notices::told;
 use crate::tools::mcp::connection::{RemoteContent, RemoteResult};
 use crate::tools::mcp::error::McpError;
 
@@ -77,8 +78,8 @@ struct RawResource {
 
 /// Reads the result of a call.
 pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
-    let result: RawResult<'_> =
-        serde_json::from_str(raw.get()).map_err(|error| McpError::Malformed(format!("a result: {error}")))?;
+    let result: RawResult<'_> = serde_json::from_str(raw.get())
+        .map_err(|error| McpError::Malformed(told(&format!("a result: {error}"))))?;
     match result.result_type.as_deref() {
         Some("input_required") => {
             let questions = result.input_requests.unwrap_or_default();
@@ -100,7 +101,7 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
 
 /// The server did what the protocol allows and the gateway does not know.
 pub(super) fn unsupported(what: &str) -> McpError {
-    McpError::Protocol { code: -32601, message: format!("the server {what}") }
+    McpError::Protocol { code: -32601, message: told(&format!("the server {what}")) }
 }
 
 fn part(raw: &RawValue) -> RemoteContent {

@@ -12,7 +12,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::http::{self, Http, Outgoing};
-use super::listing::{self, List, Page};
+use super::listing::{self, Page, Pages};
+use super::notices::told;
 use super::results::{self, CallAnswer, unsupported};
 use super::wire::{Envelope, error_in, protocol_error};
 use crate::tools::mcp::connection::{Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
@@ -81,7 +82,7 @@ impl Rpc {
     ) -> Result<T, McpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let request = serde_json::to_vec(&Request { jsonrpc: "2.0", id, method, params })
-            .map_err(|error| McpError::Malformed(error.to_string()))?;
+            .map_err(|error| McpError::Malformed(told(&error.to_string())))?;
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
         let request = Outgoing { method: Method::POST, headers, body: Some(Bytes::from(request)) };
@@ -94,7 +95,7 @@ impl Rpc {
         }
         let body = self.http.body(response).await?;
         let answer: Envelope<'_> =
-            serde_json::from_slice(&body).map_err(|error| McpError::Malformed(error.to_string()))?;
+            serde_json::from_slice(&body).map_err(|error| McpError::Malformed(told(&error.to_string())))?;
         match (answer.result, answer.error) {
             (Some(result), _) => read(result),
             (None, Some(error)) => Err(protocol_error(error)),
@@ -113,13 +114,14 @@ impl Connection for Rpc {
         &self.info
     }
 
-    async fn list_tools(&self) -> Result<RemoteTools, McpError> {
-        let mut list = List::default();
-        let mut cursor = list.add(self.page(None).await?);
-        while cursor.is_some() {
-            cursor = list.add(self.page(cursor.as_deref()).await?);
+    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError> {
+        let mut pages = Pages::new(most, self.http.limit);
+        let server = self.http.url.host_str().unwrap_or_default();
+        let mut next = pages.add(self.page(None).await?, server);
+        while let Some(cursor) = next {
+            next = pages.add(self.page(Some(&cursor)).await?, server);
         }
-        Ok(list.tools)
+        Ok(pages.all)
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {

@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, oneshot};
 use super::calls::{Answer, Asks, Carried, Slot, token_number};
 use super::failure;
 use super::handler::{self, Handler};
-use super::listing::{self, List};
+use super::listing::{self, Pages};
 use super::results::{CallAnswer, Questions, unsupported};
 use super::wire::Wire;
 use crate::config::Elicitation;
@@ -123,16 +123,13 @@ impl Connection for Session {
         &self.info
     }
 
-    async fn list_tools(&self) -> Result<RemoteTools, McpError> {
-        let mut list = List::default();
-        let mut cursor = list.add(self.page(None).await?);
-        while cursor.is_some() {
-            cursor = list.add(self.page(cursor).await?);
+    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError> {
+        let mut pages = Pages::new(most, self.wire.limit);
+        let mut next = pages.add(self.page(None).await?, &self.wire.server);
+        while let Some(cursor) = next {
+            next = pages.add(self.page(Some(cursor)).await?, &self.wire.server);
         }
-        if list.is_cut {
-            tracing::warn!(target: "antwort::mcp", server = &*self.wire.server, "its list of tools has no end");
-        }
-        Ok(list.tools)
+        Ok(pages.all)
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError> {

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
@@ -71,6 +71,9 @@ impl Streamable {
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, TransportError> {
         let asked = self.wire.calls.file(&message);
+        if is_handshake(&message) {
+            self.wire.begin();
+        }
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EITHER);
         headers.insert(CONTENT_TYPE, JSON);
@@ -214,6 +217,11 @@ impl StreamableHttpClient for Streamable {
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
         self.open(session_id, last_event_id, custom_headers).await
     }
+}
+
+fn is_handshake(message: &ClientJsonRpcMessage) -> bool {
+    let ClientJsonRpcMessage::Request(request) = message else { return false };
+    matches!(request.request, ClientRequest::InitializeRequest(_))
 }
 
 fn add_session(headers: &mut HeaderMap, session: Option<&str>) {

@@ -66,6 +66,7 @@ fn at(url: &str, kind: HttpKind) -> Endpoint {
     Endpoint {
         name: "test".into(),
         place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
+        may_sample: true,
     }
 }
 

@@ -2,7 +2,7 @@
 //! act upon goes on to the SDK: the handshake, the server's own requests.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use reqwest::StatusCode;
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Calls;
 use super::lines::Skipped;
-use super::notices;
+use super::notices::{self, told};
 use crate::tools::mcp::error::McpError;
 
 /// What the SDK is told of an answer that has gone where it belongs.
@@ -35,6 +35,7 @@ pub(super) struct Wire {
     pub closed: CancellationToken,
     why: OnceLock<String>,
     tools_version: AtomicU64,
+    has_begun: AtomicBool,
 }
 
 /// What was read.
@@ -86,10 +87,18 @@ impl Wire {
             closed: CancellationToken::new(),
             why: OnceLock::new(),
             tools_version: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
         })
     }
 
-    /// How often the server said that its tools have changed.
+    /// A handshake begins. After the first, which the SDK makes again where a session was lost, the tools may be others.
+    pub fn begin(&self) {
+        if self.has_begun.swap(true, Ordering::AcqRel) {
+            self.tools_version.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// How often the server said that its tools have changed, or began anew.
     pub fn tools_version(&self) -> u64 {
         self.tools_version.load(Ordering::Acquire)
     }
@@ -109,7 +118,7 @@ impl Wire {
     /// Reads a message and sees to it. `asked` is the request that it answers if it does not say.
     pub fn take(&self, bytes: &[u8], asked: Option<i64>) -> Result<Taken, McpError> {
         let envelope: Envelope<'_> =
-            serde_json::from_slice(bytes).map_err(|error| McpError::Malformed(error.to_string()))?;
+            serde_json::from_slice(bytes).map_err(|error| McpError::Malformed(told(&error.to_string())))?;
         let Some(method) = &envelope.method else { return Ok(self.answered(&envelope, asked, bytes)) };
         if envelope.id.is_some() || method == "notifications/cancelled" {
             return Ok(Taken::Sdk);
@@ -190,7 +199,7 @@ pub(super) fn answered_text(id: i64, result: &str) -> String {
 
 /// A message of the client's as text.
 pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError> {
-    serde_json::to_vec(message).map_err(|error| McpError::Malformed(error.to_string()))
+    serde_json::to_vec(message).map_err(|error| McpError::Malformed(told(&error.to_string())))
 }
 
 /// A JSON-RPC error as ours.
@@ -227,7 +236,7 @@ pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
 /// Reads a message that the SDK is to act upon. An error that does not say what it answers is about `asked`.
 fn for_sdk(bytes: &[u8], asked: Option<i64>) -> Result<ServerJsonRpcMessage, McpError> {
     let message = serde_json::from_slice::<ServerJsonRpcMessage>(bytes)
-        .map_err(|error| McpError::Malformed(error.to_string()))?;
+        .map_err(|error| McpError::Malformed(told(&error.to_string())))?;
     let (ServerJsonRpcMessage::Error(error), Some(asked)) = (&message, asked) else { return Ok(message) };
     let error: ErrorData = error.error.clone();
     Ok(ServerJsonRpcMessage::error(error, Some(RequestId::Number(asked))))

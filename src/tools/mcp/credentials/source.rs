@@ -148,6 +148,10 @@ fn of_client(said: &ClientCredentials, egress: &Arc<Egress>, server: &Url) -> Re
 
 fn of_exchange(said: &TokenExchange, egress: &Arc<Egress>, server: &Url) -> Result<TokenClient, McpError> {
     let proof = said.client_secret.clone().map_or(Proof::Public, Proof::Secret);
+    // The server's metadata would let it choose who gets callers' tokens.
+    if said.token_url.is_none() {
+        return Err(unusable("auth.token_url is missing"));
+    }
     let client = Client { id: said.client_id.clone(), proof };
     token_client(client, said.token_url.as_deref(), &said.scopes, said.resource.as_ref(), egress, server)
 }

@@ -306,7 +306,14 @@ async fn no_slot_outlives_its_call() {
         Http::new(url, MIB, egress, Token::named("t0")),
         Arc::clone(&wire),
     );
-    let service = shake_hands(transport, &wire, client.handler(&wire), Spoken::Handshake).await.unwrap();
+    let service = shake_hands(
+        transport,
+        &wire,
+        client.handler(&wire, &at("http://h", HttpKind::Auto)),
+        Spoken::Handshake,
+    )
+    .await
+    .unwrap();
     let connection = Session::new(service, Arc::clone(&wire), "streamable_http");
 
     let waiting = futures_util::future::join_all((0..5).map(|_| call_tool(&*connection, "events")));

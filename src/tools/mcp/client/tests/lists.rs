@@ -30,7 +30,7 @@ async fn a_bad_tool_is_left_out_alone() {
     ] }))
     .await;
 
-    let tools = connection.list_tools().await.unwrap();
+    let tools = connection.list_tools(256).await.unwrap();
 
     let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["a", "text_schema"]);
@@ -49,7 +49,7 @@ async fn a_tool_is_as_it_was_described() {
     }] }))
     .await;
 
-    let tools = connection.list_tools().await.unwrap();
+    let tools = connection.list_tools(256).await.unwrap();
 
     assert_eq!(tools.ttl, Some(Duration::from_millis(1500)));
     let tool = &tools.tools[0];
@@ -75,7 +75,7 @@ async fn all_pages_are_fetched_anew_each_time() {
     let connection = connect(&server.url).await;
 
     for listed in 1..=2 {
-        let tools = connection.list_tools().await.unwrap();
+        let tools = connection.list_tools(256).await.unwrap();
         let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(tools.unreadable.len(), 1);
@@ -92,15 +92,49 @@ async fn a_list_without_end_ends() {
     })
     .await;
     let connection = connect(&server.url).await;
-    assert_eq!(connection.list_tools().await.unwrap().tools.len(), listing::MOST_PAGES);
+    assert_eq!(connection.list_tools(256).await.unwrap().tools.len(), listing::MOST_PAGES);
 
     let turning = having(json!({ "tools": [tool("a")], "nextCursor": "same" })).await;
-    assert_eq!(turning.list_tools().await.unwrap().tools.len(), 2);
+    assert_eq!(turning.list_tools(256).await.unwrap().tools.len(), 2);
+}
+
+#[tokio::test]
+async fn a_list_is_read_as_far_as_it_may_go() {
+    let long = "é".repeat(20_000);
+    let huge = json!({ "type": "object", "description": long.repeat(3) });
+    let mut tools = vec![
+        json!({ "name": "wordy", "description": long, "inputSchema": { "type": "object" } }),
+        json!({ "name": "huge", "inputSchema": huge }),
+    ];
+    tools.extend((0..1000).map(|i| json!({ "name": format!("{i}{long}") })));
+    let connection = having(json!({ "tools": tools })).await;
+    let error = connection.list_tools(256).await.unwrap_err();
+    assert!(matches!(error, McpError::TooLarge { .. }), "{error}");
+
+    tools.truncate(20);
+    tools.extend((0..1000).map(|i| json!({ "name": i.to_string() })));
+    let list = having(json!({ "tools": tools })).await.list_tools(256).await.unwrap();
+    assert_eq!(list.tools.len(), 1);
+    assert!(list.tools[0].description.as_ref().unwrap().len() <= 16 * 1024 + 3);
+    assert_eq!((list.unreadable[0].0.as_str(), list.unreadable.len()), ("huge", 256));
+    assert!(list.unreadable.iter().all(|(name, why)| name.len() + why.len() < 5000));
+}
+
+#[tokio::test]
+async fn no_page_is_asked_for_beyond_what_is_offered() {
+    let server = Server::calling(|seen: Seen| async move {
+        let page: Vec<_> = (0..10).map(|i| tool(&format!("t{i}"))).collect();
+        let next = format!("{}x", seen.body["params"]["cursor"].as_str().unwrap_or_default());
+        seen.ok(&json!({ "tools": page, "nextCursor": next }))
+    })
+    .await;
+    assert_eq!(connect(&server.url).await.list_tools(25).await.unwrap().tools.len(), 30);
+    assert_eq!(server.asked("tools/list").len(), 3);
 }
 
 #[tokio::test]
 async fn a_list_that_is_none_cannot_be_read() {
     let connection = having(json!({ "tools": "none" })).await;
-    let error = connection.list_tools().await.unwrap_err();
+    let error = connection.list_tools(256).await.unwrap_err();
     assert!(matches!(error, McpError::Malformed(_)), "{error:?}");
 }

@@ -20,7 +20,7 @@ async fn tools_are_listed_and_called_without_a_handshake() {
     let connection = rpc(&server).await;
     assert_eq!(server.seen().len(), 0);
 
-    let tools = connection.list_tools().await.unwrap();
+    let tools = connection.list_tools(256).await.unwrap();
     assert_eq!((tools.tools.len(), tools.unreadable.len()), (1, 1));
     let arguments = Arguments::from_iter([("q".to_owned(), json!(1))]);
     let meta = CallMeta { idempotency_key: Some("k"), traceparent: None };

@@ -45,7 +45,7 @@ fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
         env: env.collect::<BTreeMap<_, _>>(),
         cwd: None,
     };
-    Endpoint { name: "py".into(), place: Place::Stdio(Arc::new(command)) }
+    Endpoint { name: "py".into(), place: Place::Stdio(Arc::new(command)), may_sample: false }
 }
 
 async fn start(env: &[(&str, &str)]) -> Arc<dyn Connection> {

@@ -180,8 +180,11 @@ async fn a_token_endpoint_that_may_not_be_reached_gets_nothing() {
     assert!(matches!(failure(&*credentials).await, McpError::Egress(_)));
     assert!(server.seen().is_empty());
     let insecure = json!({"auth": {"type": "token_exchange", "client_id": "id", "token_url": "http://h/t"}});
-    let refused = CredentialSource::new(&settings(insecure), &at_home(), &Url::parse("https://h").unwrap());
-    assert!(matches!(refused, Err(McpError::Unauthorized(_))));
+    let found = json!({"auth": {"type": "token_exchange", "client_id": "id"}});
+    for auth in [insecure, found] {
+        let refused = CredentialSource::new(&settings(auth), &at_home(), &Url::parse("https://h").unwrap());
+        assert!(matches!(refused, Err(McpError::Unauthorized(_))));
+    }
 }
 
 #[tokio::test]
