@@ -91,7 +91,7 @@ async fn operators_see_state_tools_latency_and_errors_of_each_server() {
 #[tokio::test]
 async fn no_credential_is_shown_to_operators() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    server.auth(Auth::Tokens(vec!["token-of-operator".into(), "token-of-client".into()]));
+    server.auth(Auth::Tokens(vec!["token-of-operator", "token-of-client"]));
     let mut mine = at(format!("{}?api_key=key-in-url", server.url().replace("//", "//user:password@")));
     mine.auth = McpAuth::Bearer { token: SecretString::from("token-of-operator") };
     mine.headers.insert("x-api-key".into(), SecretString::from("key-in-header"));

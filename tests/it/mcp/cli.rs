@@ -114,7 +114,7 @@ async fn a_tool_of_a_server_is_called_without_a_model() {
 #[tokio::test]
 async fn a_server_that_is_not_configured_is_given_by_its_url_and_its_token_by_a_variable() {
     let (folder, server) = (tempfile::tempdir().unwrap(), McpServer::spawn().await);
-    server.auth(Auth::Tokens(vec!["the-token".into()]));
+    server.auth(Auth::Tokens(vec!["the-token"]));
     let url = server.url();
     let run = async |environment: &[(&str, &str)], words: &[&str]| {
         antwort(folder.path(), environment, &[words, &["--url", &url]].concat()).await

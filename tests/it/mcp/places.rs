@@ -202,13 +202,15 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
     assert!(server.requests().is_empty());
 }
 
+type Change = Box<dyn FnOnce(&mut antwort::config::Settings)>;
+
 #[tokio::test]
 async fn the_operator_opens_and_closes() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let port = server.base.rsplit_once(':').unwrap().1.to_owned();
     let other = format!("127.0.0.1:{}", if port == "9" { 10 } else { 9 });
     let open = |settings: &mut antwort::config::Settings| settings.egress.allow = vec!["127.0.0.0/8".into()];
-    let refusals: [(&str, Box<dyn FnOnce(&mut antwort::config::Settings)>); 5] = [
+    let refusals: [(&str, Change); 5] = [
         ("another port", Box::new(move |settings| settings.egress.allow = vec![other])),
         (
             "off",

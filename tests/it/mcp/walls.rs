@@ -59,7 +59,7 @@ async fn tenants_and_tokens_share_neither_session_nor_list() {
 async fn results_are_used_again_for_nobody_else() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     server.redefine("whoami", |tool| {
-        tool["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false})
+        tool["annotations"] = json!({"readOnlyHint": true, "openWorldHint": false});
     });
     let url = Some(server.url());
     let gateway = before(&upstream)
