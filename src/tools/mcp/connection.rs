@@ -132,9 +132,9 @@ const MOST_LEFT_OUT: usize = 256;
 
 impl RemoteTools {
     /// Keeps a tool out, and why; not more of them than anybody reads.
-    pub fn leave_out(&mut self, name: String, why: String) {
+    pub fn leave_out(&mut self, name: &str, why: String) {
         if self.unreadable.len() < MOST_LEFT_OUT {
-            self.unreadable.push((shorten(&name).into_owned(), why));
+            self.unreadable.push((shorten(name).into_owned(), why));
         }
     }
 

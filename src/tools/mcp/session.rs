@@ -258,7 +258,7 @@ impl Session {
         let mut tools = tools.unwrap_or(Err(McpError::Timeout { after }))?;
         let offered = self.limits.max_tools.min(tools.tools.len());
         for surplus in tools.tools.split_off(offered) {
-            tools.leave_out(surplus.name, "the server has too many tools".into());
+            tools.leave_out(&surplus.name, "the server has too many tools".into());
         }
         let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
         let known = self.listing.load_full();

@@ -95,7 +95,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
     for raw in page.tools {
         match tool(raw) {
             Ok(tool) => tools.tools.push(tool),
-            Err(why) => tools.leave_out(told(&name_of(raw)), told(&why)),
+            Err(why) => tools.leave_out(&told(&name_of(raw)), told(&why)),
         }
     }
     let next = page.next_cursor.filter(|cursor| !cursor.is_empty());
@@ -105,7 +105,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
 /// Adds the tools of a further page.
 fn append(all: &mut RemoteTools, page: RemoteTools) {
     all.tools.extend(page.tools);
-    page.unreadable.into_iter().for_each(|(name, why)| all.leave_out(name, why));
+    page.unreadable.into_iter().for_each(|(name, why)| all.leave_out(&name, why));
     all.ttl = match (all.ttl, page.ttl) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
