@@ -283,11 +283,8 @@ async fn namespaces_and_tools_declared_in_the_input_are_functions_upstream() {
 async fn tools_that_are_not_served_are_refused_by_name() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;
-    for tool in [
-        json!({"type": "web_search"}),
-        json!({"type": "mcp", "server_label": "x", "server_url": "https://example.com"}),
-        json!({"type": "file_search", "vector_store_ids": ["vs_1"]}),
-    ] {
+    for tool in [json!({"type": "web_search"}), json!({"type": "file_search", "vector_store_ids": ["vs_1"]})]
+    {
         let error = gateway.refuse(ask(json!({"tools": [tool]})), 400, "unsupported_parameter").await;
         assert_eq!(error["param"], "tools[0].type");
     }

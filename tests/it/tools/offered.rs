@@ -82,7 +82,7 @@ async fn what_is_not_there_or_not_served_is_refused() {
         (own(json!({"authorization": "x"})), "unsupported_parameter", "tools[0].authorization"),
         (own(json!({"headers": {"a": "b"}})), "unsupported_parameter", "tools[0].headers"),
         (own(json!({"server_label": "other"})), "missing_required_parameter", "tools[0].server_url"),
-        (own(json!({"server_url": "https://x.example/mcp"})), "unsupported_parameter", "tools[0].type"),
+        (own(json!({"server_url": "https://x.example/mcp"})), "invalid_value", "tools[0].server_label"),
         (json!({"type": "web_search"}), "unsupported_parameter", "tools[0].type"),
     ] {
         let error = gateway.refuse(ask(json!({"tools": [tool]})), 400, code).await;
