@@ -5,9 +5,6 @@ use std::time::Duration;
 use crate::net::egress::EgressError;
 use crate::tools::{Code, Fault, Remote, ToolError};
 
-/// Bytes of a server's own words that are passed on.
-const LONGEST_WORDS: usize = 8 * 1024;
-
 /// Why a server did not do what it was asked. Messages hold no credentials and no URLs with their queries.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
@@ -64,16 +61,6 @@ fn seconds(time: Duration) -> String {
 }
 
 impl McpError {
-    /// A JSON-RPC error, with no more of the server's words than a model can do with.
-    pub fn protocol(code: i64, mut message: String) -> Self {
-        if message.len() > LONGEST_WORDS {
-            message.truncate(message.floor_char_boundary(LONGEST_WORDS));
-            message.push('\u{2026}');
-        }
-        message.retain(|c| c != '\0');
-        Self::Protocol { code, message }
-    }
-
     /// Whether the server surely did not work on the request, so that it may be made again.
     pub fn was_not_processed(&self) -> bool {
         match self {

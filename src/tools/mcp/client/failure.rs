@@ -26,7 +26,7 @@ pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpErro
     match error {
         ClientInitializeError::TransportError { error, .. } => of_transport(error.error),
         ClientInitializeError::JsonRpcError(error) => {
-            McpError::protocol(i64::from(error.code.0), error.message.into_owned())
+            McpError::Protocol { code: i64::from(error.code.0), message: told(&error.message) }
         }
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
             McpError::Connect("it speaks no version of the protocol that the gateway does".to_owned())

@@ -206,7 +206,8 @@ pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError>
 pub(super) fn protocol_error(raw: &RawValue) -> McpError {
     let error: RawError = serde_json::from_str(raw.get()).unwrap_or(RawError { code: None, message: None });
     let code = error.code.and_then(|code| code.as_i64()).unwrap_or(-32603);
-    McpError::protocol(code, error.message.unwrap_or_else(|| "the server gave no reason".to_owned()))
+    let message = error.message.map_or_else(|| "the server gave no reason".to_owned(), |words| told(&words));
+    McpError::Protocol { code, message }
 }
 
 /// The JSON-RPC error that a body is; `None` if it is anything else.
