@@ -293,6 +293,9 @@ async fn an_error_is_not_longer_than_a_model_can_do_with() {
     let response = gateway.create(ask(json!([brought(&server)]))).await;
     assert_eq!(item(&response, "mcp_call")["error"]["code"], -32000);
     let words = told(&upstream);
-    assert!(words.starts_with("Error: words") && words.contains('\u{e9}') && !words.contains('\0'), "{words}");
+    assert!(
+        words.starts_with("Error: words") && words.contains('\u{e9}') && !words.contains('\0'),
+        "{words}"
+    );
     assert!(told(&upstream).len() < 10_000 && response.to_string().len() < 50_000);
 }
