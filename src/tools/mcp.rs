@@ -4,7 +4,9 @@
 //! transports are behind it, in `client`; `sampler` is what servers may ask of the model. `credentials` says who the
 //! gateway is to a server, `pool` keeps connections apart by server, credential and tenant, and open between calls.
 
+mod binding;
 pub mod client;
+mod configured;
 pub mod connection;
 pub mod content;
 pub mod credentials;
@@ -18,6 +20,7 @@ pub mod status;
 mod toolset;
 mod trouble;
 
+pub use binding::{Binding, Decision, picks};
 pub use client::{Client, ClientOptions};
 pub use connection::{
     CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent, RemoteHints,
@@ -26,7 +29,7 @@ pub use connection::{
 pub use credentials::{BadHeader, CredentialSource, Credentials, Fingerprint};
 pub use error::McpError;
 pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
-pub use servers::{BindError, Binding, Decision, McpServers, Wanting, picks};
+pub use servers::{BindError, McpServers, Wanting};
 pub use session::Freshness;
 pub use status::ServerState;
 pub use toolset::{ServedTool, ToolSet, shows_same};

@@ -4,59 +4,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 
-use super::connection::{Connector, Endpoint, HttpKind, Place, StdioCommand};
-use super::credentials::{CredentialSource, Fixed, for_request};
+use super::binding::{Binding, Rules};
+use super::configured::{Configured, Terms, limits};
+use super::connection::{Connector, Endpoint, HttpKind, Place};
+use super::credentials::{Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
-use super::session::{Freshness, Session, SessionLimits};
-use super::toolset::{ServedTool, ToolSet};
-use crate::config::{
-    McpAuth, McpRule, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
-};
+use crate::config::{McpSettings, Settings};
 use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
-use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::tool::{Approval, McpTool, McpToolFilter};
+use crate::protocol::tool::McpTool;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Toolbox;
 use crate::tools::stack::Stack;
-
-/// How the tools of a server are used.
-pub(super) struct Terms {
-    /// The id of its executor, for metrics and settings.
-    pub executor: Arc<str>,
-    /// For how long a call may show no sign of life.
-    pub timeout: Duration,
-    /// Whether what its server says of a tool's effects counts for retries and for using results again.
-    pub trusts_hints: bool,
-    /// The general settings as they hold for its tools.
-    pub tools: ToolsSettings,
-}
-
-/// Who decides about calls before a person is asked.
-struct Rules {
-    allowed: Option<GlobSet>,
-    blocked: GlobSet,
-    single: Vec<(GlobMatcher, McpRule)>,
-    trust: Option<McpTrust>,
-}
-
-/// A server of the configuration.
-struct Configured {
-    label: Arc<str>,
-    endpoint: Endpoint,
-    /// `None`: a program, which is shown none.
-    credentials: Option<CredentialSource>,
-    takes_callers: bool,
-    terms: Arc<Terms>,
-    rules: Arc<Rules>,
-    limits: SessionLimits,
-    settings: McpServerSettings,
-}
 
 /// All servers.
 pub struct McpServers {
@@ -113,31 +77,6 @@ pub enum BindError {
     /// Too many sessions are open.
     #[error("too many sessions with MCP servers are open; try again")]
     Full,
-}
-
-/// What is to become of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// It is made.
-    Call,
-    /// A person is asked first.
-    Ask,
-    /// It is not made.
-    Deny,
-}
-
-/// A server as one request uses it. Keeps its session.
-#[derive(Clone)]
-pub struct Binding {
-    label: Arc<str>,
-    session: Arc<Session>,
-    terms: Arc<Terms>,
-    rules: Arc<Rules>,
-    /// Whether the operator configured it.
-    pub is_configured: bool,
-    /// Whether the response fails where its tools cannot be listed.
-    pub required: bool,
-    stack: Stack,
 }
 
 impl McpServers {
@@ -333,122 +272,6 @@ impl McpServers {
     }
 }
 
-impl Terms {
-    fn new(
-        executor: Arc<str>,
-        mut tools: ToolsSettings,
-        (timeout, max_time): (Duration, Duration),
-        trust: Option<McpTrust>,
-    ) -> Self {
-        // The stack's timeout is for the whole; the connection watches for signs of life.
-        tools.timeout = max_time;
-        tools.routes.clear();
-        let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
-        Self { executor, timeout, trusts_hints, tools }
-    }
-}
-
-impl Configured {
-    fn read(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Self, String> {
-        let requests = &settings.mcp.requests;
-        let endpoint = endpoint(label, server, settings)?;
-        let credentials = match &endpoint.place {
-            Place::Http { url, egress, .. } => {
-                Some(CredentialSource::new(server, egress, url).map_err(|error| error.to_string())?)
-            }
-            Place::Stdio(_) => None,
-        };
-        let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
-        let mut tools = settings.tools.clone();
-        tools.overrides = tools
-            .overrides
-            .into_iter()
-            .filter_map(|(name, own)| Some((name.strip_prefix(label)?.strip_prefix("__")?.to_owned(), own)))
-            .collect();
-        tools.cache.enabled &= !takes_callers;
-        Ok(Self {
-            label: label.into(),
-            endpoint,
-            credentials,
-            takes_callers,
-            terms: Arc::new(Terms::new(
-                format!("mcp:{label}").into(),
-                tools,
-                server.patience(),
-                server.trust,
-            )),
-            rules: Arc::new(Rules::read(server)?),
-            limits: limits(
-                &settings.mcp,
-                server.tool_ttl,
-                server.max_in_flight.unwrap_or(requests.max_in_flight),
-            ),
-            settings: server.clone(),
-        })
-    }
-
-    fn is_open_to(&self, tenant: &str) -> bool {
-        let tenants = self.settings.tenants.as_ref();
-        tenants.is_none_or(|tenants| tenants.iter().any(|other| other == tenant))
-    }
-}
-
-fn limits(mcp: &McpSettings, tool_ttl: Option<Duration>, max_in_flight: usize) -> SessionLimits {
-    SessionLimits {
-        list_timeout: mcp.list_timeout,
-        tool_ttl: tool_ttl.unwrap_or(mcp.tool_ttl),
-        max_in_flight,
-        max_tools: mcp.requests.max_tools,
-    }
-}
-
-/// The operator's own servers may be anywhere; a redirect or a name that changes leads nowhere else.
-fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Endpoint, String> {
-    let (name, may_sample) = (Arc::from(label), server.sampling);
-    if let Some(program) = &server.command {
-        let command = StdioCommand {
-            program: program.clone(),
-            args: server.args.clone(),
-            env: server.env.clone(),
-            cwd: server.cwd.clone(),
-        };
-        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)), may_sample });
-    }
-    let url = server.url.as_deref().ok_or("it has neither a url nor a command")?;
-    let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
-    let host = url.host_str().ok_or("url: it has no host")?;
-    let port = url.port_or_known_default().unwrap_or_default();
-    let mut allow = settings.egress.allow.clone();
-    allow.push(format!("{host}:{port}"));
-    allow.extend(token_host(&server.auth));
-    let options = EgressOptions {
-        allow,
-        allowed_domains: None,
-        max_redirects: 0,
-        max_response_bytes: settings.mcp.max_message_bytes,
-        timeout: settings.mcp.list_timeout,
-    };
-    let egress = Arc::new(Egress::new(&options).map_err(|error| format!("url: {error}"))?);
-    let kind = match server.transport.unwrap_or_default() {
-        McpTransport::StreamableHttp => HttpKind::Streamable,
-        McpTransport::Sse => HttpKind::Sse,
-        McpTransport::JsonRpc => HttpKind::JsonRpc,
-        McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
-    };
-    Ok(Endpoint { name, place: Place::Http { url, kind, egress }, may_sample })
-}
-
-/// Where the operator says that tokens are had.
-fn token_host(auth: &McpAuth) -> Option<String> {
-    let url = match auth {
-        McpAuth::ClientCredentials(client) => client.token_url.as_deref(),
-        McpAuth::TokenExchange(exchange) => exchange.token_url.as_deref(),
-        McpAuth::None | McpAuth::Bearer { .. } | McpAuth::Forward => None,
-    };
-    let url = Url::parse(url?).ok()?;
-    Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
-}
-
 /// The general guard, narrowed to the domains in which servers of requests may be.
 fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egress>, String> {
     let Some(domains) = &settings.mcp.requests.allowed_domains else { return Ok(Arc::clone(general)) };
@@ -477,113 +300,4 @@ fn refusal(error: &EgressError) -> String {
 
 fn bearer(token: &str) -> String {
     if token.starts_with("Bearer ") { token.to_owned() } else { format!("Bearer {token}") }
-}
-
-impl Rules {
-    fn read(server: &McpServerSettings) -> Result<Self, String> {
-        let set = |patterns: &[String]| {
-            let mut set = GlobSetBuilder::new();
-            for pattern in patterns {
-                set.add(Glob::new(pattern).map_err(|error| error.to_string())?);
-            }
-            set.build().map_err(|error| error.to_string())
-        };
-        let single = server.rules.iter().map(|(pattern, rule)| {
-            let glob = Glob::new(pattern).map_err(|error| error.to_string())?;
-            Ok((glob.compile_matcher(), *rule))
-        });
-        Ok(Self {
-            allowed: server.allowed_tools.as_deref().map(set).transpose()?,
-            blocked: set(&server.blocked_tools)?,
-            single: single.collect::<Result<_, String>>()?,
-            trust: server.trust,
-        })
-    }
-
-    fn offers(&self, name: &str) -> bool {
-        !self.blocked.is_match(name)
-            && self.allowed.as_ref().is_none_or(|allowed| allowed.is_match(name))
-            && self.rule(name) != Some(McpRule::Deny)
-    }
-
-    fn rule(&self, name: &str) -> Option<McpRule> {
-        self.single.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, rule)| *rule)
-    }
-}
-
-impl Binding {
-    /// Its name in the request.
-    pub fn label(&self) -> &Arc<str> {
-        &self.label
-    }
-
-    /// Its tools.
-    ///
-    /// # Errors
-    /// If they cannot be listed and none are known.
-    pub async fn tools(&self, freshness: Freshness) -> Result<Arc<ToolSet>, McpError> {
-        let listing = self.session.tools(freshness).await?;
-        Ok(self.session.tool_sets.of(&self.session, &listing, &self.label, &self.terms, &self.stack))
-    }
-
-    /// Its tools as an earlier response listed them, if nothing newer is known. Asks nobody.
-    pub fn tools_of_item(&self, listed: &[McpListedTool]) -> Option<Arc<ToolSet>> {
-        if self.session.known_tools().is_some() {
-            return None;
-        }
-        let sets = &self.session.tool_sets;
-        Some(Arc::new(sets.of_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
-    }
-
-    /// Whether the server has other tools now, or says so.
-    pub fn has_changed_since(&self, set: &ToolSet) -> bool {
-        let Some(known) = self.session.known_tools() else { return false };
-        set.number != 0 && (known.number != set.number || self.session.has_changed(&known))
-    }
-
-    /// Whether a tool is offered at all, by the operator's lists.
-    pub fn offers(&self, tool: &ServedTool) -> bool {
-        self.rules.offers(&tool.listed.name)
-    }
-
-    /// What is to become of a call: the operator's rule for the tool; else what the request says; else how far the
-    /// server is trusted. The operator's wish to be asked is stronger than a client's not to be.
-    pub fn decide(&self, tool: &ServedTool, request: Option<&Approval>) -> Decision {
-        let asked = request.and_then(|approval| of_request(approval, tool));
-        match (self.rules.rule(&tool.listed.name), asked) {
-            (Some(McpRule::Deny), _) => Decision::Deny,
-            (Some(McpRule::Ask), _) | (_, Some(Decision::Ask)) => Decision::Ask,
-            (Some(McpRule::Allow), _) => Decision::Call,
-            (None, asked) => match (self.rules.trust, asked) {
-                (Some(McpTrust::Untrusted), _) if self.is_configured => Decision::Ask,
-                (Some(McpTrust::Annotations), _) if self.is_configured && !tool.read_only => Decision::Ask,
-                (_, Some(decision)) => decision,
-                (Some(McpTrust::Trusted), None) => Decision::Call,
-                (Some(McpTrust::Annotations), None) if tool.read_only => Decision::Call,
-                (Some(McpTrust::Annotations | McpTrust::Untrusted), None) => Decision::Ask,
-                (None, None) if self.is_configured => Decision::Call,
-                (None, None) => Decision::Ask,
-            },
-        }
-    }
-}
-
-/// What a request says of a tool, if anything.
-fn of_request(approval: &Approval, tool: &ServedTool) -> Option<Decision> {
-    match approval {
-        Approval::Always => Some(Decision::Ask),
-        Approval::Never => Some(Decision::Call),
-        Approval::Rules(rules) => {
-            let fits =
-                |filter: &Option<McpToolFilter>| filter.as_ref().is_some_and(|filter| picks(filter, tool));
-            // Named by both, or by none: a person is asked.
-            Some(if fits(&rules.never) && !fits(&rules.always) { Decision::Call } else { Decision::Ask })
-        }
-    }
-}
-
-/// Whether a filter picks a tool; one that says nothing picks all.
-pub fn picks(filter: &McpToolFilter, tool: &ServedTool) -> bool {
-    filter.tool_names.as_ref().is_none_or(|names| names.contains(&tool.listed.name))
-        && filter.read_only.is_none_or(|wanted| wanted == tool.read_only)
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use async_trait::async_trait;
 use aws_lc_rs::digest;
 
+use super::configured::Terms;
 use super::connection::{CallMeta, Place, RemoteCall, RemoteTool};
-use super::servers::Terms;
 use super::session::{Listing, Session};
 use super::{content, schema};
 use crate::config::Strategy;

@@ -1,0 +1,156 @@
+//! A server as one request uses it: its tools, and what becomes of calls of them before a person is asked.
+
+use std::sync::Arc;
+
+use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
+
+use super::configured::Terms;
+use super::error::McpError;
+use super::session::{Freshness, Session};
+use super::toolset::{ServedTool, ToolSet};
+use crate::config::{McpRule, McpServerSettings, McpTrust};
+use crate::protocol::item::hosted::McpListedTool;
+use crate::protocol::tool::{Approval, McpToolFilter};
+use crate::tools::stack::Stack;
+
+/// What is to become of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// It is made.
+    Call,
+    /// A person is asked first.
+    Ask,
+    /// It is not made.
+    Deny,
+}
+
+/// A server as one request uses it. Keeps its session.
+#[derive(Clone)]
+pub struct Binding {
+    pub(super) label: Arc<str>,
+    pub(super) session: Arc<Session>,
+    pub(super) terms: Arc<Terms>,
+    pub(super) rules: Arc<Rules>,
+    /// Whether the operator configured it.
+    pub is_configured: bool,
+    /// Whether the response fails where its tools cannot be listed.
+    pub required: bool,
+    pub(super) stack: Stack,
+}
+
+/// Who decides about calls before a person is asked.
+pub(super) struct Rules {
+    pub allowed: Option<GlobSet>,
+    pub blocked: GlobSet,
+    pub single: Vec<(GlobMatcher, McpRule)>,
+    pub trust: Option<McpTrust>,
+}
+
+impl Binding {
+    /// Its name in the request.
+    pub fn label(&self) -> &Arc<str> {
+        &self.label
+    }
+
+    /// Its tools.
+    ///
+    /// # Errors
+    /// If they cannot be listed and none are known.
+    pub async fn tools(&self, freshness: Freshness) -> Result<Arc<ToolSet>, McpError> {
+        let listing = self.session.tools(freshness).await?;
+        Ok(self.session.tool_sets.of(&self.session, &listing, &self.label, &self.terms, &self.stack))
+    }
+
+    /// Its tools as an earlier response listed them, if nothing newer is known. Asks nobody.
+    pub fn tools_of_item(&self, listed: &[McpListedTool]) -> Option<Arc<ToolSet>> {
+        if self.session.known_tools().is_some() {
+            return None;
+        }
+        let sets = &self.session.tool_sets;
+        Some(Arc::new(sets.of_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
+    }
+
+    /// Whether the server has other tools now, or says so.
+    pub fn has_changed_since(&self, set: &ToolSet) -> bool {
+        let Some(known) = self.session.known_tools() else { return false };
+        set.number != 0 && (known.number != set.number || self.session.has_changed(&known))
+    }
+
+    /// Whether a tool is offered at all, by the operator's lists.
+    pub fn offers(&self, tool: &ServedTool) -> bool {
+        self.rules.offers(&tool.listed.name)
+    }
+
+    /// What is to become of a call: the operator's rule for the tool; else what the request says; else how far the
+    /// server is trusted. The operator's wish to be asked is stronger than a client's not to be.
+    pub fn decide(&self, tool: &ServedTool, request: Option<&Approval>) -> Decision {
+        let asked = request.and_then(|approval| of_request(approval, tool));
+        match (self.rules.rule(&tool.listed.name), asked) {
+            (Some(McpRule::Deny), _) => Decision::Deny,
+            (Some(McpRule::Ask), _) | (_, Some(Decision::Ask)) => Decision::Ask,
+            (Some(McpRule::Allow), _) => Decision::Call,
+            (None, asked) => match (self.rules.trust, asked) {
+                (Some(McpTrust::Untrusted), _) if self.is_configured => Decision::Ask,
+                (Some(McpTrust::Annotations), _) if self.is_configured && !tool.read_only => Decision::Ask,
+                (_, Some(decision)) => decision,
+                (Some(McpTrust::Trusted), None) => Decision::Call,
+                (Some(McpTrust::Annotations), None) if tool.read_only => Decision::Call,
+                (Some(McpTrust::Annotations | McpTrust::Untrusted), None) => Decision::Ask,
+                (None, None) if self.is_configured => Decision::Call,
+                (None, None) => Decision::Ask,
+            },
+        }
+    }
+}
+
+/// What a request says of a tool, if anything.
+fn of_request(approval: &Approval, tool: &ServedTool) -> Option<Decision> {
+    match approval {
+        Approval::Always => Some(Decision::Ask),
+        Approval::Never => Some(Decision::Call),
+        Approval::Rules(rules) => {
+            let fits =
+                |filter: &Option<McpToolFilter>| filter.as_ref().is_some_and(|filter| picks(filter, tool));
+            // Named by both, or by none: a person is asked.
+            Some(if fits(&rules.never) && !fits(&rules.always) { Decision::Call } else { Decision::Ask })
+        }
+    }
+}
+
+/// Whether a filter picks a tool; one that says nothing picks all.
+pub fn picks(filter: &McpToolFilter, tool: &ServedTool) -> bool {
+    filter.tool_names.as_ref().is_none_or(|names| names.contains(&tool.listed.name))
+        && filter.read_only.is_none_or(|wanted| wanted == tool.read_only)
+}
+
+impl Rules {
+    pub(super) fn read(server: &McpServerSettings) -> Result<Self, String> {
+        let set = |patterns: &[String]| {
+            let mut set = GlobSetBuilder::new();
+            for pattern in patterns {
+                set.add(Glob::new(pattern).map_err(|error| error.to_string())?);
+            }
+            set.build().map_err(|error| error.to_string())
+        };
+        let single = server.rules.iter().map(|(pattern, rule)| {
+            let glob = Glob::new(pattern).map_err(|error| error.to_string())?;
+            Ok((glob.compile_matcher(), *rule))
+        });
+        Ok(Self {
+            allowed: server.allowed_tools.as_deref().map(set).transpose()?,
+            blocked: set(&server.blocked_tools)?,
+            single: single.collect::<Result<_, String>>()?,
+            trust: server.trust,
+        })
+    }
+
+    fn offers(&self, name: &str) -> bool {
+        !self.blocked.is_match(name)
+            && self.allowed.as_ref().is_none_or(|allowed| allowed.is_match(name))
+            && self.rule(name) != Some(McpRule::Deny)
+    }
+
+    fn rule(&self, name: &str) -> Option<McpRule> {
+        self.single.iter().find(|(glob, _)| glob.is_match(name)).map(|(_, rule)| *rule)
+    }
+}

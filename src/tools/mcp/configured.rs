@@ -1,0 +1,156 @@
+//! What the configuration says of a server, read for use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+
+use super::binding::Rules;
+use super::connection::{Endpoint, HttpKind, Place, StdioCommand};
+use super::credentials::CredentialSource;
+use super::session::SessionLimits;
+use crate::config::{
+    McpAuth, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
+};
+use crate::net::egress::{Egress, EgressOptions};
+
+/// How the tools of a server are used.
+pub(super) struct Terms {
+    /// The id of its executor, for metrics and settings.
+    pub executor: Arc<str>,
+    /// For how long a call may show no sign of life.
+    pub timeout: Duration,
+    /// Whether what its server says of a tool's effects counts for retries and for using results again.
+    pub trusts_hints: bool,
+    /// The general settings as they hold for its tools.
+    pub tools: ToolsSettings,
+}
+
+/// A server of the configuration.
+pub(super) struct Configured {
+    pub label: Arc<str>,
+    pub endpoint: Endpoint,
+    /// `None`: a program, which is shown none.
+    pub credentials: Option<CredentialSource>,
+    pub takes_callers: bool,
+    pub terms: Arc<Terms>,
+    pub rules: Arc<Rules>,
+    pub limits: SessionLimits,
+    pub settings: McpServerSettings,
+}
+
+impl Terms {
+    pub(super) fn new(
+        executor: Arc<str>,
+        mut tools: ToolsSettings,
+        (timeout, max_time): (Duration, Duration),
+        trust: Option<McpTrust>,
+    ) -> Self {
+        // The stack's timeout is for the whole; the connection watches for signs of life.
+        tools.timeout = max_time;
+        tools.routes.clear();
+        let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
+        Self { executor, timeout, trusts_hints, tools }
+    }
+}
+
+impl Configured {
+    pub(super) fn read(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Self, String> {
+        let requests = &settings.mcp.requests;
+        let endpoint = endpoint(label, server, settings)?;
+        let credentials = match &endpoint.place {
+            Place::Http { url, egress, .. } => {
+                Some(CredentialSource::new(server, egress, url).map_err(|error| error.to_string())?)
+            }
+            Place::Stdio(_) => None,
+        };
+        let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
+        let mut tools = settings.tools.clone();
+        tools.overrides = tools
+            .overrides
+            .into_iter()
+            .filter_map(|(name, own)| Some((name.strip_prefix(label)?.strip_prefix("__")?.to_owned(), own)))
+            .collect();
+        tools.cache.enabled &= !takes_callers;
+        Ok(Self {
+            label: label.into(),
+            endpoint,
+            credentials,
+            takes_callers,
+            terms: Arc::new(Terms::new(
+                format!("mcp:{label}").into(),
+                tools,
+                server.patience(),
+                server.trust,
+            )),
+            rules: Arc::new(Rules::read(server)?),
+            limits: limits(
+                &settings.mcp,
+                server.tool_ttl,
+                server.max_in_flight.unwrap_or(requests.max_in_flight),
+            ),
+            settings: server.clone(),
+        })
+    }
+
+    pub(super) fn is_open_to(&self, tenant: &str) -> bool {
+        let tenants = self.settings.tenants.as_ref();
+        tenants.is_none_or(|tenants| tenants.iter().any(|other| other == tenant))
+    }
+}
+
+pub(super) fn limits(mcp: &McpSettings, tool_ttl: Option<Duration>, max_in_flight: usize) -> SessionLimits {
+    SessionLimits {
+        list_timeout: mcp.list_timeout,
+        tool_ttl: tool_ttl.unwrap_or(mcp.tool_ttl),
+        max_in_flight,
+        max_tools: mcp.requests.max_tools,
+    }
+}
+
+/// The operator's own servers may be anywhere; a redirect or a name that changes leads nowhere else.
+fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Endpoint, String> {
+    let (name, may_sample) = (Arc::from(label), server.sampling);
+    if let Some(program) = &server.command {
+        let command = StdioCommand {
+            program: program.clone(),
+            args: server.args.clone(),
+            env: server.env.clone(),
+            cwd: server.cwd.clone(),
+        };
+        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)), may_sample });
+    }
+    let url = server.url.as_deref().ok_or("it has neither a url nor a command")?;
+    let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
+    let host = url.host_str().ok_or("url: it has no host")?;
+    let port = url.port_or_known_default().unwrap_or_default();
+    let mut allow = settings.egress.allow.clone();
+    allow.push(format!("{host}:{port}"));
+    allow.extend(token_host(&server.auth));
+    let options = EgressOptions {
+        allow,
+        allowed_domains: None,
+        max_redirects: 0,
+        max_response_bytes: settings.mcp.max_message_bytes,
+        timeout: settings.mcp.list_timeout,
+    };
+    let egress = Arc::new(Egress::new(&options).map_err(|error| format!("url: {error}"))?);
+    let kind = match server.transport.unwrap_or_default() {
+        McpTransport::StreamableHttp => HttpKind::Streamable,
+        McpTransport::Sse => HttpKind::Sse,
+        McpTransport::JsonRpc => HttpKind::JsonRpc,
+        McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
+    };
+    Ok(Endpoint { name, place: Place::Http { url, kind, egress }, may_sample })
+}
+
+/// Where the operator says that tokens are had.
+fn token_host(auth: &McpAuth) -> Option<String> {
+    let url = match auth {
+        McpAuth::ClientCredentials(client) => client.token_url.as_deref(),
+        McpAuth::TokenExchange(exchange) => exchange.token_url.as_deref(),
+        McpAuth::None | McpAuth::Bearer { .. } | McpAuth::Forward => None,
+    };
+    let url = Url::parse(url?).ok()?;
+    Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
+}
