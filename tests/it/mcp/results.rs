@@ -247,7 +247,7 @@ async fn a_huge_result_is_not_held_in_memory() {
     upstream.reply(call("echo", json!({"text": "before"}))).text("Done.");
     create().await;
     let before = gateway.peak_memory();
-    server.big(50 << 20);
+    server.big(100 << 20);
     for answers in [Answers::Stream, Answers::Json, Answers::Elsewhere] {
         server.answers(answers);
         upstream.reply(call("big", json!({}))).text("Done.");
@@ -256,7 +256,8 @@ async fn a_huge_result_is_not_held_in_memory() {
         assert!(told(&upstream).contains("larger than 8388608 bytes"), "{answers:?}: {}", told(&upstream));
     }
     let more = gateway.peak_memory().saturating_sub(before) >> 20;
-    assert!(more < 40, "{more} MiB more");
+    // What is read until it is too much, with room for buffers that double; far from what was sent.
+    assert!(more < 64, "{more} MiB more");
     upstream.reply(call("echo", json!({"text": "after"}))).text("Done.");
     assert_eq!(item(&create().await, "mcp_call")["output"], "after");
     assert_eq!(server.count("initialize"), 1);
