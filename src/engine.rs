@@ -50,6 +50,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::Toolbox;
 use crate::tools::mcp::McpServers;
 
+pub use mcp::sessions_full;
 pub use outlet::Delivery;
 pub use sampling::EngineSampler;
 

@@ -311,12 +311,17 @@ fn refused(error: BindError, path: &str) -> ApiError {
         BindError::Url(message) => invalid("server_url", message),
         BindError::Header { field, why } => invalid(field, why),
         BindError::Credentials(error) => invalid("authorization", format!("{error}.")),
-        BindError::Full => ApiError::new(
-            503,
-            "service_unavailable_error",
-            "server_is_overloaded",
-            "Too many sessions with MCP servers are open. Try again shortly.",
-        )
-        .with_retry_after(std::time::Duration::from_secs(1)),
+        BindError::Full => sessions_full(),
     }
+}
+
+/// All sessions that may be open are in use.
+pub fn sessions_full() -> ApiError {
+    ApiError::new(
+        503,
+        "service_unavailable_error",
+        "server_is_overloaded",
+        "Too many sessions with MCP servers are open. Try again shortly.",
+    )
+    .with_retry_after(std::time::Duration::from_secs(1))
 }

@@ -7,6 +7,7 @@
 //! Knows no provider, no clock and no client: time, ids and sealing are handed in.
 
 mod call;
+mod finished;
 mod mcp;
 mod message;
 mod reasoning;
@@ -28,6 +29,7 @@ use message::OpenMessage;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 
+pub use finished::Finished;
 pub use mcp::AskedCall;
 pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
 
@@ -137,19 +139,6 @@ pub struct TurnOutput {
     pub loose: Option<ProviderState>,
 }
 
-/// A response that has ended.
-#[derive(Debug)]
-pub struct Finished {
-    /// The response with its JSON.
-    pub snapshot: Arc<Snapshot>,
-    /// By place in the output: sealed state of reasoning items, for the history.
-    pub sealed: BTreeMap<u32, String>,
-    /// By place in the output: what the model sees where clients see another item.
-    pub history: BTreeMap<u32, Item>,
-    /// Calls that persons were asked for.
-    pub asked: Vec<AskedCall>,
-}
-
 /// The item that is being written.
 #[derive(Debug)]
 enum Open {
@@ -204,28 +193,6 @@ pub struct Machine {
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
-}
-
-impl Finished {
-    /// Turns an ending that could not be kept into a failure: `out` still holds the terminal event.
-    pub fn into_failed(self, error: ErrorBody, out: &mut Events) -> Self {
-        let Some(terminal) = out.pop() else { return self };
-        if matches!(terminal.event, Event::Failed { .. }) {
-            out.push(terminal);
-            return self;
-        }
-        let mut response = self.snapshot.response.clone();
-        response.status = Status::Failed;
-        response.completed_at = None;
-        response.incomplete_details = None;
-        response.error = Some(error.clone());
-        let snapshot = Arc::new(Snapshot::new(response));
-        let sequence_number = terminal.sequence_number;
-        out.push(StreamEvent { sequence_number, event: Event::Error { error } });
-        let event = Event::Failed { response: Arc::clone(&snapshot) };
-        out.push(StreamEvent { sequence_number: sequence_number + 1, event });
-        Self { snapshot, ..self }
-    }
 }
 
 impl Machine {
@@ -495,13 +462,9 @@ impl Machine {
         if patience == Patience::UntilWhole && !whole {
             return Ok(false);
         }
-        if let Open::Asked(_) = &self.open {
-            if let (false, Open::Asked(asked)) =
-                (self.turn.cut, std::mem::replace(&mut self.open, Open::Nothing))
-            {
-                self.settle_asked_call(asked, out)?;
-            }
-            return Ok(true);
+        if matches!(self.open, Open::Asked(_)) {
+            let status = if self.turn.cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
+            return self.close(status, out).map(|()| true);
         }
         match &self.open {
             // Like a client's, a hidden call that is not the last is whole; what waits for a result is not.

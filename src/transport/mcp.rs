@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
+use crate::engine::sessions_full;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 use crate::tools::mcp::{
@@ -119,13 +120,7 @@ impl Served {
 
 fn refused(error: &BindError) -> ApiError {
     match error {
-        BindError::Full => ApiError::new(
-            503,
-            "service_unavailable_error",
-            "server_is_overloaded",
-            "Too many sessions with MCP servers are open. Try again shortly.",
-        )
-        .with_retry_after(std::time::Duration::from_secs(1)),
+        BindError::Full => sessions_full(),
         BindError::Credentials(problem) => {
             ApiError::invalid("invalid_value", "authorization", problem.to_string())
         }
