@@ -13,6 +13,7 @@ use crate::support::openapi::DOCUMENT;
 use crate::support::upstream::Upstream;
 
 const COMPATIBILITY: &str = include_str!("../../docs/compatibility.md");
+const REQUIREMENTS: &str = include_str!("../../docs/dev/requirements.md");
 const TOOLS: &str = include_str!("../../docs/tools.md");
 const EXAMPLE: &str = include_str!("../../examples/custom_tool.rs");
 
@@ -136,20 +137,84 @@ fn the_page_on_tools_names_every_layer_in_its_order() {
     }
 }
 
+/// The five documents, and how many things each asks for.
+const REQUIREMENTS_OF: [(&str, usize); 5] = [("000", 38), ("001", 26), ("002", 63), ("003", 32), ("004", 45)];
+
 #[test]
-fn the_page_on_tools_names_tests_that_there_are() {
+fn every_requirement_has_one_line_with_a_phrase_a_state_and_what_shows_it() {
+    let mut expected = Vec::new();
+    for (document, count) in REQUIREMENTS_OF {
+        expected.extend((1..=count).map(|row| format!("{document}-{row:02}")));
+    }
+    assert_eq!(expected.len(), 204);
+    let mut found = Vec::new();
+    for line in REQUIREMENTS.lines().filter(|line| line.starts_with("| 0")) {
+        let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [row, phrase, state, shown_by] = cells[..] else { panic!("not four cells: {line}") };
+        assert!(phrase.split(' ').count() >= 3 || phrase.len() > 12, "a phrase that stands alone: {line}");
+        assert!(["done", "differs", "left"].contains(&state), "a state: {line}");
+        let named = shown_by.split('`').skip(1).step_by(2);
+        let shown = named.clone().any(|name| is_test(name) || name.contains('/') || name.contains("::"));
+        assert!(shown || state == "left", "the test or file that shows it: {line}");
+        assert!(!shown_by.is_empty(), "a reason: {line}");
+        found.push(row.to_owned());
+    }
+    assert_eq!(found, expected, "docs/dev/requirements.md has each row once, in order");
+}
+
+#[test]
+fn tests_and_files_that_the_requirements_name_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = String::new();
     read_sources(&root.join("src"), &mut sources);
     read_sources(&root.join("tests"), &mut sources);
-    let (_, table) = TOOLS.split_once("## Requirements").unwrap();
-    let names = table.split('`').skip(1).step_by(2).filter(|name| {
-        name.matches('_').count() > 2
-            && name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit())
-    });
-    let missing: Vec<_> = names.filter(|name| !sources.contains(&format!("fn {name}("))).collect();
-    assert!(missing.is_empty(), "docs/tools.md names tests that do not exist: {missing:?}");
+    let names = || REQUIREMENTS.split('`').skip(1).step_by(2);
+    let missing: Vec<_> = names()
+        .filter(|name| is_test(name))
+        .filter(|name| !sources.contains(&format!("fn {name}(")))
+        .collect();
+    assert!(missing.is_empty(), "docs/dev/requirements.md names tests that do not exist: {missing:?}");
+    let exists = |path: &str| root.join(path).exists() || root.join("src").join(path).exists();
+    let missing: Vec<_> = names()
+        .filter(|name| name.contains('/') && !name.contains(' '))
+        .filter(|name| [".rs", ".py", ".mjs"].iter().any(|end| name.ends_with(end)))
+        .filter(|path| !exists(path))
+        .collect();
+    assert!(missing.is_empty(), "docs/dev/requirements.md names files that do not exist: {missing:?}");
 }
+
+/// Numbers of requirements mean nothing to users.
+#[test]
+fn documents_for_users_have_no_numbers_of_requirements() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md"), root.join("openapi.yaml")];
+    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(docs.filter(|path| path.is_file()));
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
+            assert!(!is_row(word), "{} names {word}", page.display());
+        }
+    }
+}
+
+/// Whether a word is the number of a requirement, such as 000-01.
+fn is_row(word: &str) -> bool {
+    REQUIREMENTS_OF.iter().any(|(document, _)| {
+        let row = word.strip_prefix(document).and_then(|rest| rest.strip_prefix('-'));
+        row.is_some_and(|row| row.len() == 2 && row.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// Whether a name in the requirements is that of a test: tests are sentences.
+fn is_test(name: &str) -> bool {
+    let letters = name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
+    letters && (name.matches('_').count() > 2 || SHORT_TESTS.contains(&name))
+}
+
+/// Tests whose names are too short to be told from other names.
+const SHORT_TESTS: [&str; 7] =
+    ["six_fields", "values", "mistakes", "files_inside", "zones", "formats", "bombs_are_defused"];
 
 /// The text of all Rust files below a directory.
 fn read_sources(directory: &Path, sources: &mut String) {
