@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::config::Settings;
+use crate::config::{Settings, Switch};
 use crate::engine::Engine;
 use crate::store::Store;
 use crate::tools::ToolExecutor;
@@ -59,6 +59,7 @@ impl App {
             keepalive: settings.sse.keepalive,
             body_limit: settings.server.request_body_limit,
             cors_origins: settings.server.cors.allowed_origins.clone(),
+            client_profiles: settings.compat.client_profiles == Switch::On,
             accepting: AtomicBool::new(true),
         });
         Ok(Self {

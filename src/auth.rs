@@ -13,6 +13,7 @@ use hyper::HeaderMap;
 use crate::config::{AuthSettings, Scope};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
+use crate::protocol::request::ClientActionStatus;
 use crate::store::Owner;
 
 use api_key::ApiKeys;
@@ -29,6 +30,8 @@ pub struct Principal {
     pub scopes: Scopes,
     /// Which names the caller's responses use, if not the general ones.
     pub dialect: Option<Dialect>,
+    /// Status of the caller's responses that wait for its functions, if the key says one.
+    pub client_action_status: Option<ClientActionStatus>,
 }
 
 impl Principal {
@@ -36,7 +39,7 @@ impl Principal {
     pub fn anonymous() -> Self {
         let name: Arc<str> = "anonymous".into();
         let owner = Owner { tenant: "default".into(), principal: Arc::clone(&name) };
-        Self { name, owner, scopes: Scopes::of(&[Scope::All]), dialect: None }
+        Self { name, owner, scopes: Scopes::of(&[Scope::All]), dialect: None, client_action_status: None }
     }
 
     /// Whether the caller may do this.

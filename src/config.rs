@@ -37,7 +37,8 @@ pub use settings::{
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
     LogSettings, ModelsSettings, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings,
-    SseSettings, StoreSettings, StoreUrl, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields,
+    SseSettings, StoreSettings, StoreUrl, Switch, Synchronous, TelemetrySettings, ToolsSettings,
+    UnknownFields,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,

@@ -41,7 +41,7 @@ use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
 use crate::protocol::id::Id;
-use crate::protocol::request::CreateResponse;
+use crate::protocol::request::{ClientActionStatus, CreateResponse};
 use crate::provider::routing::Router;
 use crate::response::machine::Events;
 use crate::response::seal::SealKeys;
@@ -106,6 +106,8 @@ pub struct Caller {
     pub owner: Owner,
     /// Names on the wire.
     pub dialect: Dialect,
+    /// Status of a response that waits for the client's functions, if key or client decide it.
+    pub client_action_status: Option<ClientActionStatus>,
     /// Names the request in logs, ours and the provider's.
     pub request_id: String,
     /// The caller's trace, to be continued upstream.

@@ -1,5 +1,6 @@
 //! HTTP: routes, who may use them, bodies in and out. Knows the engine; decides nothing about responses.
 
+pub mod client_profile;
 pub mod documents;
 pub mod routes;
 
@@ -51,6 +52,8 @@ pub struct Shared {
     pub body_limit: usize,
     /// Origins of web pages that may call.
     pub cors_origins: Vec<String>,
+    /// Whether clients are recognised by their headers.
+    pub client_profiles: bool,
     /// Cleared when the process is told to stop.
     pub accepting: AtomicBool,
 }

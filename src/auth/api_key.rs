@@ -26,6 +26,7 @@ impl ApiKeys {
             owner: Owner { tenant: Arc::clone(&key.tenant), principal: Arc::clone(&key.owner) },
             scopes: Scopes::of(&key.scopes),
             dialect: key.dialect,
+            client_action_status: key.client_action_status,
         };
         Self(keys.iter().map(|(name, key)| (key.hash, principal(name, key))).collect())
     }
@@ -80,6 +81,7 @@ mod tests {
             owner: format!("owner-of-{name}").into(),
             scopes: vec![Scope::ResponsesRead],
             dialect: None,
+            client_action_status: None,
         };
         let keys = keys.iter().map(|(name, text)| ((*name).to_owned(), key(name, text))).collect();
         AuthSettings { none: false, keys }

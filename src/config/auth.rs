@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::units;
 use crate::protocol::dialect::Dialect;
+use crate::protocol::request::ClientActionStatus;
 
 /// Who may call.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -32,6 +33,9 @@ pub struct KeySettings {
     /// Which names its responses use, if not the general ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
+    /// Status of its responses that wait for the client's functions, whatever client uses it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_action_status: Option<ClientActionStatus>,
 }
 
 impl std::fmt::Debug for KeySettings {

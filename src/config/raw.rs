@@ -20,6 +20,7 @@ use super::settings::{
 use super::store::StoreSettings;
 use super::units;
 use crate::protocol::dialect::Dialect;
+use crate::protocol::request::ClientActionStatus;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -58,6 +59,7 @@ pub(super) struct RawKey {
     pub owner: Option<String>,
     pub scopes: Option<Vec<Scope>>,
     pub dialect: Option<Dialect>,
+    pub client_action_status: Option<ClientActionStatus>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -147,6 +147,7 @@ impl Check<'_> {
             owner: Arc::from(owner),
             scopes: raw.scopes.unwrap_or_else(|| vec![Scope::All]),
             dialect: raw.dialect,
+            client_action_status: raw.client_action_status,
         })
     }
 

@@ -30,6 +30,7 @@ pub use super::tools::{
 };
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;
+pub use crate::protocol::request::ClientActionStatus;
 
 /// Everything that can be configured, checked.
 #[derive(Debug, Clone, Serialize)]
@@ -219,18 +220,6 @@ impl Default for EngineSettings {
     }
 }
 
-/// Status of a response that waits for the client's functions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ClientActionStatus {
-    /// `requires_action`
-    RequiresAction,
-    /// `completed`, as OpenAI has it.
-    Completed,
-    /// `completed`, unless a server-side tool is bound to the request.
-    Auto,
-}
-
 /// How raw reasoning is shown. Summaries that a provider sends as such are always summaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -249,12 +238,24 @@ pub enum ReasoningDisplay {
 pub struct CompatSettings {
     /// Request fields that nobody knows.
     pub unknown_fields: UnknownFields,
+    /// Whether clients that need something else than everybody are recognised by their headers.
+    pub client_profiles: Switch,
 }
 
 impl Default for CompatSettings {
     fn default() -> Self {
-        Self { unknown_fields: UnknownFields::Refuse }
+        Self { unknown_fields: UnknownFields::Refuse, client_profiles: Switch::On }
     }
+}
+
+/// Whether something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
 }
 
 /// What happens to request fields that nobody knows.

@@ -17,11 +17,11 @@ use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
 use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
-use crate::protocol::request::{CreateResponse, ToolCacheMode, Truncation, Visibility};
+use crate::protocol::request::{ClientActionStatus, CreateResponse, ToolCacheMode, Truncation, Visibility};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
-use crate::response::machine::{Options, ReasoningDisplay, Seal};
+use crate::response::machine::{Ending, Options, ReasoningDisplay, Seal};
 use crate::response::seal::BoundSeal;
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
 use crate::store::Owner;
@@ -52,6 +52,8 @@ pub(super) struct Prepared {
     pub approved: Vec<Approved>,
     /// Whether tools are run here; if not, one inference is all there is.
     pub executes: bool,
+    /// How the response ends if it waits for the client's functions.
+    pub pause: Ending,
     /// What calls look like.
     pub surface: Surface,
     /// Whether clients are told how far running tools have come.
@@ -129,6 +131,7 @@ pub(super) async fn prepare(
             == Some(ToolCacheMode::Bypass),
         agent: agent.map(|agent| agent.name.into()),
         executes,
+        pause: pause(parts, &request, caller, executes, &offer),
         surface,
         reports_progress: request.stream
             && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
@@ -228,6 +231,22 @@ fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Opt
         seal: kept.then_some(seal as Arc<dyn Seal>),
         show_sealed,
         server_steps: visibility(parts, request) == Visibility::Full,
+    }
+}
+
+/// How a response ends that waits for the client's functions: as the request, its key, its client or the
+/// configuration says, in this order. Where no tool is run here nothing waits, unless the request says so.
+fn pause(parts: &Parts, request: &CreateResponse, caller: &Caller, executes: bool, offer: &Offer) -> Ending {
+    let asked = request.antwort.as_ref().and_then(|options| options.client_action_status);
+    let status = match asked {
+        Some(status) => status,
+        None if executes => caller.client_action_status.unwrap_or(parts.limits.engine.client_action_status),
+        None => ClientActionStatus::Completed,
+    };
+    match status {
+        ClientActionStatus::RequiresAction => Ending::RequiresAction,
+        ClientActionStatus::Auto if offer.has_runners() => Ending::RequiresAction,
+        ClientActionStatus::Completed | ClientActionStatus::Auto => Ending::Completed,
     }
 }
 

@@ -18,7 +18,6 @@ use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
 use super::{Caller, Engine, history, record, search, unix_now};
-use crate::config::settings::ClientActionStatus;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::Status;
@@ -269,7 +268,11 @@ impl Run {
         self.check_size()?;
         if waits {
             // Clients know that a person is asked by the items; only functions are theirs to run.
-            return Ok(Some(if turn.client_calls > 0 { self.pause() } else { Ending::Completed }));
+            return Ok(Some(if turn.client_calls > 0 {
+                self.prepared.pause.clone()
+            } else {
+                Ending::Completed
+            }));
         }
         if made {
             self.denied_turns = 0;
@@ -350,17 +353,6 @@ impl Run {
         let Some(left) = &mut self.prepared.ask.max_output_tokens else { return Ok(()) };
         *left = left.saturating_sub(turn.usage.map_or(0, |usage| usage.output_tokens));
         if *left == 0 { Err(Stop::Limit("max_output_tokens")) } else { Ok(()) }
-    }
-
-    /// The end of a response whose calls are the client's to make.
-    fn pause(&self) -> Ending {
-        let limits = &self.engine.parts.limits;
-        match limits.engine.client_action_status {
-            _ if !self.prepared.executes => Ending::Completed,
-            ClientActionStatus::RequiresAction => Ending::RequiresAction,
-            ClientActionStatus::Auto if self.prepared.offer.has_runners() => Ending::RequiresAction,
-            ClientActionStatus::Completed | ClientActionStatus::Auto => Ending::Completed,
-        }
     }
 
     pub(super) fn check_deadline(&self) -> Result<(), Stop> {

@@ -85,6 +85,7 @@ impl Sampler for EngineSampler {
         let caller = Caller {
             owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
             dialect: Dialect::OpenAi,
+            client_action_status: None,
             request_id: format!("mcp-{}", request.server),
             traceparent: None,
             authorization: None,

@@ -42,6 +42,10 @@ pub(super) async fn create(
         owner: principal.0.owner.clone(),
         dialect,
         request_id: trail.request_id.clone(),
+        client_action_status: principal
+            .0
+            .client_action_status
+            .or_else(|| trail.client.and_then(|client| client.client_action_status)),
         traceparent: trail.outgoing(),
         authorization: mcp::own_authorization(&app, &headers),
     };

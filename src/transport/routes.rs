@@ -62,8 +62,14 @@ pub const SERVICE: &[(Method, &str, Access)] = &[
 pub const PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
 /// Headers that scripts of web pages may read.
-const EXPOSED: [&str; 5] =
-    ["x-request-id", "retry-after", "x-should-retry", "antwort-ignored-fields", "openai-processing-ms"];
+const EXPOSED: &[&str] = &[
+    "x-request-id",
+    "retry-after",
+    "x-should-retry",
+    "antwort-ignored-fields",
+    "antwort-client-profile",
+    "openai-processing-ms",
+];
 
 /// What a route needs; `None` for one that is in no table.
 pub fn access_of(method: &Method, route: &str) -> Option<Access> {
@@ -137,7 +143,7 @@ fn cors(origins: &[String]) -> CorsLayer {
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
         // Not `*`, which does not cover `Authorization`.
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(EXPOSED.map(HeaderName::from_static));
+        .expose_headers(EXPOSED.iter().copied().map(HeaderName::from_static).collect::<Vec<_>>());
     if origins.iter().any(|origin| origin == "*") {
         return layer.allow_origin(Any);
     }

@@ -11,10 +11,12 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use super::AppState;
+use super::client_profile::{self, ClientProfile};
 use crate::protocol::id::Id;
 use crate::telemetry::traces::{self, TraceParent};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const CLIENT_PROFILE: HeaderName = HeaderName::from_static("antwort-client-profile");
 const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
 const VERSION: HeaderName = HeaderName::from_static("openai-version");
 /// Longer or stranger ids of clients are replaced: they end up in logs and in upstream requests.
@@ -27,10 +29,12 @@ pub(super) struct Trail {
     pub request_id: String,
     /// Where in which trace the caller is.
     pub caller: Option<TraceParent>,
+    /// What is different for the client, where it is recognised.
+    pub client: Option<&'static ClientProfile>,
 }
 
 impl Trail {
-    fn of(headers: &HeaderMap) -> Self {
+    fn of(headers: &HeaderMap, client_profiles: bool) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let acceptable =
             |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
@@ -39,6 +43,7 @@ impl Trail {
                 .filter(acceptable)
                 .map_or_else(|| Id::mint("req").to_string(), str::to_owned),
             caller: text("traceparent").and_then(TraceParent::parse),
+            client: client_profiles.then(|| client_profile::of(headers)).flatten(),
         }
     }
 
@@ -51,7 +56,7 @@ impl Trail {
 /// Outermost of the middleware: sees every answer, whoever gave it.
 pub(super) async fn leave(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let trail = Trail::of(request.headers());
+    let trail = Trail::of(request.headers(), app.client_profiles);
     let request_id = HeaderValue::from_str(&trail.request_id);
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
@@ -65,6 +70,9 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     let headers = response.headers_mut();
     if let Ok(request_id) = request_id {
         headers.insert(REQUEST_ID, request_id);
+    }
+    if let Some(client) = trail.client {
+        headers.insert(CLIENT_PROFILE, HeaderValue::from_static(client.name));
     }
     headers.insert(PROCESSING_MS, HeaderValue::from(took.as_millis() as u64));
     headers.insert(VERSION, HeaderValue::from_static("2020-10-01"));

@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod clients;
 mod crash;
 mod documents;
 mod errors;

@@ -34,6 +34,7 @@ pub(super) async fn show(
         owner: Owner { tenant: "default".into(), principal: "cli".into() },
         // Items look the same to `view` whatever the configuration says of the wire.
         dialect: if args.json() { settings.engine.dialect } else { Dialect::OpenAi },
+        client_action_status: None,
         request_id: "cli".into(),
         traceparent: None,
         authorization: None,

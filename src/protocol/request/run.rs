@@ -27,6 +27,9 @@ pub struct RunOptions {
     /// `true`: what running tools say of how far they have come is streamed as `antwort:tool_progress` events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_progress: Option<bool>,
+    /// Status of a response that waits for the client's functions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_action_status: Option<ClientActionStatus>,
 }
 
 /// Limits of a run as a request asks for them; each at least 1, or more than 0.
@@ -48,6 +51,18 @@ pub struct RequestLimits {
     /// Calls of one tool with the same arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_identical_calls: Option<u32>,
+}
+
+/// Status of a response that waits for the client's functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientActionStatus {
+    /// `requires_action`
+    RequiresAction,
+    /// `completed`, as OpenAI has it.
+    Completed,
+    /// `completed`, unless a server-side tool is bound to the request.
+    Auto,
 }
 
 /// What clients see of calls that the gateway runs.

@@ -92,7 +92,9 @@ impl Builder {
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         let server = tokio::spawn(app.serve(listener, stop.clone()));
-        Gateway { base, http: reqwest::Client::new(), stop, server: Some(server), headers: HeaderMap::new() }
+        // With a name, as the gateway takes a program without one for a certain client library.
+        let http = reqwest::Client::builder().user_agent("antwort-tests").build().unwrap();
+        Gateway { base, http, stop, server: Some(server), headers: HeaderMap::new() }
     }
 }
 

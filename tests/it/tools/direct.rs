@@ -168,6 +168,7 @@ async fn every_operation_on_tools_has_its_scope() {
                     owner: "o".into(),
                     scopes: vec![scope],
                     dialect: None,
+                    client_action_status: None,
                 };
                 settings.auth.keys.insert("k".into(), key);
             })

@@ -1,0 +1,163 @@
+//! Client profiles: which clients are recognised by the headers that they send, and what is done differently for them.
+//!
+//! One table. A client is in it because its own types or its configuration cannot work with what everybody else gets;
+//! what a key or a request says comes before it, and `compat.client_profiles: off` switches it off.
+
+use axum::http::{HeaderMap, header};
+
+use crate::protocol::request::ClientActionStatus;
+
+/// A client that is recognised, and what differs for it.
+#[derive(Debug)]
+pub struct ClientProfile {
+    /// As the response header `antwort-client-profile` names it.
+    pub name: &'static str,
+    /// Status of a response that waits for the client's functions, where the configured one cannot be read.
+    pub client_action_status: Option<ClientActionStatus>,
+    /// What happens to hosted tools in its requests that nobody here can run.
+    pub unserved_tools: UnservedTools,
+    sent_by: fn(&HeaderMap) -> bool,
+}
+
+/// What happens to tools that the API has and this gateway cannot run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnservedTools {
+    /// 400, as for everybody.
+    Refuse,
+    /// They are left out: the client sends them whether it needs them or not.
+    Omit,
+}
+
+/// All of them; the first that fits counts.
+pub static PROFILES: &[ClientProfile] = &[
+    ClientProfile {
+        name: "codex",
+        // It reads the items and the event, and no status.
+        client_action_status: None,
+        // Its default configuration names tools of OpenAI's in every request.
+        unserved_tools: UnservedTools::Omit,
+        sent_by: is_codex,
+    },
+    ClientProfile {
+        name: "openai-node",
+        // Its helpers parse arguments and texts of `completed` responses only.
+        client_action_status: Some(ClientActionStatus::Completed),
+        unserved_tools: UnservedTools::Refuse,
+        sent_by: is_openai_node,
+    },
+    ClientProfile {
+        name: "openai-dotnet",
+        // Its enum throws for values that it does not know.
+        client_action_status: Some(ClientActionStatus::Completed),
+        unserved_tools: UnservedTools::Refuse,
+        sent_by: is_openai_dotnet,
+    },
+    ClientProfile {
+        name: "async-openai",
+        // Its enum refuses the whole response.
+        client_action_status: Some(ClientActionStatus::Completed),
+        unserved_tools: UnservedTools::Refuse,
+        sent_by: is_async_openai,
+    },
+];
+
+/// The profile of the client that sends these headers.
+pub fn of(headers: &HeaderMap) -> Option<&'static ClientProfile> {
+    PROFILES.iter().find(|profile| (profile.sent_by)(headers))
+}
+
+/// All programs of Codex name themselves twice: `codex_cli_rs`, `codex_exec`, `codex_vscode` and so on.
+fn is_codex(headers: &HeaderMap) -> bool {
+    starts_with_ignoring_case(text(headers, "originator"), "codex")
+        || starts_with_ignoring_case(user_agent(headers), "codex")
+}
+
+/// Its `User-Agent` is the name of a class that programs subclass and web pages cannot set; this header always comes.
+/// The Agents SDK for JavaScript and LangChain.js call through it. The AI SDK does not.
+fn is_openai_node(headers: &HeaderMap) -> bool {
+    text(headers, "x-stainless-lang").eq_ignore_ascii_case("js")
+}
+
+/// `OpenAI/2.9.1 (.NET 10.0.5; …)` or Azure's `azsdk-net-AI.OpenAI/2.1.0 (…)`, in front of it the program's own name.
+fn is_openai_dotnet(headers: &HeaderMap) -> bool {
+    let user_agent = user_agent(headers);
+    let mut products = user_agent.split(' ');
+    products.any(|product| product.starts_with("azsdk-net-AI.OpenAI/"))
+        || (user_agent.contains("(.NET")
+            && user_agent.split(' ').any(|product| product.starts_with("OpenAI/")))
+}
+
+/// It names itself only where a program makes it. What comes otherwise is `reqwest` without a name and with a key;
+/// OpenAI's status harms no other program that looks like this.
+fn is_async_openai(headers: &HeaderMap) -> bool {
+    if headers.contains_key(header::USER_AGENT) {
+        return starts_with_ignoring_case(user_agent(headers), "async-openai");
+    }
+    text(headers, "accept") == "*/*" && text(headers, "authorization").starts_with("Bearer ")
+}
+
+fn user_agent(headers: &HeaderMap) -> &str {
+    text(headers, "user-agent")
+}
+
+/// A header's value; `""` for one that is not there or no text.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+fn starts_with_ignoring_case(text: &str, start: &str) -> bool {
+    text.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::of;
+
+    type Header = (&'static str, &'static str);
+
+    /// The headers that real clients send.
+    #[test]
+    fn clients_are_recognised_by_what_they_really_send() {
+        let bearer: Header = ("authorization", "Bearer sk-x");
+        let any = ("accept", "*/*");
+        let rows: &[(&[Header], Option<&str>)] = &[
+            (
+                &[("originator", "codex_cli_rs"), ("user-agent", "codex_cli_rs/0.169.0 (Debian 12)")],
+                Some("codex"),
+            ),
+            (&[("originator", "codex_exec")], Some("codex")),
+            (&[("user-agent", "codex_vscode/0.9")], Some("codex")),
+            (&[("originator", "Codex Desktop")], Some("codex")),
+            (&[("user-agent", "OpenAI/JS 7.57.0"), ("x-stainless-lang", "js"), bearer], Some("openai-node")),
+            (&[("user-agent", "AzureOpenAI/JS 7.57.0"), ("x-stainless-lang", "js")], Some("openai-node")),
+            (&[("user-agent", "Agents/JavaScript 0.20.0"), ("x-stainless-lang", "js")], Some("openai-node")),
+            (&[("user-agent", "Mozilla/5.0"), ("x-stainless-lang", "js"), any], Some("openai-node")),
+            (
+                &[("user-agent", "OpenAI/2.9.1 (.NET 10.0.5; Microsoft Windows 10.0.26200)")],
+                Some("openai-dotnet"),
+            ),
+            (&[("user-agent", "My-App OpenAI/2.8.0 (.NET 9.0.11; Debian 12)")], Some("openai-dotnet")),
+            (&[("user-agent", "OpenAI/2.2.0 (.NET Framework 4.8; Windows) MEAI/9.5")], Some("openai-dotnet")),
+            (&[("user-agent", "azsdk-net-AI.OpenAI/2.1.0 (.NET 8.0.1; Linux)")], Some("openai-dotnet")),
+            (&[any, bearer], Some("async-openai")),
+            (&[("user-agent", "async-openai"), ("accept", "*/*"), bearer], Some("async-openai")),
+            (&[("user-agent", "OpenAI/Python 3.54.0"), ("x-stainless-lang", "python"), bearer], None),
+            (&[("user-agent", "AsyncOpenAI/Python 3.54.0"), ("x-stainless-lang", "python")], None),
+            (&[("user-agent", "Agents/Python 0.24.0"), ("x-stainless-lang", "python")], None),
+            (&[("user-agent", "OpenAI/Java 4.0.0"), ("x-stainless-lang", "java")], None),
+            (&[("user-agent", "OpenAI/Go 3.0.0"), ("x-stainless-lang", "go")], None),
+            (&[("user-agent", "ai-sdk/openai/3.0.141 runtime/node.js/20"), bearer, any], None),
+            (&[("user-agent", "curl/8.5.0"), any, bearer], None),
+            (&[("user-agent", "MyTool/1.0 (.NET 8.0)"), bearer], None),
+            (&[any], None),
+            (&[bearer], None),
+            (&[("originator", "code"), ("user-agent", "cod")], None),
+            (&[], None),
+        ];
+        for (headers, expected) in rows {
+            let headers =
+                headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
+            assert_eq!(of(&headers).map(|profile| profile.name), *expected, "{headers:?}");
+        }
+    }
+}
