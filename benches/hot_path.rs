@@ -12,7 +12,7 @@ use antwort::net::sse::Decoder;
 use antwort::protocol::event::Encoding;
 use antwort::protocol::id::IdMint;
 use antwort::protocol::request::CreateResponse;
-use antwort::protocol::response::{Echo, Response, Snapshot, Status};
+use antwort::protocol::response::{Echo, Response, RunOutcome, Snapshot, Status};
 use antwort::provider::chat::Translator;
 use antwort::response::machine::{Ending, Machine, Options};
 use antwort::response::turn::{FinishReason, ModelEvent};
@@ -53,7 +53,6 @@ fn blank(ids: &IdMint) -> Response {
         user: None,
         prompt: None,
         agent: None,
-        antwort: None,
     };
     Response {
         id: ids.response(),
@@ -67,6 +66,7 @@ fn blank(ids: &IdMint) -> Response {
         usage: None,
         service_tier: "default".into(),
         echo: Arc::new(echo),
+        antwort: None,
     }
 }
 
@@ -108,7 +108,7 @@ fn machine_and_encode(events: &[ModelEvent]) -> Vec<u8> {
         machine.push(event.clone(), &mut out).expect("legal");
     }
     machine.end_turn(false, &mut out).expect("legal");
-    machine.end(Ending::Completed, 1, &mut out);
+    machine.end(Ending::Completed, RunOutcome::default(), 1, &mut out);
     for event in &out {
         Encoding::default().sse(event, &mut bytes);
     }

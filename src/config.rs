@@ -36,9 +36,9 @@ pub use settings::{
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
-    LogSettings, ModelsSettings, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings,
-    SseSettings, StoreSettings, StoreUrl, Switch, Synchronous, TelemetrySettings, ToolsSettings,
-    UnknownFields,
+    LogSettings, ModelsSettings, OnMismatch, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings,
+    Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
+    TelemetrySettings, ToolsSettings, UnknownFields,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,

@@ -3,6 +3,7 @@
 //! `prepare` makes a request ready (history, tools, echo), `run` drives the model and ends the response,
 //! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept.
 
+mod again;
 mod approvals;
 mod calls;
 mod choice;

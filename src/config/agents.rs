@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::protocol::request::StructuredOptions;
+
 /// A model with instructions and tools under one name, chosen by `prompt.id` or `agent`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -34,6 +36,13 @@ pub struct AgentSettings {
     pub execution_enabled: Option<bool>,
     /// Limits that differ from the general ones.
     pub limits: LimitOverrides,
+    /// What becomes of answers that miss their form, where it differs from what is general.
+    #[serde(skip_serializing_if = "is_default")]
+    pub structured: StructuredOptions,
+}
+
+fn is_default(structured: &StructuredOptions) -> bool {
+    *structured == StructuredOptions::default()
 }
 
 /// Limits of one run, over all its turns.

@@ -30,7 +30,7 @@ pub use super::tools::{
 };
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;
-pub use crate::protocol::request::ClientActionStatus;
+pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
 
 /// Everything that can be configured, checked.
 #[derive(Debug, Clone, Serialize)]
@@ -202,6 +202,16 @@ pub struct EngineSettings {
     pub limits: RunLimits,
     /// The most that a request may ask for; absent: what holds without asking.
     pub ceilings: LimitOverrides,
+    /// Answers in a form that was asked for.
+    pub structured: StructuredSettings,
+}
+
+/// Answers in a form that was asked for, unless an agent or a request says otherwise.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StructuredSettings {
+    /// What becomes of one that misses it.
+    pub on_mismatch: OnMismatch,
 }
 
 impl Default for EngineSettings {
@@ -216,6 +226,7 @@ impl Default for EngineSettings {
             run_timeout: Duration::from_mins(30),
             limits: RunLimits::default(),
             ceilings: LimitOverrides::default(),
+            structured: StructuredSettings::default(),
         }
     }
 }

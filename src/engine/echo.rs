@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::id::IdMint;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Echo, Response, Status, to_raw};
+use crate::protocol::response::{Echo, Response, RunReport, Status, to_raw};
 
 /// The response as it is created.
 pub(super) fn created(
@@ -28,6 +28,7 @@ pub(super) fn created(
         // What the provider reports replaces it; `auto` is a wish and no tier.
         service_tier: "default".to_owned(),
         echo: Arc::new(echo(request, model, dialect)),
+        antwort: RunReport::echo(request.antwort.clone()),
     }
 }
 
@@ -59,6 +60,5 @@ fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> Echo {
         user: request.user.clone(),
         prompt: request.prompt.clone(),
         agent: request.agent.clone(),
-        antwort: request.antwort.clone(),
     }
 }

@@ -8,7 +8,7 @@ use super::mcp::{self, Listed};
 use super::offer::Offer;
 use super::offering::{self, Offering};
 use super::profile::{self, Profile};
-use super::structured::Form;
+use super::structured::Structured;
 use super::truncate::{self, Budget};
 use super::{Caller, Parts, choice, echo, history, unix_now};
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
@@ -17,7 +17,9 @@ use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
 use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
-use crate::protocol::request::{ClientActionStatus, CreateResponse, ToolCacheMode, Truncation, Visibility};
+use crate::protocol::request::{
+    ClientActionStatus, CreateResponse, OnMismatch, ToolCacheMode, Truncation, Visibility,
+};
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
@@ -67,7 +69,7 @@ pub(super) struct Prepared {
     /// Whether cached results of tools are left alone.
     pub bypass_cache: bool,
     /// What the answer is held to.
-    pub form: Form,
+    pub structured: Structured,
     /// Who answers.
     pub provider: Arc<dyn Provider>,
     /// What the provider is asked; its conversation grows by what each turn brings.
@@ -93,7 +95,7 @@ pub(super) async fn prepare(
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
-    let form = Form::new(&request.text.format)?;
+    let structured = Structured::new(&request.text.format, on_mismatch(parts, &request, agent.as_ref()))?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
@@ -148,7 +150,7 @@ pub(super) async fn prepare(
         owner: caller.owner.clone(),
         previous: request.previous_response_id.as_deref().map(Id::from),
         input,
-        form,
+        structured,
         ask: ask(request_fields(&mut request), route.model, conversation, &offer, instructions),
         offer,
         provider: route.provider,
@@ -253,6 +255,13 @@ fn pause(parts: &Parts, request: &CreateResponse, caller: &Caller, executes: boo
 fn visibility(parts: &Parts, request: &CreateResponse) -> Visibility {
     let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
     asked.unwrap_or(parts.limits.tools.stream_visibility)
+}
+
+/// What becomes of an answer that misses its form: the request's word, else the agent's, else the configuration's.
+fn on_mismatch(parts: &Parts, request: &CreateResponse, agent: Option<&Profile<'_>>) -> OnMismatch {
+    let asked = request.antwort.as_ref().and_then(|options| options.structured.as_ref()?.on_mismatch);
+    let of_agent = || agent.and_then(|agent| agent.settings.structured.on_mismatch);
+    asked.or_else(of_agent).unwrap_or(parts.limits.engine.structured.on_mismatch)
 }
 
 /// The run's limits, shown in the echo of a request that has any.

@@ -17,10 +17,11 @@ use super::calls::Calls;
 use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
+use super::structured::Judgement;
 use super::{Caller, Engine, history, record, search, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus, Reasoning};
-use crate::protocol::response::Status;
+use crate::protocol::response::{RunOutcome, Status};
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
@@ -76,7 +77,7 @@ pub(super) struct Run {
     heard: bool,
     /// A row says that the run is in progress.
     pub(super) recorded: bool,
-    /// Inferences so far.
+    /// Inferences that were begun.
     turns: u32,
     /// Turns so far that made calls: the journal's number of the next.
     pub(super) journalled: u32,
@@ -159,11 +160,12 @@ impl Run {
         }
         while self.turns < self.prepared.limits.run.max_turns {
             self.check_deadline()?;
+            self.turns += 1;
+            self.prepared.structured.begin_answer();
             let turn = self.infer().await?;
             if let Some(ending) = self.follow(turn).await? {
                 return Ok(ending);
             }
-            self.turns += 1;
         }
         Err(Stop::Limit("max_turns"))
     }
@@ -199,7 +201,7 @@ impl Run {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
         let mut stream = provider.infer(&self.prepared.ask, &call)?;
-        if self.turns > 0 {
+        if self.turns > 1 {
             // What the turn before brought is seen before the model has thought about it.
             self.flush().await?;
         }
@@ -258,7 +260,7 @@ impl Run {
         }
         let waits = turn.client_calls + turn.asked_calls > 0;
         if turn.server_calls.is_empty() && !waits && denied.is_empty() {
-            return Ok(Some(self.judge()));
+            return self.judge(&turn);
         }
         let made = !turn.server_calls.is_empty();
         if made {
@@ -279,22 +281,34 @@ impl Run {
         } else {
             self.count_denied_turn()?;
         }
-        self.spend(&turn)?;
-        if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
-            return Err(Stop::Limit(limit));
-        }
-        self.remember(output, denied);
+        self.carry_on(&turn, output, denied)?;
         self.prepare_next_turn();
         self.follow_changed_tools().await?;
         Ok(None)
     }
 
-    /// The end of a response in which nothing was called any more.
-    fn judge(&self) -> Ending {
-        match self.prepared.form.check(&self.machine.response().output) {
-            Ok(()) => Ending::Completed,
-            Err(error) => Ending::Failed(error.body),
+    /// What follows from a turn in which nothing was called any more: the end, if the answer has its form.
+    fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
+        match self.prepared.structured.judge(self.machine.turn_output()) {
+            Judgement::Keep => Ok(Some(Ending::Completed)),
+            Judgement::Fail(error) => Ok(Some(Ending::Failed(error.body))),
+            Judgement::Repair(problem) => self.ask_for_repair(turn, &problem).map(|()| None),
         }
+    }
+
+    /// Adds a turn to the conversation, if its limits allow for another.
+    pub(super) fn carry_on(
+        &mut self,
+        turn: &Turn,
+        output: TurnOutput,
+        denied: Vec<Denied>,
+    ) -> Result<(), Stop> {
+        self.spend(turn)?;
+        if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
+            return Err(Stop::Limit(limit));
+        }
+        self.remember(output, denied);
+        Ok(())
     }
 
     fn count_denied_turn(&mut self) -> Result<(), Stop> {
@@ -447,7 +461,7 @@ impl Run {
 
     /// Ends the response: commits its row, then lets the terminal event leave.
     async fn end(self: Box<Self>, outcome: Outcome) {
-        let Self { engine, prepared, machine, calls, mut outlet, started, first_event, .. } = *self;
+        let Self { engine, prepared, machine, calls, mut outlet, started, first_event, turns, .. } = *self;
         calls.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
@@ -459,7 +473,8 @@ impl Run {
                 return outlet.refuse(error).await;
             }
         };
-        let mut finished = machine.end(ending, unix_now(), outlet.events());
+        let outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
+        let mut finished = machine.end(ending, outcome, unix_now(), outlet.events());
         // However it ended: a request that a client sees can be answered.
         if let Err(error) = approvals::ask(&engine.parts, &prepared, &finished.asked).await {
             finished = finished.into_failed(error.body, outlet.events());

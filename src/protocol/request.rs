@@ -35,7 +35,10 @@ pub use metadata::Metadata;
 pub use options::{
     CacheRetention, Effort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode, Truncation,
 };
-pub use run::{ClientActionStatus, PromptRef, RequestLimits, RunOptions, ToolCacheMode, Visibility};
+pub use run::{
+    ClientActionStatus, OnMismatch, PromptRef, RequestLimits, RunOptions, StructuredOptions, ToolCacheMode,
+    Visibility,
+};
 pub use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 
 /// A request for a response. `None` means that the client did not say.

@@ -2,6 +2,8 @@
 //!
 //! What merely echoes the request is serialised once per run ([`Echo`]) and shared by all snapshots.
 
+mod report;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +12,9 @@ use serde_json::value::RawValue;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::Item;
-use super::request::{PromptRef, RunOptions};
+use super::request::PromptRef;
+
+pub use report::{RunOutcome, RunReport, StructuredVerdict};
 
 /// Where a response stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +72,9 @@ pub struct Response {
     /// The request, echoed.
     #[serde(flatten)]
     pub echo: Arc<Echo>,
+    /// What the request said of its run, and once it has ended what came of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub antwort: Option<Box<RunReport>>,
 }
 
 /// Which limit or filter ended a response early.
@@ -155,9 +162,6 @@ pub struct Echo {
     /// Only where the request named an agent profile by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Only where the request has it: the limits as they hold.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub antwort: Option<RunOptions>,
 }
 
 /// A response at one moment, with its JSON: the same bytes serve the client, the store and every replay.

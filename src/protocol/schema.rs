@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use jsonschema::Validator;
+use jsonschema::{ValidationError, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -59,6 +59,24 @@ impl Schema {
     /// # Errors
     /// What is wrong, and where: at most so many problems, each shortened.
     pub fn check(&self, value: &Value, most: usize) -> Result<(), String> {
+        // A problem quotes the value, which may be long.
+        self.check_with(value, most, |error| error.to_string())
+    }
+
+    /// As [`Self::check`], for the first problem, told without a word of the value but its names.
+    ///
+    /// # Errors
+    /// What is wrong, and where.
+    pub fn check_unquoted(&self, value: &Value) -> Result<(), String> {
+        self.check_with(value, 1, |error| error.masked_with("it").to_string())
+    }
+
+    fn check_with(
+        &self,
+        value: &Value,
+        most: usize,
+        words: impl Fn(&ValidationError<'_>) -> String,
+    ) -> Result<(), String> {
         let depth = depth(value);
         if self.size.loops > 0 && self.size.depth.saturating_mul(depth) > DEEPEST_BOTH {
             return Err("the object: it is nested too deeply for its schema".to_owned());
@@ -76,8 +94,7 @@ impl Schema {
             let separator = if text.is_empty() { "" } else { "; " };
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the object" } else { path.as_str() };
-            // A problem quotes the value, which may be long.
-            _ = write!(text, "{separator}{}: {}", shorten(place), shorten(&error.to_string()));
+            _ = write!(text, "{separator}{}: {}", shorten(place), shorten(&words(&error)));
         }
         Err(text)
     }

@@ -22,7 +22,9 @@ use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{Event, StreamEvent};
 use crate::protocol::id::IdMint;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::{IncompleteDetails, Response, Snapshot, Status, Usage};
+use crate::protocol::response::{
+    IncompleteDetails, Response, RunOutcome, RunReport, Snapshot, Status, Usage,
+};
 use call::OpenCall;
 use mcp::OpenAskedCall;
 use message::OpenMessage;
@@ -395,8 +397,13 @@ impl Machine {
         self.text_of(open)
     }
 
+    /// What has been written of the turn.
+    pub fn turn_output(&self) -> &[Item] {
+        self.response().output.get(self.turn.first..).unwrap_or_default()
+    }
+
     /// Ends the response; what is still open is closed as incomplete.
-    pub fn end(mut self, ending: Ending, now: i64, out: &mut Events) -> Finished {
+    pub fn end(mut self, ending: Ending, outcome: RunOutcome, now: i64, out: &mut Events) -> Finished {
         self.turn.cut = true;
         // A violation here cannot change the ending any more; what can be written is.
         let _closed = self.write_waiting(Patience::Over, out);
@@ -408,6 +415,7 @@ impl Machine {
         }
         let mut response = self.fold.response().clone();
         response.usage = self.usage;
+        response.antwort = Some(RunReport::ended(response.antwort, outcome));
         let event = match ending {
             Ending::Completed | Ending::RequiresAction => {
                 let done = matches!(ending, Ending::Completed);

@@ -8,7 +8,7 @@ use antwort::protocol::error::ErrorBody;
 use antwort::protocol::event::Encoding;
 use antwort::protocol::id::IdMint;
 use antwort::protocol::item::Item;
-use antwort::protocol::response::Usage;
+use antwort::protocol::response::{RunOutcome, Usage};
 use antwort::response::machine::{
     CallResult, Ending, Events, Finished, Machine, Options, ReasoningDisplay, Seal, Search, ServerCall,
     Violation,
@@ -38,7 +38,7 @@ fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>
     {
         ending = failed(violation);
     }
-    let finished = machine.end(ending, 1_700_000_009, &mut out);
+    let finished = machine.end(ending, RunOutcome::default(), 1_700_000_009, &mut out);
     (json(&out), finished)
 }
 
@@ -386,7 +386,7 @@ proptest! {
             _ => failed(Violation::UnknownCall),
         };
         let Play { machine, mut out, .. } = play;
-        let finished = machine.end(ending, 1_700_000_009, &mut out);
+        let finished = machine.end(ending, RunOutcome::default(), 1_700_000_009, &mut out);
         let verdict = assert_legal(&json(&out));
         let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
         prop_assert_eq!(verdict.response, stored);
@@ -530,7 +530,7 @@ fn pieces_of_three_interleaved_calls_find_their_calls() {
             machine.finish_call(call.slot, CallResult::default(), &mut out).unwrap();
         }
         machine.close_turn(&mut out).unwrap();
-        let finished = machine.end(Ending::Completed, 0, &mut out);
+        let finished = machine.end(Ending::Completed, RunOutcome::default(), 0, &mut out);
         assert_legal(&json(&out));
         let output = serde_json::to_value(&finished.snapshot.response.output).unwrap();
         for slot in 0..3 {

@@ -25,5 +25,6 @@ mod prompt;
 mod responses;
 mod state;
 mod store;
+mod structured;
 mod support;
 mod tools;

@@ -9,6 +9,7 @@ pub mod probe;
 pub mod process;
 pub mod real_servers;
 pub mod response;
+pub mod transcript;
 pub mod upstream;
 pub mod weather;
 

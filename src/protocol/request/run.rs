@@ -30,6 +30,33 @@ pub struct RunOptions {
     /// Status of a response that waits for the client's functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_action_status: Option<ClientActionStatus>,
+    /// What becomes of an answer that misses the form that `text.format` asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<StructuredOptions>,
+}
+
+/// `antwort.structured` of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StructuredOptions {
+    /// As the agent or the configuration says, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_mismatch: Option<OnMismatch>,
+}
+
+/// What becomes of an answer that misses the form that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMismatch {
+    /// The response fails where the format is `strict`, and is completed otherwise.
+    #[default]
+    Auto,
+    /// The response fails.
+    Fail,
+    /// The response is completed; its `antwort.structured` says what is wrong.
+    Keep,
+    /// The model is asked once more, with what is wrong; then as [`Self::Auto`].
+    Repair,
 }
 
 /// Limits of a run as a request asks for them; each at least 1, or more than 0.

@@ -47,7 +47,7 @@ pub fn blank_response(ids: &IdMint) -> Response {
             user: None,
             prompt: None,
             agent: None,
-            antwort: None,
         }),
+        antwort: None,
     }
 }
