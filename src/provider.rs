@@ -81,6 +81,8 @@ pub struct Profile {
     pub prices: BTreeMap<String, Price>,
     /// Names of request fields outside the API that are sent on as they are.
     pub passthrough: Vec<String>,
+    /// Where it is, for traces: host and port.
+    pub address: Option<(String, u16)>,
 }
 
 /// A model in `GET /v1/models`.

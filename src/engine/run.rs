@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::time::Sleep;
+use tracing::Span;
+use tracing::field::Empty;
 
 use super::approvals;
 use super::calls::Calls;
@@ -40,6 +42,17 @@ pub(super) enum Stop {
     Limit(&'static str),
     /// The client is gone or takes nothing.
     Cancelled,
+}
+
+impl Stop {
+    /// Names it in traces.
+    fn name(&self) -> &str {
+        match self {
+            Self::Error(error) => error.code(),
+            Self::Limit(limit) => limit,
+            Self::Cancelled => "cancelled",
+        }
+    }
 }
 
 /// How a run ends.
@@ -195,9 +208,36 @@ impl Run {
             gen_ai.operation.name = "chat",
             gen_ai.provider.name = self.prepared.provider.name(),
             gen_ai.request.model = self.prepared.ask.model,
+            server.address = Empty,
+            server.port = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            error.type = Empty,
+            otel.status_code = Empty,
         )
     )]
     async fn attempt(&mut self) -> Result<Turn, Stop> {
+        let span = Span::current();
+        if let Some((host, port)) = &self.prepared.provider.profile().address {
+            span.record("server.address", host.as_str());
+            span.record("server.port", *port);
+        }
+        let turn = self.hear_turn().await;
+        match &turn {
+            Ok(Turn { usage: Some(usage), .. }) => {
+                span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+                span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+            }
+            Ok(_) => {}
+            Err(stop) => {
+                span.record("error.type", stop.name());
+                span.record("otel.status_code", "ERROR");
+            }
+        }
+        turn
+    }
+
+    async fn hear_turn(&mut self) -> Result<Turn, Stop> {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
         let mut stream = provider.infer(&self.prepared.ask, &call)?;
@@ -259,6 +299,7 @@ impl Run {
             Some(FinishReason::Stop) | None => {}
         }
         let waits = turn.client_calls + turn.asked_calls > 0;
+        self.engine.parts.metrics.client_calls(turn.client_calls);
         if turn.server_calls.is_empty() && !waits && denied.is_empty() {
             return self.judge(&turn);
         }

@@ -88,6 +88,7 @@ impl ChatProvider {
                 context_window: settings.context_window.clone(),
                 prices: settings.prices.clone(),
                 passthrough: settings.passthrough.clone(),
+                address: address(&settings.url),
             },
             options: ChatOptions::from(settings),
             headers: headers(settings).map_err(bad)?,
@@ -98,6 +99,12 @@ impl ChatProvider {
             http,
         })))
     }
+}
+
+/// Host and port of a URL.
+fn address(url: &str) -> Option<(String, u16)> {
+    let url = reqwest::Url::parse(url).ok()?;
+    Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
 }
 
 /// The headers of every request. Built from the configuration alone: a client's never get here.

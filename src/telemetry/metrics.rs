@@ -17,6 +17,8 @@ use registry::{Counter, Family, Gauge, Histogram};
 const MODELS: usize = 200;
 /// Tools with series of their own. Servers of tools can invent names without end.
 const TOOLS: usize = 500;
+/// Executors with series of their own: those of the configuration and of the program are far fewer.
+const EXECUTORS: usize = 200;
 /// Error codes with series of their own. Ours are fewer; providers' are anything.
 const ERROR_CODES: usize = 64;
 
@@ -38,6 +40,7 @@ pub struct Metrics {
     models: Bounded,
     error_codes: Bounded,
     tools: Bounded,
+    executors: Bounded,
     token_usage: Family<Histogram>,
     operation_duration: Family<Histogram>,
     time_to_first_token: Family<Histogram>,
@@ -51,6 +54,7 @@ pub struct Metrics {
     rejected: Family<Counter>,
     tool_calls: Family<Counter>,
     tool_duration: Family<Histogram>,
+    tool_attempts: Family<Counter>,
     tool_cache: Family<Counter>,
     mcp_sessions: Family<Gauge>,
     mcp_calls: Family<Gauge>,
@@ -86,6 +90,7 @@ impl Metrics {
             models: Bounded::new(MODELS),
             error_codes: Bounded::new(ERROR_CODES),
             tools: Bounded::new(TOOLS),
+            executors: Bounded::new(EXECUTORS),
             token_usage: Family::histogram(
                 "gen_ai_client_token_usage",
                 "Tokens of a response.",
@@ -147,13 +152,18 @@ impl Metrics {
             tool_calls: Family::counter(
                 "antwort_tool_calls_total",
                 "Calls of tools that the gateway runs.",
-                &["tool", "outcome"],
+                &["tool", "outcome", "executor"],
             ),
             tool_duration: Family::histogram(
                 "antwort_tool_duration_seconds",
                 "From the call of a tool to its result.",
-                &["tool"],
+                &["tool", "executor"],
                 SECONDS_OF_REQUEST,
+            ),
+            tool_attempts: Family::counter(
+                "antwort_tool_attempts_total",
+                "Times that an executor was asked to run a call.",
+                &["tool", "executor"],
             ),
             tool_cache: Family::counter(
                 "antwort_tool_cache_total",
@@ -245,11 +255,30 @@ impl Metrics {
         self.upstream_retries.with(&[provider]).add(1);
     }
 
-    /// A call of a tool is over. `outcome` is one of few words.
-    pub fn tool_call(&self, tool: &str, outcome: &'static str, took: Duration) {
-        let tool = self.tools.value(tool, true);
-        self.tool_calls.with(&[tool, outcome]).add(1);
-        self.tool_duration.with(&[tool]).observe(took.as_secs_f64());
+    /// A call of a tool is over. `executor` is who ran it, or would have; `outcome` is one of few words.
+    pub fn tool_call(&self, tool: &str, executor: &str, outcome: &'static str, took: Duration) {
+        let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
+        self.tool_calls.with(&[tool, outcome, executor]).add(1);
+        self.tool_duration.with(&[tool, executor]).observe(took.as_secs_f64());
+    }
+
+    /// An executor was asked to run a call, perhaps again.
+    pub fn tool_attempt(&self, tool: &str, executor: &str) {
+        let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
+        self.tool_attempts.with(&[tool, executor]).add(1);
+    }
+
+    /// Calls of functions are the client's to run. Their names are the client's choice, and so in no label.
+    pub fn client_calls(&self, calls: usize) {
+        if calls == 0 {
+            return;
+        }
+        self.tool_calls.with(&[bounded::OTHER, "handed_over", "client"]).add(calls as u64);
+    }
+
+    /// The built-in tools are those that are run here, whatever their executor is called.
+    fn executor<'a>(&self, id: &'a str) -> &'a str {
+        if id == "builtin" { "local" } else { self.executors.value(id, true) }
     }
 
     /// More connections to MCP servers are open, or fewer.
@@ -289,6 +318,7 @@ impl Metrics {
         self.upstream_retries.render(&mut out);
         self.tool_calls.render(&mut out);
         self.tool_duration.render(&mut out);
+        self.tool_attempts.render(&mut out);
         self.tool_cache.render(&mut out);
         self.mcp_sessions.render(&mut out);
         self.mcp_calls.render(&mut out);
@@ -385,11 +415,16 @@ mod tests {
     fn invented_tools_share_one_series() {
         let metrics = Metrics::install();
         for number in 0..1000 {
-            metrics.tool_call(&format!("tool-{number}"), "ok", Duration::from_millis(3));
+            metrics.tool_call(&format!("tool-{number}"), "builtin", "ok", Duration::from_millis(3));
         }
         let text = metrics.render();
-        assert!(text.contains("antwort_tool_calls_total{tool=\"other\",outcome=\"ok\"} 500\n"), "{text}");
-        assert!(text.contains("antwort_tool_duration_seconds_count{tool=\"tool-499\"} 1\n"));
+        assert!(
+            text.contains("antwort_tool_calls_total{tool=\"other\",outcome=\"ok\",executor=\"local\"} 500\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("antwort_tool_duration_seconds_count{tool=\"tool-499\",executor=\"local\"} 1\n")
+        );
         assert!(!text.contains("tool-500"));
     }
 

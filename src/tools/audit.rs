@@ -34,6 +34,8 @@ pub(super) struct End<'a> {
     pub code: Option<Code>,
     pub duration: Duration,
     pub attempts: u32,
+    /// The executor that should have run it and could not.
+    pub fallback_from: Option<&'a str>,
 }
 
 impl Caller {
@@ -64,6 +66,7 @@ impl Caller {
             code = end.code.map(Code::as_str),
             duration_ms = u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX),
             attempts = end.attempts,
+            fallback_from = end.fallback_from,
         );
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::output::OutputMeta;
+
 /// A call that failed. The message is for the model and for clients; the cause is for logs only.
 #[derive(Debug)]
 pub struct ToolError {
@@ -15,6 +17,8 @@ pub struct ToolError {
     pub fault: Fault,
     /// What a remote server answered with, where that was the failure.
     pub remote: Option<Remote>,
+    /// How the call went until it failed; filled by the layers. `None`: it has not passed them yet.
+    pub meta: Option<Box<OutputMeta>>,
     /// Logged, never shown.
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -125,7 +129,7 @@ impl ToolError {
 
     /// Any other.
     pub fn new(code: Code, fault: Fault, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), fault, remote: None, cause: None }
+        Self { code, message: message.into(), fault, remote: None, meta: None, cause: None }
     }
 
     /// With what a remote server answered.

@@ -23,7 +23,7 @@ pub(super) mod truncate;
 pub(super) mod validate;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ use super::call::ToolCall;
 use super::context::ToolContext;
 use super::error::{Code, Fault, ToolError};
 use super::executor::Progress;
-use super::output::ToolOutput;
+use super::output::{OutputMeta, ToolOutput};
 use super::plan::Plan;
 
 /// What comes of a call, in time. Boxed once a layer: a layer that has nothing to do hands on the inner one's.
@@ -71,8 +71,10 @@ pub(super) struct ToolRequest {
 /// What the layers leave for each other in the course of a call.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    attempts: AtomicU32,
-    executor: Mutex<Option<Arc<str>>>,
+    /// Executors in the order in which they were asked, one entry an attempt.
+    asked: Mutex<Vec<Arc<str>>>,
+    unreached: OnceLock<Arc<str>>,
+    stood_in: AtomicBool,
     running_since: Mutex<Option<Instant>>,
     first_failure: OnceLock<Code>,
 }
@@ -80,18 +82,43 @@ pub(super) struct Trace {
 impl Trace {
     /// An executor is asked.
     pub(super) fn attempt(&self, executor: &Arc<str>) {
-        self.attempts.fetch_add(1, Ordering::Relaxed);
-        *self.executor.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(executor));
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(executor));
     }
 
     /// Who was asked last.
     pub(super) fn executor(&self) -> Option<Arc<str>> {
-        self.executor.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
+    }
+
+    /// All that were asked, one entry an attempt.
+    pub(super) fn take_asked(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// An executor could not be reached, and another one may take over.
+    pub(super) fn set_unreached(&self, executor: &Arc<str>) {
+        // The first one is the one that should have run the call.
+        _ = self.unreached.set(Arc::clone(executor));
+    }
+
+    /// The executor that should have run the call and could not.
+    pub(super) fn unreached(&self) -> Option<&Arc<str>> {
+        self.unreached.get()
+    }
+
+    /// Another tool is called instead, and gives the account of the result.
+    pub(super) fn set_stood_in(&self) {
+        self.stood_in.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_stood_in(&self) -> bool {
+        self.stood_in.load(Ordering::Relaxed)
     }
 
     /// How often executors were asked.
     pub(super) fn attempts(&self) -> u32 {
-        self.attempts.load(Ordering::Relaxed)
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).len();
+        u32::try_from(asked).unwrap_or(u32::MAX)
     }
 
     /// The call waits for its turn at an executor.
@@ -132,6 +159,14 @@ pub(super) fn is_unreachable(error: &ToolError) -> bool {
         Fault::Before => error.code == Code::ToolUnavailable,
         Fault::Transport => true,
         Fault::Tool | Fault::Fatal => false,
+    }
+}
+
+/// A result's account of how the call went, be it a failure.
+pub(super) fn meta_of(result: &mut Result<ToolOutput, ToolError>) -> &mut OutputMeta {
+    match result {
+        Ok(output) => &mut output.meta,
+        Err(error) => error.meta.get_or_insert_default(),
     }
 }
 

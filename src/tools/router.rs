@@ -52,20 +52,16 @@ impl Service<ToolRequest> for Router {
 
 async fn run(request: ToolRequest) -> Result<ToolOutput, ToolError> {
     let plan = Arc::clone(&request.plan);
-    let (mut first, mut failure): (Option<Arc<str>>, Option<ToolError>) = (None, None);
+    let mut failure: Option<ToolError> = None;
     for way in plan.route.order(&request.context) {
         let _inflight = way.state.enter();
         match way.leg.clone().call(request.clone()).await {
-            Ok(mut output) => {
-                output.meta.fallback_from = first;
-                return Ok(output);
-            }
             Err(error) if is_unreachable(&error) && (error.fault == Fault::Before || plan.may_repeat) => {
-                first.get_or_insert_with(|| Arc::clone(&way.executor));
+                request.trace.set_unreached(&way.executor);
                 // That another one is left alone says less than what went wrong.
                 failure = failure.filter(|_| is_open(&error)).or(Some(error));
             }
-            Err(error) => return Err(error),
+            result => return result,
         }
     }
     Err(failure.unwrap_or_else(nobody))

@@ -12,11 +12,11 @@ pub enum View {
     /// All that is known.
     #[default]
     Antwort,
-    /// `{call_id, output, is_error}`
+    /// `{call_id, output, is_error, meta}`
     Call,
-    /// `{id, success, data, error}`
+    /// `{id, success, data, error, meta}`
     Envelope,
-    /// `{for_llm, for_user, silent, is_error, async}`
+    /// `{for_llm, for_user, silent, is_error, async, meta}`
     Audience,
     /// `{toolCallId, toolName, success, result, error, metadata}`
     Provider,
@@ -44,7 +44,8 @@ pub fn render(view: View, call_id: &str, name: &str, outcome: Result<ToolOutput,
         }
         Err(error) => {
             tracing::info!(tool = name, code = error.code.as_str(), "a direct call failed");
-            (ToolOutput::error(error.message), Some(error.code))
+            let meta = error.meta.map(|meta| *meta).unwrap_or_default();
+            (ToolOutput { meta, ..ToolOutput::error(error.message) }, Some(error.code))
         }
     };
     let success = code.is_none();
@@ -64,17 +65,22 @@ pub fn render(view: View, call_id: &str, name: &str, outcome: Result<ToolOutput,
             citations: &output.citations,
             meta: &output.meta,
         }),
-        View::Call => json!({ "call_id": call_id, "output": output.for_model, "is_error": !success }),
-        View::Envelope => json!({ "id": call_id, "success": success, "data": result, "error": error }),
+        View::Call => {
+            json!({ "call_id": call_id, "output": output.for_model, "is_error": !success, "meta": output.meta })
+        }
+        View::Envelope => {
+            json!({ "id": call_id, "success": success, "data": result, "error": error, "meta": output.meta })
+        }
         View::Audience => json!({
             "for_llm": output.for_model, "for_user": output.for_user, "silent": output.silent,
-            "is_error": !success, "async": false
+            "is_error": !success, "async": false, "meta": output.meta
         }),
         View::Provider => json!({
             "toolCallId": call_id, "toolName": name, "success": success, "result": result, "error": error,
             "metadata": {
                 "executionTime": output.meta.duration_ms, "cached": output.meta.cached,
-                "provider": output.meta.executor
+                "provider": output.meta.executor, "attempts": output.meta.attempts,
+                "fallbackFrom": output.meta.fallback_from
             }
         }),
     })

@@ -61,11 +61,13 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let span =
-        tracing::info_span!("request", otel.name = "HTTP", otel.kind = "server", %method, status = Empty);
+    let span = tracing::info_span!("request", otel.name = "HTTP", otel.kind = "server", otel.status_code = Empty, %method, status = Empty);
     traces::join(&span, trail.caller);
     let mut response = next.run(request).instrument(span.clone()).await;
     span.record("status", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
     let took = started.elapsed();
     let headers = response.headers_mut();
     if let Ok(request_id) = request_id {

@@ -4,6 +4,7 @@ mod browsers;
 mod clients;
 mod drain;
 mod probes;
+mod traces;
 mod waiting;
 
 use serde_json::{Value, json};

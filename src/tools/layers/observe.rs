@@ -1,4 +1,4 @@
-//! Leaves a span, two metrics and a record of every call.
+//! Leaves a span, metrics and a record of every call, and completes its own account of itself.
 
 use std::sync::Arc;
 
@@ -6,11 +6,12 @@ use tokio::time::Instant;
 use tower::Service;
 use tracing::{Instrument, Span, field};
 
-use super::{Answer, Next, ToolRequest, Trace, always_ready};
+use super::{Answer, Next, ToolRequest, Trace, always_ready, meta_of};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::audit::{self, Caller};
+use crate::tools::definition::ToolKind;
 use crate::tools::error::{Code, ToolError};
-use crate::tools::output::ToolOutput;
+use crate::tools::output::{OutputMeta, ToolOutput};
 use crate::tools::plan::Plan;
 
 /// Watches a call from its beginning to its end, also where the end is that nobody waits for it any more.
@@ -33,6 +34,7 @@ impl<S: Next> Service<ToolRequest> for Observe<S> {
         let span = span(&request);
         let watch = Watch {
             started: Instant::now(),
+            span: span.clone(),
             caller: Caller::of(&request),
             plan: Arc::clone(&request.plan),
             trace: Arc::clone(&request.trace),
@@ -50,20 +52,32 @@ impl<S: Next> Service<ToolRequest> for Observe<S> {
     }
 }
 
-/// By OpenTelemetry's conventions for generative AI.
+/// By OpenTelemetry's conventions for generative AI and for MCP.
 fn span(request: &ToolRequest) -> Span {
+    let definition = &request.plan.definition;
+    let is_remote = definition.kind == ToolKind::Mcp;
     tracing::info_span!(
         "execute_tool",
         otel.name = format!("execute_tool {}", request.plan.name()),
+        otel.status_code = field::Empty,
         gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = request.plan.name(),
         gen_ai.tool.call.id = request.call.key.as_ref().map(field::display),
+        antwort.tool.executor = field::Empty,
+        antwort.tool.attempts = field::Empty,
+        antwort.tool.cached = field::Empty,
+        antwort.tool.fallback_from = field::Empty,
+        mcp.method.name = is_remote.then_some("tools/call"),
+        mcp.server = definition.server.as_deref(),
+        server.address = field::Empty,
+        server.port = field::Empty,
         error.type = field::Empty,
     )
 }
 
 struct Watch {
     started: Instant,
+    span: Span,
     caller: Caller,
     plan: Arc<Plan>,
     trace: Arc<Trace>,
@@ -75,46 +89,86 @@ impl Watch {
     /// Completes the result's own account of itself, and records it.
     fn end(mut self, mut result: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
         let decision = audit::decision_of(&result, self.trace.failure());
-        match &mut result {
-            Ok(output) => {
-                output.meta.duration_ms =
-                    u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-                // The attempts of a tool that stands in are its own.
-                if output.meta.fallback_from.is_none() || output.meta.attempts == 0 {
-                    output.meta.attempts = self.trace.attempts();
-                }
-                self.record(outcome(output), decision, self.trace.failure());
-            }
+        self.complete(meta_of(&mut result));
+        let (outcome, code) = match &result {
+            Ok(output) => (outcome(output), self.trace.failure()),
             Err(error) => {
-                Span::current().record("error.type", error.code.as_str());
                 log(self.plan.name(), error);
-                self.record(error.code.as_str(), decision, Some(error.code));
+                (error.code.as_str(), Some(error.code))
             }
-        }
+        };
+        let fails = result.as_ref().map_or(true, |output| output.is_error);
+        let failure = fails.then(|| code.unwrap_or(Code::ToolExecutionFailed));
+        self.record(&Recorded { outcome, decision, code, failure, meta: meta_of(&mut result) });
         result
     }
 
-    fn record(&mut self, outcome: &'static str, decision: &'static str, code: Option<Code>) {
-        self.ended = true;
-        let duration = self.started.elapsed();
-        // Where nobody was asked, who would have been.
-        let executor = self.trace.executor();
-        self.metrics.tool_call(self.plan.name(), outcome, duration);
-        self.caller.call(&audit::End {
-            tool: self.plan.name(),
-            executor: executor.as_ref().unwrap_or(&self.plan.definition.executor),
-            decision,
-            code,
-            duration,
-            attempts: self.trace.attempts(),
-        });
+    fn complete(&self, meta: &mut OutputMeta) {
+        meta.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        // What a tool that stands in says of itself is right.
+        if self.trace.has_stood_in() {
+            return;
+        }
+        meta.attempts = self.trace.attempts();
+        // Of a result that is used again, who ran the call that gave it.
+        let would_have = || Some(Arc::clone(&self.plan.definition.executor));
+        meta.executor = self.trace.executor().or(meta.executor.take()).or_else(would_have);
+        let unreached = self.trace.unreached().filter(|unreached| meta.executor.as_ref() != Some(*unreached));
+        meta.fallback_from = unreached.cloned();
     }
+
+    fn record(&mut self, recorded: &Recorded<'_>) {
+        self.ended = true;
+        let Recorded { outcome, decision, code, failure, meta } = *recorded;
+        let duration = self.started.elapsed();
+        let (attempts, asked) = (self.trace.attempts(), self.trace.take_asked());
+        // Where nobody was asked, who would have been.
+        let executor = asked.last().unwrap_or(&self.plan.definition.executor);
+        let tool = self.plan.name();
+        self.metrics.tool_call(tool, executor, outcome, duration);
+        asked.iter().for_each(|executor| self.metrics.tool_attempt(tool, executor));
+        let fallback_from = meta.fallback_from.as_deref();
+        self.trace_span(executor, attempts, meta, failure);
+        self.caller.call(&audit::End { tool, executor, decision, code, duration, attempts, fallback_from });
+    }
+
+    fn trace_span(&self, executor: &str, attempts: u32, meta: &OutputMeta, failure: Option<Code>) {
+        self.span.record("antwort.tool.executor", executor);
+        self.span.record("antwort.tool.attempts", attempts);
+        self.span.record("antwort.tool.cached", meta.cached);
+        if let Some(other) = &meta.fallback_from {
+            self.span.record("antwort.tool.fallback_from", &**other);
+        }
+        if let Some(code) = failure {
+            self.span.record("error.type", code.as_str());
+            self.span.record("otel.status_code", "ERROR");
+        }
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy)]
+struct Recorded<'a> {
+    outcome: &'static str,
+    decision: &'static str,
+    code: Option<Code>,
+    /// Why the call failed, where its caller is told that it did.
+    failure: Option<Code>,
+    meta: &'a OutputMeta,
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         if !self.ended {
-            self.record("abandoned", "allowed", Some(Code::Cancelled));
+            let code = Some(Code::Cancelled);
+            let meta = OutputMeta::default();
+            self.record(&Recorded {
+                outcome: "abandoned",
+                decision: "allowed",
+                code,
+                failure: code,
+                meta: &meta,
+            });
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready};
+use super::{Answer, Next, ToolRequest, always_ready, meta_of};
 use crate::config::OnError;
 use crate::tools::catalog::Catalog;
 use crate::tools::error::{Code, Fault, ToolError};
@@ -76,6 +76,7 @@ fn fatal(tool: &str, result: Result<ToolOutput, ToolError>) -> ToolError {
             message: format!("{tool}: {}", error.message),
             fault: Fault::Fatal,
             remote: None,
+            meta: None,
             cause: error.cause,
         },
     }
@@ -104,8 +105,10 @@ async fn fall_back(
         );
         return result;
     };
-    let instead_of = Arc::clone(&failed.plan.definition.executor);
-    let mut output = tool.stand_in(failed).await?;
-    output.meta.fallback_from.get_or_insert(instead_of);
-    Ok(output)
+    let asked = failed.trace.executor();
+    let instead_of = asked.unwrap_or_else(|| Arc::clone(&failed.plan.definition.executor));
+    failed.trace.set_stood_in();
+    let mut result = tool.stand_in(failed).await;
+    meta_of(&mut result).fallback_from.get_or_insert(instead_of);
+    result
 }

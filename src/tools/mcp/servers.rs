@@ -107,7 +107,7 @@ impl McpServers {
             pool: Pool::new(connector, mcp.sessions.max, mcp.sessions.idle_timeout, Arc::clone(metrics)),
             egress: request_egress(settings, egress)?,
             request_terms: Arc::new(Terms::new(
-                "mcp".into(),
+                "mcp:request".into(),
                 tools,
                 (requests.timeout, requests.max_time),
                 requests.trust,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use aws_lc_rs::digest;
+use tracing::Span;
 
 use super::configured::Terms;
 use super::connection::{CallMeta, Place, RemoteCall, RemoteTool};
@@ -12,6 +13,7 @@ use super::session::{Listing, Session};
 use super::{content, schema};
 use crate::config::Strategy;
 use crate::protocol::item::hosted::McpListedTool;
+use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
 use crate::tools::plan::{Plan, States};
 use crate::tools::router::{Route, Way};
@@ -296,15 +298,27 @@ impl ToolExecutor for Remote {
             return Err(ToolError::refused(Code::ToolUnavailable, "the session with the server was closed"));
         };
         let key = call.key.as_ref().map(ToString::to_string);
+        let traceparent = trace(&session.endpoint.place, context);
         let remote = RemoteCall {
             name: &call.name,
             arguments: &call.arguments,
-            meta: CallMeta { idempotency_key: key.as_deref(), traceparent: context.traceparent.as_deref() },
+            meta: CallMeta { idempotency_key: key.as_deref(), traceparent: traceparent.as_deref() },
             idle: self.idle,
         };
         let result = session.call(remote, progress).await?;
         Ok(Outcome::Done(content::to_output(result)))
     }
+}
+
+/// Says in the call's span where it goes. What the server is told of the trace: that span, where there is one.
+fn trace(place: &Place, context: &ToolContext) -> Option<String> {
+    let span = Span::current();
+    if let Place::Http { url, .. } = place {
+        span.record("server.address", url.host_str());
+        span.record("server.port", url.port_or_known_default());
+    }
+    let caller = context.traceparent.as_deref().and_then(TraceParent::parse);
+    traces::outgoing(&span, caller).map(|parent| parent.to_string())
 }
 
 /// Whether tools are the same as those of an earlier list, whatever spaces and orders of keys it was written with.

@@ -138,11 +138,12 @@ async fn calls_are_counted_and_measured() {
     assert!(futures_util::FutureExt::now_or_never(call(&toolbox, "slow")).is_none());
     let text = metrics.render();
     for line in [
-        r#"antwort_tool_calls_total{tool="fine",outcome="ok"} 1"#,
-        r#"antwort_tool_calls_total{tool="fine",outcome="cached"} 1"#,
-        r#"antwort_tool_calls_total{tool="bad",outcome="tool_execution_failed"} 1"#,
-        r#"antwort_tool_calls_total{tool="slow",outcome="abandoned"} 1"#,
-        r#"antwort_tool_duration_seconds_count{tool="fine"} 2"#,
+        r#"antwort_tool_calls_total{tool="fine",outcome="ok",executor="x"} 1"#,
+        r#"antwort_tool_calls_total{tool="fine",outcome="cached",executor="x"} 1"#,
+        r#"antwort_tool_calls_total{tool="bad",outcome="tool_execution_failed",executor="x"} 1"#,
+        r#"antwort_tool_calls_total{tool="slow",outcome="abandoned",executor="x"} 1"#,
+        r#"antwort_tool_duration_seconds_count{tool="fine",executor="x"} 2"#,
+        r#"antwort_tool_attempts_total{tool="fine",executor="x"} 1"#,
         r#"antwort_tool_cache_total{result="hit"} 1"#,
         r#"antwort_tool_cache_total{result="miss"} 1"#,
     ] {

@@ -47,6 +47,59 @@ async fn a_failure_is_treated_as_configured() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_failure_says_how_long_it_took_how_often_it_was_tried_and_by_whom() {
+    let slow = |id| {
+        Arc::new(Script::new(id, vec![lookup("search")]).running(|_| {
+            Box::pin(async {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                Err(ToolError::transport("lost"))
+            })
+        }))
+    };
+    let changes =
+        json!({"routes": {"search": {"executors": ["a", "b"]}}, "retry": {"max": 1, "delay": "100ms"}});
+    let toolbox = open(changes, &[&slow("a"), &slow("b")]).await;
+    let meta = call(&toolbox, "search").await.unwrap_err().meta.expect("an account");
+    assert!(meta.duration_ms >= 130, "both tries, and the wait between them: {meta:?}");
+    assert_eq!(meta.attempts, 4);
+    assert_eq!((meta.executor.as_deref(), meta.fallback_from.as_deref()), (Some("b"), Some("a")));
+
+    let needs = ToolDefinition::new("needs", "", &json!({"type": "object", "required": ["a"]}));
+    let toolbox = open(json!({}), &[&Arc::new(Script::new("x", vec![needs]))]).await;
+    let meta = call(&toolbox, "needs").await.unwrap_err().meta.expect("an account");
+    assert_eq!(
+        (meta.attempts, meta.executor.as_deref()),
+        (0, Some("x")),
+        "nobody was asked, x would have been"
+    );
+}
+
+#[tokio::test]
+async fn a_tool_that_stands_in_says_how_its_own_call_went() {
+    let bad =
+        Arc::new(Script::new("x", vec![lookup("bad")]).answering(|_| Err(ToolError::transport("lost"))));
+    let changes = json!({
+        "retry": {"max": 2, "delay": "1ms"}, "overrides": {"bad": {"on_error": "fallback:other"}},
+    });
+    let fine = Arc::new(Script::new("spare", vec![tool("other")]));
+    let toolbox = open(changes.clone(), &[&bad, &fine]).await;
+    let meta = call(&toolbox, "bad").await.unwrap().meta;
+    assert_eq!(
+        (meta.attempts, meta.executor.as_deref()),
+        (1, Some("spare")),
+        "and not the three of the first"
+    );
+    assert_eq!(meta.fallback_from.as_deref(), Some("x"));
+
+    let fails =
+        Arc::new(Script::new("spare", vec![tool("other")]).answering(|_| Err(ToolError::failed("no"))));
+    let toolbox = open(changes, &[&bad, &fails]).await;
+    let meta = call(&toolbox, "bad").await.unwrap_err().meta.expect("an account");
+    assert_eq!((meta.attempts, meta.executor.as_deref()), (1, Some("spare")));
+    assert_eq!(meta.fallback_from.as_deref(), Some("x"));
+}
+
 #[tokio::test]
 async fn a_tool_that_answers_with_an_error_has_failed_too() {
     let bad =

@@ -84,6 +84,40 @@ async fn a_direct_call_gives_the_result_in_any_shape() {
 }
 
 #[tokio::test]
+async fn a_failure_has_its_account_in_every_view() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    let account = |meta: &Value, what: &str| {
+        assert!(meta["duration_ms"].is_u64(), "{what}: {meta}");
+        assert_eq!((&meta["attempts"], &meta["executor"]), (&json!(1), &json!("probe")), "{what}");
+        assert_eq!(meta["cached"], false, "{what}");
+    };
+    for tool in ["fails", "panics", "says_error"] {
+        for view in ["antwort", "call", "envelope", "audience"] {
+            let path = format!("/v1/tools/{tool}/execute?view={view}");
+            let answer = gateway.post(&path, &json!({"arguments": {}})).await;
+            account(&answer.body["meta"], &format!("{tool} as {view}"));
+        }
+        let path = format!("/v1/tools/{tool}/execute?view=provider");
+        let metadata = gateway.post(&path, &json!({})).await.body["metadata"].clone();
+        assert!(metadata["executionTime"].is_u64(), "{metadata}");
+        assert_eq!((&metadata["provider"], &metadata["attempts"]), (&json!("probe"), &json!(1)));
+        assert_eq!((&metadata["cached"], &metadata["fallbackFrom"]), (&json!(false), &json!(null)));
+    }
+    let refused = execute(&gateway, "needs", json!({})).await;
+    assert_eq!((&refused["meta"]["attempts"], &refused["meta"]["executor"]), (&json!(0), &json!("probe")));
+    let text = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
+    for line in [
+        r#"antwort_tool_calls_total{tool="fails",outcome="tool_execution_failed",executor="probe"} 5"#,
+        r#"antwort_tool_attempts_total{tool="fails",executor="probe"} 5"#,
+        r#"antwort_tool_duration_seconds_count{tool="fails",executor="probe"} 5"#,
+        r#"antwort_tool_calls_total{tool="needs",outcome="invalid_arguments",executor="probe"} 1"#,
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line} is not in\n{text}");
+    }
+}
+
+#[tokio::test]
 async fn cached_results_are_used_bypassed_and_purged() {
     let upstream = Upstream::spawn().await;
     let change = |builder: Builder| {
