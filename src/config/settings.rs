@@ -173,7 +173,7 @@ pub struct SseSettings {
 
 impl Default for SseSettings {
     fn default() -> Self {
-        Self { keepalive: Duration::from_secs(15), commit_after: Duration::from_secs(5) }
+        Self { keepalive: Duration::from_secs(15), commit_after: Duration::from_secs(1) }
     }
 }
 

@@ -20,6 +20,8 @@ pub struct ProviderError {
     pub retry_after: Option<Duration>,
     /// The provider's own `error.code` or `error.type`, where it gave one as a string.
     pub code: Option<String>,
+    /// The call was made more than once before this was given up.
+    pub retried: bool,
 }
 
 /// What happened to an upstream call.
@@ -55,7 +57,7 @@ pub enum Failure {
 impl ProviderError {
     /// A failure without particulars.
     pub fn new(kind: Failure, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, code: None }
+        Self { kind, message: message.into(), retry_after: None, code: None, retried: false }
     }
 
     /// Whether the provider answered at all, if only to refuse.
@@ -77,7 +79,7 @@ impl From<ProviderError> for ApiError {
     fn from(error: ProviderError) -> Self {
         let ours =
             |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
-        let ProviderError { kind, message, retry_after, code } = error;
+        let ProviderError { kind, message, retry_after, code, retried } = error;
         let mut told = match kind {
             Failure::Connect => ours(502, "upstream_unreachable", "The model provider cannot be reached."),
             Failure::ConnectTimeout => ours(
@@ -110,6 +112,10 @@ impl From<ProviderError> for ApiError {
             Failure::Unsupported { param } => Self::unsupported(param, message),
         };
         told.retry_after = retry_after;
+        if retried {
+            // SDKs make three tries of their own: without this, each of them would be three of ours.
+            told.should_retry = Some(false);
+        }
         told
     }
 }
@@ -202,5 +208,19 @@ mod tests {
         let told = ApiError::from(error);
         assert_eq!((told.code(), told.retry_after), ("insufficient_quota", Some(Duration::from_secs(7))));
         assert_eq!(told.should_retry, Some(false));
+    }
+
+    #[test]
+    fn what_was_tried_several_times_is_not_to_be_tried_again_by_the_client() {
+        for kind in [Failure::Status(429), Failure::Status(503), Failure::Connect, Failure::Cut] {
+            let once = ProviderError {
+                retry_after: Some(Duration::from_secs(7)),
+                ..ProviderError::new(kind, "words")
+            };
+            let often = ProviderError { retried: true, ..once.clone() };
+            let (once, often) = (ApiError::from(once), ApiError::from(often));
+            assert_eq!((once.should_retry, often.should_retry), (None, Some(false)), "{kind:?}");
+            assert_eq!(often.retry_after, Some(Duration::from_secs(7)), "{kind:?}");
+        }
     }
 }

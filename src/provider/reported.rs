@@ -8,6 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde_json::Value;
 
 use super::errors::{Failure, ProviderError};
 use super::lenient::Text;
@@ -28,9 +29,9 @@ struct Envelope<'a> {
     error: Option<Fault<'a>>,
     #[serde(borrow, default)]
     message: Text<'a>,
-    /// FastAPI's name for it.
-    #[serde(borrow, default)]
-    detail: Text<'a>,
+    /// FastAPI's name for it: words, a list of what is wrong with the request, or whatever the server raised.
+    #[serde(default)]
+    detail: Value,
     #[serde(borrow, default)]
     code: Text<'a>,
     #[serde(borrow, default, rename = "type")]
@@ -44,7 +45,7 @@ impl<'a> Fault<'a> {
         match serde_json::from_str::<Envelope<'a>>(text) {
             Ok(Envelope { error: Some(fault), .. }) => fault,
             Ok(Envelope { message, detail, code, kind, .. }) => {
-                let message = if message.is_empty() { detail } else { message };
+                let message = if message.is_empty() { Text(words_of(&detail).into()) } else { message };
                 Self { message, code, kind, status: Text::default() }
             }
             // Pages for browsers say nothing to a program, and may say too much.
@@ -95,6 +96,41 @@ impl<'a> Fault<'a> {
             return Failure::ContextLength;
         }
         status.map_or(Failure::Reported, Failure::Status)
+    }
+}
+
+/// What FastAPI's `detail` says; of a list, where each thing is wrong and how.
+fn words_of(detail: &Value) -> String {
+    match detail {
+        Value::String(words) => words.clone(),
+        Value::Array(problems) => {
+            let said = problems.iter().map(problem).filter(|words| !words.is_empty());
+            said.collect::<Vec<_>>().join("; ")
+        }
+        Value::Object(fields) => {
+            let names = ["message", "msg", "error", "detail"];
+            names.iter().find_map(|name| fields.get(*name)).map(words_of).unwrap_or_default()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+/// `{"loc": ["body", "messages", 0, "content"], "msg": "Field required"}` as `messages[0].content: Field required`.
+fn problem(problem: &Value) -> String {
+    let mut path = String::new();
+    let steps = problem.get("loc").and_then(Value::as_array).into_iter().flatten();
+    for step in steps {
+        match step {
+            Value::String(name) if name == "body" && path.is_empty() => {}
+            Value::String(name) if path.is_empty() => path.push_str(name),
+            Value::String(name) => path.push_str(&format!(".{name}")),
+            other => path.push_str(&format!("[{other}]")),
+        }
+    }
+    let words = words_of(problem);
+    match path.is_empty() || words.is_empty() {
+        true => words,
+        false => format!("{path}: {words}"),
     }
 }
 
@@ -241,7 +277,7 @@ mod tests {
     #[test]
     fn shapes_of_errors() {
         let silent = "The model provider failed and gave no explanation.";
-        let rows: [(&str, Failure, &str, Option<&str>); 13] = [
+        let rows: [(&str, Failure, &str, Option<&str>); 18] = [
             (
                 r#"{"error":{"message":"m","type":"server_error","code":null}}"#,
                 Failure::Reported,
@@ -260,6 +296,17 @@ mod tests {
             ),
             (r#"{"detail":"Not Found"}"#, Failure::Reported, "Not Found", None),
             (r#"{"detail":[{"loc":["body"]}]}"#, Failure::Reported, silent, None),
+            (
+                r#"{"detail":[{"type":"missing","loc":["body","messages",0,"content"],"msg":"Field required","input":{}},
+                    {"loc":["body","top_k"],"msg":"Input should be a valid integer"},{"msg":"bad"},7]}"#,
+                Failure::Reported,
+                "messages[0].content: Field required; top_k: Input should be a valid integer; bad",
+                None,
+            ),
+            (r#"{"detail":{"error":{"message":"m"},"code":7}}"#, Failure::Reported, "m", None),
+            (r#"{"detail":"prompt is too long"}"#, Failure::ContextLength, "prompt is too long", None),
+            (r#"{"detail":null}"#, Failure::Reported, silent, None),
+            (r#"{"detail":"d","message":"m"}"#, Failure::Reported, "m", None),
             (
                 r#"{"error":{"code":500,"message":"context length exceeded"}}"#,
                 Failure::ContextLength,

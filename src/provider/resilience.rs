@@ -42,6 +42,11 @@ impl Tries {
         Some(wait)
     }
 
+    /// Whether there was more than one.
+    pub(super) fn were_several(&self) -> bool {
+        self.made > 0
+    }
+
     /// Doubles with every try; jitter keeps callers that failed together from coming back together.
     fn backoff(&self, chance: f64) -> Duration {
         let doubled = self.settings.initial_backoff.saturating_mul(1 << self.made.min(16));

@@ -183,6 +183,10 @@ fn check_file(file: &InputFile) -> Result<(), ShapeError> {
         let problem = "expected a URL that begins with 'https://' or 'http://'.";
         return Err(ShapeError::invalid("file_url", problem));
     }
+    if file.file_url.is_some() {
+        let problem = "chat completions take no URLs of files; send the document itself in 'file_data'.";
+        return Err(ShapeError::unsupported("file_url", problem));
+    }
     match file.file_data.as_deref() {
         Some("") => Err(ShapeError::invalid("file_data", "must not be empty.")),
         Some(data) => check_length("file_data", data, LONGEST_FILE),

@@ -136,6 +136,7 @@ impl ModelStream for Answer {
                 Err(error) => error,
             };
             self.server.censor(&mut error);
+            error.retried = self.tries.were_several();
             // What was understood before the failure is handed over with it.
             if self.heard || !events.is_empty() {
                 return Err(error);

@@ -154,6 +154,38 @@ async fn retry_after_is_handed_on_and_an_empty_account_is_not_worth_a_retry() {
 }
 
 #[tokio::test]
+async fn errors_in_fastapis_form_are_told_in_its_words() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let listed = json!([
+        {"type": "missing", "loc": ["body", "messages", 0, "content"], "msg": "Field required"},
+        {"type": "int_parsing", "loc": ["body", "max_tokens"], "msg": "Input should be a valid integer"},
+    ]);
+    for (status, detail, code, expected) in [
+        (400, json!("Only one image is allowed."), "upstream_rejected_request", "Only one image is allowed."),
+        (
+            422,
+            listed,
+            "upstream_rejected_request",
+            "messages[0].content: Field required; max_tokens: Input should be a valid integer",
+        ),
+        (
+            400,
+            json!("This model's maximum context length is 4096 tokens."),
+            "context_length_exceeded",
+            "This model's",
+        ),
+        (503, json!({"message": "The model is loading."}), "upstream_unavailable", "The model is loading."),
+    ] {
+        upstream.reply(json_error(status, json!({"detail": detail})));
+        let answer = ask(&gateway, false).await;
+        assert_eq!((answer.status, &answer.body["error"]["code"]), (status, &json!(code)));
+        let message = answer.body["error"]["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn errors_inside_an_answer_of_status_200_keep_secrets_too() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).provider(configured).spawn().await;

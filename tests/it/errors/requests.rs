@@ -199,6 +199,12 @@ async fn what_waits_for_a_later_capability_is_refused_not_dropped() {
             Some("input[0].content[0].file_id"),
         ),
         (
+            with(json!({"input": [{"role": "user", "content": "a"}, {"role": "user", "content": [
+                {"type": "input_text", "text": "a"}, {"type": "input_file", "file_url": "https://x/y.pdf"}]}]})),
+            "unsupported_parameter",
+            Some("input[1].content[1].file_url"),
+        ),
+        (
             with(json!({"previous_response_id": "resp_1", "conversation": "conv_1"})),
             "mutually_exclusive_parameters",
             Some("previous_response_id"),

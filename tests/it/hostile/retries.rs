@@ -53,6 +53,49 @@ async fn tries_are_counted_and_mistakes_are_not_repeated() {
     }
 }
 
+/// SDKs try three times. Where each of their tries was three of ours, a provider in trouble got nine requests.
+#[tokio::test]
+async fn what_the_gateway_has_tried_again_the_client_is_told_not_to() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let cut = || Reply::Stream(vec![chunk(json!({"role": "assistant"})), Step::Cut]);
+    let fails: [(fn() -> Reply, u16); 3] = [(busy, 503), (|| wait(429, "0"), 429), (cut, 502)];
+    for (fails, status) in fails {
+        for body in [ask(), streamed()] {
+            upstream.reply(fails()).reply(fails()).reply(fails());
+            let answer = gateway.post("/v1/responses", &body).await;
+            assert_eq!(
+                (answer.status, &answer.headers["x-should-retry"]),
+                (status, &"false".parse().unwrap())
+            );
+            assert_eq!(answer.headers.contains_key("retry-after"), status == 429);
+        }
+    }
+    // What another failure ended is over as well.
+    upstream.reply(busy()).reply(Reply::Status(500, vec![], "no".into()));
+    let answer = gateway.post("/v1/responses", &ask()).await;
+    assert_eq!((answer.status, &answer.headers["x-should-retry"]), (502, &"false".parse().unwrap()));
+}
+
+#[tokio::test]
+async fn what_the_gateway_has_not_tried_again_is_left_to_the_client() {
+    let upstream = Upstream::spawn().await;
+    let never = |provider: &mut ProviderSettings| provider.retries.max = 0;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let once = Gateway::before(&upstream).provider(never).spawn().await;
+    // A wait that is too long for the gateway, a failure that it does not repeat, and a gateway that repeats none.
+    for (gateway, reply, status) in [
+        (&gateway, wait(429, "223920"), 429),
+        (&gateway, Reply::Status(500, vec![], "no".into()), 502),
+        (&once, busy(), 503),
+        (&once, wait(429, "7"), 429),
+    ] {
+        upstream.reply(reply);
+        let answer = gateway.post("/v1/responses", &streamed()).await;
+        assert_eq!((answer.status, answer.headers.get("x-should-retry")), (status, None));
+    }
+}
+
 #[tokio::test]
 async fn what_a_client_has_heard_is_never_asked_for_again() {
     let upstream = Upstream::spawn().await;

@@ -45,13 +45,15 @@ async fn a_failure_before_status_200_is_a_status_and_after_it_an_event() {
         let refusal = Reply::Status(422, vec![], "no such thing".into());
         Reply::After(Duration::from_millis(1500), Box::new(refusal))
     };
-    let patient = Gateway::before(&upstream).spawn().await;
+    let patience = |settings: &mut Settings| settings.sse.commit_after = Duration::from_secs(30);
+    let patient = Gateway::before(&upstream).set(patience).spawn().await;
     upstream.reply(late());
     let mut body = ask();
     body["stream"] = true.into();
     patient.refuse(body, 422, "upstream_rejected_request").await;
 
-    let gateway = Gateway::before(&upstream).set(quick).spawn().await;
+    // As by default: an interface has an id to show, and to cancel, after a second.
+    let gateway = Gateway::before(&upstream).spawn().await;
     upstream.reply(late());
     let streamed = gateway.stream(ask()).await;
     let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();

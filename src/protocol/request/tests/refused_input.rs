@@ -158,6 +158,18 @@ fn content_parts_that_cannot_be_read() {
             "invalid_value",
             "input[0].content[0].file_url",
         ),
+        (
+            part(r#"{"type":"input_file","file_url":"https://x/y"}"#),
+            "unsupported_parameter",
+            "input[0].content[0].file_url",
+        ),
+        (
+            item(
+                r#"{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"a"},{"type":"input_file","file_url":"https://x"}]}"#,
+            ),
+            "unsupported_parameter",
+            "input[0].output[1].file_url",
+        ),
         (part(r#"{"type":"input_file","file_data":""}"#), "invalid_value", "input[0].content[0].file_data"),
         (
             part(r#"{"type":"input_audio","input_audio":{"data":"","format":"ogg"}}"#),
