@@ -326,14 +326,31 @@ fn the_environment_reaches_names_with_dashes_and_capitals() {
 fn misspelt_variables_are_warned_of_and_those_of_kubernetes_are_not() {
     let environment = [
         ("ANTWORT_UPSTREAM_APIKEY", "x"),
+        // One letter of three is close enough, three of six are not.
+        ("ANTWORT_LOF", "x"),
+        ("ANTWORT_LOGGER", "x"),
         ("ANTWORT_PORT", "tcp://10.0.0.1:80"),
         ("ANTWORT_SERVICE_HOST", "x"),
     ];
     let warnings = load(&options(&environment)).expect("valid").warnings;
     assert_eq!(
         warnings,
-        ["the variable ANTWORT_UPSTREAM_APIKEY is not known; did you mean ANTWORT_UPSTREAM_API_KEY?"]
+        [
+            "the variable ANTWORT_LOF is not known; did you mean ANTWORT_LOG?",
+            "the variable ANTWORT_UPSTREAM_APIKEY is not known; did you mean ANTWORT_UPSTREAM_API_KEY?"
+        ]
     );
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_how_it_is_named_and_one_that_cannot_be_read_is_not() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let error =
+        |file: PathBuf| load(&LoadOptions { file: Some(file), ..options(&[]) }).unwrap_err().to_string();
+    let hint = "--config or ANTWORT_CONFIG names it";
+    let (missing, unreadable) = (error(dir.path().join("none.yaml")), error(dir.path().to_owned()));
+    assert!(missing.contains("cannot read") && missing.contains(hint), "{missing}");
+    assert!(unreadable.contains("cannot read") && !unreadable.contains(hint), "{unreadable}");
 }
 
 #[test]

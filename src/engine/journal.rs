@@ -54,3 +54,40 @@ impl Journal for RunJournal {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::id::Id;
+    use crate::protocol::response::Status;
+    use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
+    use crate::store::{Owner, Record};
+
+    #[tokio::test]
+    async fn calls_of_a_turn_that_is_not_committed_are_not_made() {
+        let store = SqliteStore::open(SqliteOptions::new(Location::Memory, "test")).unwrap();
+        let journal = RunJournal::new(Arc::new(store));
+        let id = Id::from("resp_1");
+        let may_call = async |turn| {
+            let key = CallKey { response: id.clone(), turn, index: 0 };
+            journal.dispatching(&key).await.map_err(|error| error.code)
+        };
+        assert_eq!(may_call(0).await, Err(Code::StorageError));
+        for turn in 0..2 {
+            let begin = (turn == 0).then(|| Record {
+                id: id.clone(),
+                owner: Owner { tenant: "acme".into(), principal: "ann".into() },
+                status: Status::InProgress,
+                model: "m".to_owned(),
+                created_at: 0,
+                previous: None,
+                body: "{}".into(),
+                items: Vec::new(),
+            });
+            let record = TurnRecord { id: id.clone(), begin, items: vec![], first: 0, turn, calls: vec![] };
+            journal.commit(record).await.unwrap();
+            assert_eq!(may_call(turn).await, Ok(()));
+            assert_eq!(may_call(turn + 1).await, Err(Code::StorageError));
+        }
+    }
+}

@@ -158,6 +158,17 @@ mod tests {
 
     /// Without statistics SQLite may join the chain the other way round and scan all rows of an owner.
     #[test]
+    fn a_chain_that_is_cut_is_too_long_only_at_the_limit() {
+        let cut_at = |depth: i64| {
+            let oldest = Some((depth, Some(Id::from("resp_before"))));
+            Chain { status: Some(Status::Completed), oldest, items: Vec::new() }.finish()
+        };
+        assert!(matches!(cut_at(LONGEST_CHAIN - 1), Err(StoreError::ChainTooLong)));
+        assert!(matches!(cut_at(LONGEST_CHAIN - 2), Err(StoreError::BrokenChain { .. })));
+        assert!(matches!(cut_at(0), Err(StoreError::BrokenChain { .. })));
+    }
+
+    #[test]
     fn rows_are_found_by_full_keys() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::migrate(&mut connection).unwrap();

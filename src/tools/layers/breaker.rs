@@ -172,3 +172,32 @@ fn left_alone() -> ToolError {
 pub(in crate::tools) fn is_open(error: &ToolError) -> bool {
     error.cause.as_deref().is_some_and(|cause| cause.is::<Open>())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The timeout may pass while a failure is on its way out.
+    #[test]
+    fn a_failure_that_was_counted_is_not_counted_again_when_the_call_is_over() {
+        let settings = BreakerSettings { failures: 2, ..BreakerSettings::default() };
+        let state = Arc::new(LegState::new(BreakerState::new(settings)));
+        for (expected, settles) in [(1, true), (2, false)] {
+            let trace = Arc::<Trace>::default();
+            trace.set_running();
+            let mut watch = Watch {
+                state: Arc::clone(&state),
+                trace,
+                deadline: Some(Instant::now()),
+                patience: Duration::ZERO,
+                probe: false,
+                settled: false,
+            };
+            if settles {
+                watch.settle(Verdict::Failed);
+            }
+            drop(watch);
+            assert_eq!(state.breaker.state.lock().unwrap().failures, expected);
+        }
+    }
+}

@@ -27,7 +27,10 @@ pub fn normalise(schema: &Value) -> Result<Value, String> {
     }
     bounded(schema)?;
     let inlined = inline::references(schema)?;
-    let schema = Value::Object(merge::top(inlined)?);
+    let mut schema = merge::top(inlined)?;
+    // What was merged away may have been all that referred to a definition.
+    inline::drop_unused_definitions(&mut schema);
+    let schema = Value::Object(schema);
     match Schema::compile(&schema) {
         Ok(_) => Ok(schema),
         Err(problem) => Err(format!("the schema of its arguments is no JSON Schema: {problem}")),

@@ -147,6 +147,18 @@ async fn calls_are_made_again_that_may_be_and_that_it_may_help() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn calls_are_made_again_after_a_wait_that_doubles() {
+    let script = flaky(lookup("t"), 3, || ToolError::transport("connection lost"));
+    let retry = json!({"retry": {"max": 3, "delay": "100ms", "max_delay": "1s"}});
+    let toolbox = open(retry, &[&script]).await;
+    let started = Instant::now();
+    assert!(call(&toolbox, "t").await.is_ok());
+    // 100, 200 and 400 ms, each of which jitter may halve.
+    let took = started.elapsed();
+    assert!(350 * MS <= took && took <= 701 * MS, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tool_that_cannot_be_reached_is_left_alone_for_a_while() {
     let script = flaky(tool("t"), 4, || ToolError::transport("no connection"));
     let toolbox = open(json!({"breaker": {"failures": 3, "open_for": "10s"}}), &[&script]).await;

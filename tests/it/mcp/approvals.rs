@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ask, before, call, item, keys, kinds};
 use crate::support::gateway::Gateway;
-use crate::support::mcp_server::McpServer;
+use crate::support::mcp_server::{Auth, McpServer};
 use crate::support::upstream::{Reply, Upstream};
 
 /// A server as a request brings it; without a word about approvals, each call needs one.
@@ -60,6 +60,29 @@ async fn an_approved_call_is_made_once_also_after_a_restart() {
     let mut on = ask(json!([careful(&server)]));
     on["previous_response_id"] = done["id"].clone();
     assert_eq!(kinds(&gateway.create(on).await), ["message"]);
+    assert_eq!(server.count_calls("echo"), 1);
+}
+
+#[tokio::test]
+async fn an_approval_waits_where_its_server_cannot_be_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("antwort.db");
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).database(file.clone()).spawn().await;
+    let response = asked(&gateway, &upstream, &server).await;
+    gateway.stop().await;
+
+    // A gateway without a list of the server's tools from before.
+    let gateway = before(&upstream).database(file.clone()).spawn().await;
+    server.auth(Auth::Tokens(vec!["another"]));
+    let error = gateway.refuse(answer(&response, &server, true), 424, "mcp_server_unavailable").await;
+    assert_eq!(error["param"], "input[0].approval_request_id", "{error}");
+    gateway.stop().await;
+
+    server.auth(Auth::Open);
+    let gateway = before(&upstream).database(file).spawn().await;
+    upstream.text("Done.");
+    gateway.create(answer(&response, &server, true)).await;
     assert_eq!(server.count_calls("echo"), 1);
 }
 

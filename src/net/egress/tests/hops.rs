@@ -38,6 +38,8 @@ async fn fetches_and_posts() {
     assert_eq!(answer.final_url.as_str(), url);
     let answer = egress.post_json(&url, HeaderMap::new(), &serde_json::json!({"a": 1})).await.unwrap();
     assert_eq!(text(&answer), r#"POST - application/json {"a":1}"#);
+    let answer = egress.post_form(&url, HeaderMap::new(), "a=1".to_owned()).await.unwrap();
+    assert_eq!(text(&answer), "POST - application/x-www-form-urlencoded a=1");
 }
 
 #[tokio::test]

@@ -11,6 +11,8 @@ use super::{DEEPEST, MOST_PARTS, Place, is_dropped, schemas_in, too_large};
 const MOST_TARGETS: usize = 500;
 /// References of the whole schema to the next.
 const LONGEST_CHAIN: usize = 16;
+/// The sections of definitions.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 /// Words that only describe: those beside a reference count instead of those behind it.
 const ANNOTATIONS: [&str; 7] =
     ["description", "title", "default", "examples", "deprecated", "readOnly", "writeOnly"];
@@ -20,14 +22,42 @@ const ANNOTATIONS: [&str; 7] =
 pub(super) fn references(schema: &Value) -> Result<Map<String, Value>, String> {
     let targets = targets(schema)?;
     let back: BTreeSet<&str> = targets.keys().copied().filter(|to| leads_back(to, &targets)).collect();
-    match (Inliner { root: schema, stay: back.clone(), used: BTreeSet::new(), parts: 0, chain: 0 }).run() {
-        Ok(inlined) => Ok(inlined),
-        Err(_) if back.len() < targets.len() => {
-            let stay = targets.into_keys().collect();
-            Inliner { root: schema, stay, used: BTreeSet::new(), parts: 0, chain: 0 }.run()
-        }
-        Err(problem) => Err(problem),
+    let all_stay = back.len() == targets.len();
+    match Inliner::new(schema, back).run() {
+        Err(_) if !all_stay => Inliner::new(schema, targets.into_keys().collect()).run(),
+        done => done,
     }
+}
+
+/// Removes definitions that nothing refers to.
+pub(super) fn drop_unused_definitions(schema: &mut Map<String, Value>) {
+    let mut used = BTreeSet::new();
+    let mut open: Vec<&Value> =
+        schema.iter().filter(|(key, _)| !defines(key)).map(|(_, part)| part).collect();
+    while let Some(part) = open.pop() {
+        match part {
+            Value::Array(list) => open.extend(list),
+            Value::Object(map) => {
+                open.extend(map.values());
+                let to = map.get("$ref").and_then(Value::as_str).and_then(definition);
+                let Some((key, name)) = to.filter(|place| !used.contains(place)) else { continue };
+                open.extend(schema.get(key).and_then(|all| all.get(&name)));
+                used.insert((key, name));
+            }
+            _ => {}
+        }
+    }
+    for key in DEFINITIONS {
+        let Some(Value::Object(all)) = schema.get_mut(key) else { continue };
+        all.retain(|name, _| used.contains(&(key, name.clone())));
+        if all.is_empty() {
+            schema.shift_remove(key);
+        }
+    }
+}
+
+fn defines(key: &str) -> bool {
+    DEFINITIONS.contains(&key)
 }
 
 /// All references, each with those that are behind it.
@@ -94,11 +124,17 @@ struct Inliner<'a> {
     stay: BTreeSet<&'a str>,
     /// Those of them that are in the result.
     used: BTreeSet<&'a str>,
+    /// New definitions, by the references to places that will not be in the result as they are here.
+    moved: BTreeMap<&'a str, String>,
     parts: usize,
     chain: usize,
 }
 
 impl<'a> Inliner<'a> {
+    fn new(root: &'a Value, stay: BTreeSet<&'a str>) -> Self {
+        Self { root, stay, used: BTreeSet::new(), moved: BTreeMap::new(), parts: 0, chain: 0 }
+    }
+
     fn run(mut self) -> Result<Map<String, Value>, String> {
         let Value::Object(mut schema) = self.schema(self.root, 0)? else {
             return Err("the schema of its arguments is no object".to_owned());
@@ -110,19 +146,57 @@ impl<'a> Inliner<'a> {
     /// Adds the definitions that references of the result lead to.
     fn definitions(&mut self, schema: &mut Map<String, Value>) -> Result<(), String> {
         let mut done = BTreeSet::new();
-        loop {
-            let names = self.used.iter().filter_map(|to| definition(to));
-            let Some((key, name)) = names.into_iter().find(|place| !done.contains(place)) else {
-                return Ok(());
+        while let Some(to) = self.used.difference(&done).next().copied() {
+            done.insert(to);
+            let (key, name) = match (self.moved.get(to), definition(to)) {
+                (Some(name), _) => ("$defs", name.clone()),
+                (None, Some(place)) => place,
+                // The top itself.
+                (None, None) => continue,
             };
-            done.insert((key, name.clone()));
-            let Some(said) = self.root.get(key).and_then(|all| all.get(&name)) else { continue };
-            let body = self.schema(said, 1)?;
+            let body = self.schema(target(self.root, to)?, 1)?;
             let all = schema.entry(key).or_insert_with(|| Value::Object(Map::new()));
             if let Value::Object(all) = all {
                 all.insert(name, body);
             }
         }
+        Ok(())
+    }
+
+    /// A reference of the result. Only the top and the definitions stay where they are: what a reference to any other
+    /// place leads to becomes a definition, as alternatives at the top are merged and older words are replaced.
+    fn staying(&mut self, to: &'a str) -> String {
+        self.used.insert(to);
+        if to == "#" || definition(to).is_some() {
+            return to.to_owned();
+        }
+        let name = match self.moved.get(to) {
+            Some(name) => name.clone(),
+            None => {
+                let name = self.free_name(to);
+                self.moved.insert(to, name.clone());
+                name
+            }
+        };
+        format!("#/$defs/{name}")
+    }
+
+    /// A name that no definition has, made of the place.
+    fn free_name(&self, to: &str) -> String {
+        let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let base: String = to.trim_start_matches(['#', '/']).chars().map(word).collect();
+        let defined = self.root.get("$defs").and_then(Value::as_object);
+        let taken = |name: &String| {
+            defined.is_some_and(|all| all.contains_key(name))
+                || self.moved.values().any(|other| other == name)
+        };
+        let mut name = base.clone();
+        let mut number = 1;
+        while taken(&name) {
+            number += 1;
+            name = format!("{base}_{number}");
+        }
+        name
     }
 
     fn schema(&mut self, part: &'a Value, depth: usize) -> Result<Value, String> {
@@ -133,8 +207,7 @@ impl<'a> Inliner<'a> {
         let Value::Object(map) = part else { return Ok(part.clone()) };
         let mut result = Map::new();
         for (key, value) in map {
-            let defines = depth == 0 && matches!(key.as_str(), "$defs" | "definitions");
-            if key == "$ref" || defines || is_dropped(key) {
+            if key == "$ref" || depth == 0 && defines(key) || is_dropped(key) {
                 continue;
             }
             result.insert(key.clone(), self.behind(key, value, depth + 1)?);
@@ -180,8 +253,7 @@ impl<'a> Inliner<'a> {
                 return Err("the schema of its arguments refers to itself".to_owned());
             }
         } else if self.stay.contains(to) {
-            self.used.insert(to);
-            beside.insert("$ref".to_owned(), to.into());
+            beside.insert("$ref".to_owned(), self.staying(to).into());
             return Ok(Value::Object(beside));
         }
         let deeper = if depth == 0 { 0 } else { depth + 1 };
@@ -203,13 +275,12 @@ fn clash(behind: &Map<String, Value>, beside: &Map<String, Value>) -> bool {
     beside.keys().any(|key| behind.contains_key(key) && !ANNOTATIONS.contains(&key.as_str()))
 }
 
-/// The definition that a reference leads to, or into.
+/// The definition that a reference leads to: not a place within one.
 fn definition(to: &str) -> Option<(&'static str, String)> {
     let pointer = percent_decode_str(to.strip_prefix("#/")?).decode_utf8().ok()?;
-    let mut steps = pointer.split('/');
-    let key = ["$defs", "definitions"].into_iter().find(|key| steps.clone().next() == Some(key))?;
-    let name = steps.nth(1)?.replace("~1", "/").replace("~0", "~");
-    Some((key, name))
+    let (section, name) = pointer.split_once('/')?;
+    let key = DEFINITIONS.into_iter().find(|key| *key == section)?;
+    (!name.contains('/')).then(|| (key, name.replace("~1", "/").replace("~0", "~")))
 }
 
 /// Older words for lists and limits, which would not be understood without the `$schema` that is left out.

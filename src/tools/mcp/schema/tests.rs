@@ -152,6 +152,23 @@ fn alternatives_and_combinations_become_one_object() {
     assert_eq!(normalised(&needs), expected);
 }
 
+#[test]
+fn references_to_places_that_are_merged_away_lead_to_definitions() {
+    let again = json!({"$ref": "#/anyOf/0"});
+    let schema = json!({"anyOf": [{"properties": {"a": {"$defs": {"a": again}}}}]});
+    let a = json!({"$defs": {"a": {"$ref": "#/$defs/anyOf_0"}}});
+    let expected =
+        json!({"properties": {"a": a}, "type": "object", "$defs": {"anyOf_0": {"properties": {"a": a}}}});
+    assert_eq!(normalised(&schema), expected);
+    // Within a definition places move, too, and a name may be taken.
+    let schema = json!({"properties": {"a": {"$ref": "#/$defs/t"}}, "$defs": {
+        "t": {"items": [{"properties": {"b": {"$ref": "#/$defs/t/items/0"}}}]}, "_defs_t_items_0": {"type": "string"}}});
+    let found = normalised(&schema);
+    let inner = &found["properties"]["a"]["prefixItems"][0]["properties"]["b"];
+    assert_eq!(inner["$ref"], "#/$defs/_defs_t_items_0_2");
+    assert_eq!(found["$defs"]["_defs_t_items_0_2"]["properties"]["b"], *inner);
+}
+
 fn schemas() -> impl Strategy<Value = Value> {
     let references = prop_oneof![
         Just("#"),

@@ -148,6 +148,10 @@ async fn metadata(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMa
 async fn token(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response {
     script.arrived(Method::POST, &uri, &headers, &body);
     let form: BTreeMap<String, String> = form_urlencoded::parse(&body).into_owned().collect();
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    if kind != Some("application/x-www-form-urlencoded") {
+        return refuse(StatusCode::BAD_REQUEST, "invalid_request", "a form is needed");
+    }
     let proven = prove(&script, &headers, &form);
     let mut issuer = script.issuer();
     let (client, claims) = proven.clone().map_or((None, None), |(id, claims)| (Some(id), claims));
