@@ -58,6 +58,7 @@ impl App {
             dialect: settings.engine.dialect,
             keepalive: settings.sse.keepalive,
             body_limit: settings.server.request_body_limit,
+            unserved_tools: settings.compat.unserved_tools,
             cors_origins: settings.server.cors.allowed_origins.clone(),
             client_profiles: settings.compat.client_profiles == Switch::On,
             accepting: AtomicBool::new(true),

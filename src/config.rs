@@ -38,7 +38,7 @@ pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
     LogSettings, ModelsSettings, OnMismatch, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings,
     Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
-    TelemetrySettings, ToolsSettings, UnknownFields,
+    TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,

@@ -52,6 +52,7 @@ use crate::tools::Toolbox;
 use crate::tools::mcp::McpServers;
 
 pub use mcp::sessions_full;
+pub use offer::OnUnservedTool;
 pub use outlet::Delivery;
 pub use sampling::EngineSampler;
 
@@ -113,6 +114,8 @@ pub struct Caller {
     pub request_id: String,
     /// The caller's trace, to be continued upstream.
     pub traceparent: Option<String>,
+    /// What happens to tools that are not served here.
+    pub unserved_tools: OnUnservedTool,
     /// The caller's own credentials, where an MCP server is configured to get them.
     pub authorization: Option<SecretString>,
 }
@@ -125,6 +128,8 @@ pub struct RunHandle {
     pub encoding: Encoding,
     /// Request fields that were ignored, where the configuration says so.
     pub ignored: Vec<String>,
+    /// Types of tools that are not served here and were left out.
+    pub omitted_tools: Vec<&'static str>,
     events: mpsc::Receiver<Delivery>,
 }
 
@@ -176,6 +181,7 @@ impl Engine {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,
             ignored: prepared.ignored.clone(),
+            omitted_tools: prepared.offer.omitted.clone(),
             events,
         };
         // On the heap before it is spawned: a run is large, and would be copied on its way there.

@@ -19,12 +19,14 @@ mod sse;
 pub mod tool_result;
 mod tools;
 mod trail;
+mod upgrade;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::auth::Authenticator;
+use crate::config::UnservedTools;
 use crate::engine::Engine;
 use crate::protocol::dialect::Dialect;
 use crate::provider::models::ModelCatalog;
@@ -54,6 +56,8 @@ pub struct Shared {
     pub cors_origins: Vec<String>,
     /// Whether clients are recognised by their headers.
     pub client_profiles: bool,
+    /// Tools of the API that are not served.
+    pub unserved_tools: UnservedTools,
     /// Cleared when the process is told to stop.
     pub accepting: AtomicBool,
 }

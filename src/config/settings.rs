@@ -251,11 +251,17 @@ pub struct CompatSettings {
     pub unknown_fields: UnknownFields,
     /// Whether clients that need something else than everybody are recognised by their headers.
     pub client_profiles: Switch,
+    /// Tools of the API that are not served here.
+    pub unserved_tools: UnservedTools,
 }
 
 impl Default for CompatSettings {
     fn default() -> Self {
-        Self { unknown_fields: UnknownFields::Refuse, client_profiles: Switch::On }
+        Self {
+            unknown_fields: UnknownFields::Refuse,
+            client_profiles: Switch::On,
+            unserved_tools: UnservedTools::Auto,
+        }
     }
 }
 
@@ -277,6 +283,18 @@ pub enum UnknownFields {
     Refuse,
     /// Ignored, and named in a response header.
     Ignore,
+}
+
+/// What happens to tools of the API that are not served here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum UnservedTools {
+    /// Left out for clients that send them by default, refused for all others.
+    Auto,
+    /// 400 `unsupported_parameter`.
+    Refuse,
+    /// Left out, and named in a response header.
+    Omit,
 }
 
 /// Traces.

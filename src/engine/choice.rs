@@ -26,11 +26,13 @@ pub(super) enum Allowed {
 /// Checks what the choice and the lists name. Returns what they allow, their intersection; and of a forced choice
 /// the tools of which one must be called in the first turn.
 ///
+/// `omitted`: types of tools that the request has and that were left out: what is not served cannot be chosen.
 /// `tolerant`: what is allowed may be gone, or not be known as its server could not be asked: then it allows nothing,
 /// and is no mistake of the request.
 pub(super) fn check(
     request: &CreateResponse,
     tools: &[Arc<ModelTool>],
+    omitted: &[&str],
     tolerant: bool,
 ) -> Result<(Allowed, HashSet<usize>), ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
@@ -57,6 +59,7 @@ pub(super) fn check(
         ToolChoice::Allowed { tools: refs, .. } => {
             let mut chosen = HashSet::new();
             for (i, named) in refs.iter().enumerate() {
+                refuse_omitted(named, omitted, &format!("tool_choice.tools[{i}]"))?;
                 match named_by(named, tools, &format!("tool_choice.tools[{i}]")) {
                     Err(_) if tolerant => {}
                     places => chosen.extend(places?),
@@ -65,8 +68,10 @@ pub(super) fn check(
             Some(chosen)
         }
         forced => {
+            let forced = as_ref(forced);
+            refuse_omitted(&forced, omitted, "tool_choice")?;
             // A forced choice binds the first inference only; it narrows nothing.
-            first.extend(named_by(&as_ref(forced), tools, "tool_choice")?);
+            first.extend(named_by(&forced, tools, "tool_choice")?);
             None
         }
     };
@@ -95,6 +100,13 @@ pub(super) fn for_provider(choice: ToolChoice, tools: &[Arc<ModelTool>]) -> Tool
         }
         Some(tool) => ToolChoice::Function { name: tool.name.clone() },
         None => choice,
+    }
+}
+
+fn refuse_omitted(named: &ToolRef, omitted: &[&str], path: &str) -> Result<(), ApiError> {
+    match named {
+        ToolRef::Hosted { kind } if omitted.contains(&kind.as_str()) => Err(not_served(kind, path)),
+        _ => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::choice::{self, Allowed};
 use super::mcp::Listed;
 use super::search;
+use crate::config::settings::UnservedTools;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::parse::shorten;
@@ -34,6 +35,28 @@ pub(super) struct Offer {
     pub allowed: Allowed,
     /// Which may be called in the first turn, where one of several is demanded; empty: see `allowed`.
     pub first: HashSet<usize>,
+    /// Types of tools that are not served here and were left out, each once.
+    pub omitted: Vec<&'static str>,
+}
+
+/// What happens to a tool of the API that is not served here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnservedTool {
+    /// The request is refused.
+    Refuse,
+    /// The tool is left out, and the client told so.
+    Omit,
+}
+
+impl OnUnservedTool {
+    /// As configured; `client`: as suits the client, where it is recognised.
+    pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
+        match setting {
+            UnservedTools::Auto => client.unwrap_or(Self::Refuse),
+            UnservedTools::Refuse => Self::Refuse,
+            UnservedTools::Omit => Self::Omit,
+        }
+    }
 }
 
 /// Runs a tool on the server.
@@ -55,6 +78,8 @@ pub(super) struct ServerTools<'a> {
     pub subject: Subject<'a>,
     /// What calls look like; `None`: they are the client's to run, as tools are not run here.
     pub surface: Option<Surface>,
+    /// What happens to tools that are not served.
+    pub unserved: OnUnservedTool,
 }
 
 impl ServerTools<'_> {
@@ -83,7 +108,13 @@ pub(super) fn offer(
     again: bool,
 ) -> Result<Offer, ApiError> {
     let tolerant = again || servers.iter().any(|server| server.problem().is_some());
-    let mut tools = Collected { server, tools: Vec::new(), runners: Vec::new(), offered: HashMap::new() };
+    let mut tools = Collected {
+        server,
+        tools: Vec::new(),
+        runners: Vec::new(),
+        offered: HashMap::new(),
+        omitted: Vec::new(),
+    };
     // The client's own come first to their names.
     for (i, tool) in request.tools.iter().enumerate() {
         tools.add_own(tool, &format!("tools[{i}]"))?;
@@ -114,8 +145,9 @@ pub(super) fn offer(
         }
     }
     tools.add_listed(servers);
-    let (allowed, first) = choice::check(request, &tools.tools, tolerant)?;
-    Ok(Offer { tools: tools.tools.into(), runners: tools.runners, allowed, first })
+    let (allowed, first) = choice::check(request, &tools.tools, &tools.omitted, tolerant)?;
+    let Collected { tools, runners, omitted, .. } = tools;
+    Ok(Offer { tools: tools.into(), runners, allowed, first, omitted })
 }
 
 impl Offer {
@@ -142,6 +174,8 @@ struct Collected<'a> {
     runners: Vec<Option<Runner>>,
     /// Places of the server-side tools, which come behind the client's, by their addresses in the catalogue.
     offered: HashMap<usize, usize>,
+    /// Types of tools that were left out.
+    omitted: Vec<&'static str>,
 }
 
 impl Collected<'_> {
@@ -161,7 +195,7 @@ impl Collected<'_> {
                     match tool {
                         Tool::Function(function) => self.push(from_function(function, Some(name)), &inner)?,
                         Tool::Custom(custom) => self.push(from_custom(custom, Some(name)), &inner)?,
-                        other => return Err(not_served(other.kind(), &inner)),
+                        other => self.leave_out(other.kind(), not_served(other.kind(), &inner))?,
                     }
                 }
                 Ok(())
@@ -188,12 +222,13 @@ impl Collected<'_> {
             Tool::Mcp(_) => Ok(()),
             Tool::WebSearch(_) | Tool::WebSearchPreview(_) => {
                 let Some(found) = self.server.find(search::TOOL).cloned() else {
-                    return Err(ApiError::unsupported(
-                        format!("{path}.type"),
-                        "Web search is not configured on this gateway.",
-                    ));
+                    let why = "Web search is not configured on this gateway.";
+                    return self.leave_out(tool.kind(), ApiError::unsupported(format!("{path}.type"), why));
                 };
-                let fixed = search::fixed_arguments(tool, path)?;
+                let fixed = match search::fixed_arguments(tool, path) {
+                    Ok(fixed) => fixed,
+                    Err(error) => return self.leave_out(tool.kind(), error),
+                };
                 self.check_same_options(&found, &fixed, path)?;
                 let surface = self.server.surface.map(|surface| match surface {
                     Surface::Hidden => Surface::Hidden,
@@ -202,8 +237,19 @@ impl Collected<'_> {
                 self.push_server(&found, surface, fixed);
                 Ok(())
             }
-            other => Err(not_served(other.kind(), path)),
+            other => self.leave_out(other.kind(), not_served(other.kind(), path)),
         }
+    }
+
+    /// Goes on without a tool that is not served, or refuses it.
+    fn leave_out(&mut self, kind: &'static str, error: ApiError) -> Result<(), ApiError> {
+        if self.server.unserved == OnUnservedTool::Refuse {
+            return Err(error);
+        }
+        if !self.omitted.contains(&kind) {
+            self.omitted.push(kind);
+        }
+        Ok(())
     }
 
     /// Of two searches with different options one would have to be ignored.

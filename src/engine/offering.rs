@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Parts;
 use super::mcp::Listed;
-use super::offer::{self, Offer, ServerTools};
+use super::offer::{self, Offer, OnUnservedTool, ServerTools};
 use super::prepare::Prepared;
 use super::profile::Profile;
 use crate::protocol::dialect::Dialect;
@@ -37,6 +37,7 @@ pub(super) struct Offering<'a> {
     pub executes: bool,
     pub surface: Surface,
     pub servers: &'a [Listed],
+    pub unserved: OnUnservedTool,
 }
 
 impl Offering<'_> {
@@ -52,6 +53,7 @@ impl Offering<'_> {
             catalog: parts.toolbox.catalog(),
             subject: Subject { tenant: self.tenant, agent: self.agent },
             surface: self.executes.then_some(self.surface),
+            unserved: self.unserved,
         };
         let agent = self.agent.and_then(|name| parts.agents.get(name));
         let names = agent.map_or(&[][..], |agent| &agent.tools);
@@ -68,6 +70,7 @@ pub(super) fn offer_again(parts: &Parts, prepared: &mut Prepared) -> Result<(), 
         executes: prepared.executes,
         surface: prepared.surface,
         servers: &prepared.servers,
+        unserved: prepared.unserved,
     };
     let offer = offering.offer(parts, request, &prepared.input, true)?;
     prepared.ask.tools = Arc::clone(&offer.tools);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::approvals::{self, Approved, Means};
 use super::limits::{self, Limits};
 use super::mcp::{self, Listed};
-use super::offer::Offer;
+use super::offer::{Offer, OnUnservedTool};
 use super::offering::{self, Offering};
 use super::profile::{self, Profile};
 use super::structured::Structured;
@@ -58,6 +58,8 @@ pub(super) struct Prepared {
     pub pause: Ending,
     /// What calls look like.
     pub surface: Surface,
+    /// What happens to tools that are not served.
+    pub unserved: OnUnservedTool,
     /// Whether clients are told how far running tools have come.
     pub reports_progress: bool,
     /// Whether clients are shown the tools of servers.
@@ -113,8 +115,13 @@ pub(super) async fn prepare(
         executes: offering::executes(parts, &request, agent.as_ref()),
         surface: offering::surface(visibility, caller.dialect),
         servers: &servers,
+        unserved: caller.unserved_tools,
     };
     let offer = offering.offer(parts, &request, &input, false)?;
+    if !offer.omitted.is_empty() {
+        let tools = offer.omitted.join(", ");
+        tracing::info!(request_id = %caller.request_id, %tools, "tools that are not served here were left out");
+    }
     let Offering { executes, surface, .. } = offering;
     let means = Means { servers: &servers, executes, max_calls: limits.run.max_tool_calls };
     let approved = approvals::check(parts, &caller.owner, &past, &input, means).await?;
@@ -135,6 +142,7 @@ pub(super) async fn prepare(
         executes,
         pause: pause(parts, &request, caller, executes, &offer),
         surface,
+        unserved: caller.unserved_tools,
         reports_progress: request.stream
             && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
         // Neither that dialect nor the plainest view knows such items.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Caller, Engine};
+use super::{Caller, Engine, OnUnservedTool};
 use crate::config::SamplingSettings;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
@@ -88,6 +88,7 @@ impl Sampler for EngineSampler {
             client_action_status: None,
             request_id: format!("mcp-{}", request.server),
             traceparent: None,
+            unserved_tools: OnUnservedTool::Refuse,
             authorization: None,
         };
         let failed = |error: crate::protocol::error::ApiError| error.body.message;

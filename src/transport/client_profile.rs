@@ -5,6 +5,7 @@
 
 use axum::http::{HeaderMap, header};
 
+use crate::engine::OnUnservedTool;
 use crate::protocol::request::ClientActionStatus;
 
 /// A client that is recognised, and what differs for it.
@@ -15,17 +16,8 @@ pub struct ClientProfile {
     /// Status of a response that waits for the client's functions, where the configured one cannot be read.
     pub client_action_status: Option<ClientActionStatus>,
     /// What happens to hosted tools in its requests that nobody here can run.
-    pub unserved_tools: UnservedTools,
+    pub unserved_tools: OnUnservedTool,
     sent_by: fn(&HeaderMap) -> bool,
-}
-
-/// What happens to tools that the API has and this gateway cannot run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UnservedTools {
-    /// 400, as for everybody.
-    Refuse,
-    /// They are left out: the client sends them whether it needs them or not.
-    Omit,
 }
 
 /// All of them; the first that fits counts.
@@ -35,28 +27,28 @@ pub static PROFILES: &[ClientProfile] = &[
         // It reads the items and the event, and no status.
         client_action_status: None,
         // Its default configuration names tools of OpenAI's in every request.
-        unserved_tools: UnservedTools::Omit,
+        unserved_tools: OnUnservedTool::Omit,
         sent_by: is_codex,
     },
     ClientProfile {
         name: "openai-node",
         // Its helpers parse arguments and texts of `completed` responses only.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: UnservedTools::Refuse,
+        unserved_tools: OnUnservedTool::Refuse,
         sent_by: is_openai_node,
     },
     ClientProfile {
         name: "openai-dotnet",
         // Its enum throws for values that it does not know.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: UnservedTools::Refuse,
+        unserved_tools: OnUnservedTool::Refuse,
         sent_by: is_openai_dotnet,
     },
     ClientProfile {
         name: "async-openai",
         // Its enum refuses the whole response.
         client_action_status: Some(ClientActionStatus::Completed),
-        unserved_tools: UnservedTools::Refuse,
+        unserved_tools: OnUnservedTool::Refuse,
         sent_by: is_async_openai,
     },
 ];

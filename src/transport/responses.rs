@@ -14,7 +14,7 @@ use super::error::Problem;
 use super::query::{PathText, Query};
 use super::trail::Trail;
 use super::{AppState, mcp, sse};
-use crate::engine::Caller;
+use crate::engine::{Caller, OnUnservedTool};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -23,6 +23,7 @@ use crate::protocol::request::CreateResponse;
 use crate::store::{Page, StoreError};
 
 const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
+const OMITTED: HeaderName = HeaderName::from_static("antwort-omitted-tools");
 /// Proxies refuse headers that are much longer.
 const LONGEST_IGNORED: usize = 4000;
 
@@ -47,27 +48,35 @@ pub(super) async fn create(
             .client_action_status
             .or_else(|| trail.client.and_then(|client| client.client_action_status)),
         traceparent: trail.outgoing(),
+        unserved_tools: OnUnservedTool::from_setting(
+            app.unserved_tools,
+            trail.client.map(|client| client.unserved_tools),
+        ),
         authorization: mcp::own_authorization(&app, &headers),
     };
     let mut run = app.engine.start(request, caller).await?;
     let ignored = names(&run.ignored);
+    let omitted = names(&run.omitted_tools);
     let first = run.first().await?;
     let mut response =
         if stream { sse::response(&first, run, app.keepalive) } else { json(whole(first, run).await?) };
     if let Some(ignored) = ignored {
         response.headers_mut().insert(IGNORED, ignored);
     }
+    if let Some(omitted) = omitted {
+        response.headers_mut().insert(OMITTED, omitted);
+    }
     Ok(response)
 }
 
-/// The names of ignored fields as a header can hold them: whatever clients call their fields, none is dropped in
-/// silence.
-fn names(ignored: &[String]) -> Option<HeaderValue> {
+/// Names, of ignored fields for example, as a header can hold them: whatever clients call their fields, none is
+/// dropped in silence.
+fn names(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
     let mut list = String::new();
-    for (i, name) in ignored.iter().enumerate() {
-        let name = shorten(name).escape_default().to_string();
+    for (i, name) in list_of.iter().enumerate() {
+        let name = shorten(name.as_ref()).escape_default().to_string();
         if list.len() + name.len() > LONGEST_IGNORED {
-            list.push_str(&format!(", and {} more", ignored.len() - i));
+            list.push_str(&format!(", and {} more", list_of.len() - i));
             break;
         }
         if i > 0 {

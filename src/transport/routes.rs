@@ -13,7 +13,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 use super::error::Problem;
 use super::{
     AppState, access, agents, body, documents, health, leftover, mcp, models, pass_through, responses, tools,
-    trail,
+    trail, upgrade,
 };
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
@@ -68,6 +68,7 @@ const EXPOSED: &[&str] = &[
     "x-should-retry",
     "antwort-ignored-fields",
     "antwort-client-profile",
+    "antwort-omitted-tools",
     "openai-processing-ms",
 ];
 
@@ -102,6 +103,8 @@ pub fn router(app: AppState) -> Router {
         // Before it: it knows the names of encodings in one spelling only.
         .route_layer(map_request(body::spell_encoding))
         .route_layer(from_fn_with_state(app.clone(), access::check))
+        // Before the keys: whoever asks must ask in another way.
+        .route_layer(from_fn(upgrade::refuse))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // A handler that panics answers 500 and the process lives; runs have their own guard.

@@ -10,7 +10,7 @@ use crate::support::gateway::{Answer, Gateway, JsonBody};
 use crate::support::upstream::{Reply, Upstream, chunk, done, finish};
 
 /// The settings of an environment and a file.
-fn settings(upstream: &Upstream, environment: &[(&str, &str)], file: &str) -> Settings {
+pub fn settings(upstream: &Upstream, environment: &[(&str, &str)], file: &str) -> Settings {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("antwort.yaml");
     std::fs::write(&path, file).unwrap();

@@ -11,6 +11,7 @@
 
 mod access;
 mod clients;
+mod codex;
 mod crash;
 mod documents;
 mod errors;

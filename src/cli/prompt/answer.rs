@@ -9,7 +9,7 @@ use super::{PromptArgs, Protocol};
 use crate::app::Assembly;
 use crate::cli::{complain, piece, say};
 use crate::config::Settings;
-use crate::engine::{Caller, RunHandle};
+use crate::engine::{Caller, OnUnservedTool, RunHandle};
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{FunctionCall, Item};
@@ -37,12 +37,16 @@ pub(super) async fn show(
         client_action_status: None,
         request_id: "cli".into(),
         traceparent: None,
+        unserved_tools: OnUnservedTool::from_setting(settings.compat.unserved_tools, None),
         authorization: None,
     };
     let started = assembly.engine.start(request, caller).await;
     let mut run = started.map_err(|error| args.refused(&error.body.message))?;
     for field in &run.ignored {
         complain(&format!("note: the provider is not asked for `{field}`: it is not known"));
+    }
+    for kind in &run.omitted_tools {
+        complain(&format!("note: the model is not offered `{kind}`: it is not served here"));
     }
     let snapshot = follow(args, &mut run).await?;
     let response = &snapshot.response;

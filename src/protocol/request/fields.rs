@@ -89,7 +89,7 @@ pub const NO_OPS: &[(&str, &str)] = &[
     ("input[].created_by", "who made an item at another server; here it is the client's own"),
     ("n", "only 1 is accepted, which is what happens anyway"),
     ("prompt_cache_options", "a hint for a cache that is the provider's own affair"),
-    ("reasoning.context", "only auto is accepted, which is what happens anyway"),
+    ("reasoning.context", "auto and all_turns are accepted; the reasoning of all turns is replayed anyway"),
     ("reasoning.mode", "only standard is accepted, which is what happens anyway"),
     ("stream_options.include_usage", "the last event always carries the usage"),
 ];

@@ -38,8 +38,9 @@ impl Shape for ReasoningRequest {
         if fields.mode.is_some_and(|mode| mode != "standard") {
             return Err(ShapeError::unsupported("mode", "only 'standard' is served."));
         }
-        if fields.context.is_some_and(|context| context != "auto") {
-            return Err(ShapeError::unsupported("context", "only 'auto' is served."));
+        // Whatever a client replays is replayed to the provider.
+        if fields.context.is_some_and(|context| context != "auto" && context != "all_turns") {
+            return Err(ShapeError::unsupported("context", "only 'auto' and 'all_turns' are served."));
         }
         Ok(Self { effort: fields.effort, summary: fields.summary.or(fields.generate_summary) })
     }

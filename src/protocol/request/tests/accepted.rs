@@ -36,7 +36,7 @@ fn harmless_fields_are_accepted() {
         r#""tools":[],"metadata":{},"n":1,"background":false,"client_metadata":{"a":[1]},
         "prompt_cache_options":{"mode":"explicit","ttl":"30m"},"stream":true,
         "stream_options":{"include_usage":true,"include_obfuscation":false},
-        "reasoning":{"effort":"xhigh","generate_summary":"auto","mode":"standard","context":"auto"},
+        "reasoning":{"effort":"xhigh","generate_summary":"auto","mode":"standard","context":"all_turns"},
         "include":["file_search_call.results","web_search_call.action.sources","message.output_text.logprobs"]"#,
     ));
     assert_eq!(request.reasoning.effort, Some(Effort::XHigh));

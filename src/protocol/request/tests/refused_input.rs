@@ -17,7 +17,7 @@ fn what_waits_for_a_later_capability() {
         (r#""moderation":{"model":"m"}"#, "unsupported_parameter", "moderation"),
         (r#""n":2"#, "unsupported_parameter", "n"),
         (r#""reasoning":{"mode":"pro"}"#, "unsupported_parameter", "reasoning.mode"),
-        (r#""reasoning":{"context":"all_turns"}"#, "unsupported_parameter", "reasoning.context"),
+        (r#""reasoning":{"context":"current_turn"}"#, "unsupported_parameter", "reasoning.context"),
         (
             r#""conversation":"c","previous_response_id":"r""#,
             "mutually_exclusive_parameters",

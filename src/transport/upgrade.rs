@@ -1,0 +1,33 @@
+//! Responses over WebSocket, which are not served yet: clients that try them first must learn it at once.
+
+use axum::extract::{MatchedPath, Request};
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::error::Problem;
+use crate::protocol::error::ApiError;
+
+/// Answers a WebSocket handshake on `/responses`, which would be taken for a request for the list of responses.
+pub(super) async fn refuse(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
+    if request.method() != Method::GET || !route.ends_with("/responses") || !is_handshake(request.headers()) {
+        return next.run(request).await;
+    }
+    let mut response = Problem(ApiError::new(
+        426,
+        "invalid_request_error",
+        "websocket_not_served",
+        "Responses over WebSocket are not served yet. Send POST requests to this URL, with 'stream': true for events.",
+    ))
+    .into_response();
+    // RFC 9110 wants the protocol named that is served instead.
+    response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+    response
+}
+
+fn is_handshake(headers: &HeaderMap) -> bool {
+    let offered = headers.get_all(header::UPGRADE).iter().filter_map(|value| value.to_str().ok());
+    offered.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("websocket"))
+}
