@@ -7,6 +7,7 @@ mod again;
 mod approvals;
 mod calls;
 mod choice;
+mod compaction;
 mod echo;
 mod gate;
 mod history;
@@ -42,6 +43,7 @@ use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::event::Encoding;
 use crate::protocol::id::Id;
+use crate::protocol::item::Item;
 use crate::protocol::request::{ClientActionStatus, CreateResponse};
 use crate::provider::routing::Router;
 use crate::response::machine::Events;
@@ -130,6 +132,8 @@ pub struct RunHandle {
     pub ignored: Vec<String>,
     /// Types of tools that are not served here and were left out.
     pub omitted_tools: Vec<&'static str>,
+    /// Of a compaction: the messages that stay as they are beside its summary.
+    pub retained: Vec<Item>,
     events: mpsc::Receiver<Delivery>,
 }
 
@@ -175,13 +179,14 @@ impl Engine {
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
         let permit = self.admit()?;
-        let prepared = prepare::prepare(&self.parts, request, &caller).await?;
+        let mut prepared = prepare::prepare(&self.parts, request, &caller).await?;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,
             ignored: prepared.ignored.clone(),
             omitted_tools: prepared.offer.omitted.clone(),
+            retained: std::mem::take(&mut prepared.retained),
             events,
         };
         // On the heap before it is spawned: a run is large, and would be copied on its way there.

@@ -7,6 +7,7 @@ pub mod routes;
 mod access;
 mod agents;
 mod body;
+mod compact;
 mod error;
 mod health;
 mod leftover;

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 
-use super::Parts;
+use super::{Parts, compaction};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use crate::protocol::response::Status;
 use crate::response::machine::OWN_SERVER;
-use crate::response::seal::BoundSeal;
+use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{Context, ProviderState};
 use crate::store::Owner;
 
@@ -148,9 +148,18 @@ fn output_of(item: &Item) -> Option<&str> {
     }
 }
 
-/// The items as the model sees them: sealed state opened, and what cannot be shown left out.
-pub(super) fn visible(items: impl Iterator<Item = Item>, seal: &BoundSeal) -> Vec<Context> {
-    items.filter_map(|item| context(item, seal)).collect()
+/// The items as the model sees them: sealed state and summaries opened, and what cannot be shown left out.
+pub(super) fn visible(
+    items: impl Iterator<Item = Item>,
+    seal: &BoundSeal,
+    summaries: &SummarySeal,
+) -> Result<Vec<Context>, ApiError> {
+    items
+        .filter_map(|item| match item {
+            Item::Compaction(compaction) => Some(compaction::shown(&compaction, summaries)),
+            item => context(item, seal).map(Ok),
+        })
+        .collect()
 }
 
 /// An item of this run as the next inference sees it; reasoning comes with its state.
@@ -164,8 +173,11 @@ pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<C
 /// What is not reasoning, as the model sees it.
 fn shown(item: Item) -> Option<Context> {
     match item {
-        // Declarations, and words to the user: no conversation.
-        Item::AdditionalTools(_) | Item::UserMessage(_) | Item::McpListTools(_) => None,
+        // Declarations, wishes, and words to the user: no conversation. What came of a trigger stands behind it.
+        Item::AdditionalTools(_)
+        | Item::UserMessage(_)
+        | Item::McpListTools(_)
+        | Item::CompactionTrigger(_) => None,
         Item::FunctionCall(call) if call.status == ItemStatus::Incomplete => None,
         Item::CustomToolCall(call) if call.status == ItemStatus::Incomplete => None,
         Item::McpCall(call) if call.output.is_none() && call.error.is_none() => None,

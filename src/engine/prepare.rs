@@ -10,7 +10,7 @@ use super::offering::{self, Offering};
 use super::profile::{self, Profile};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
-use super::{Caller, Parts, choice, echo, history, unix_now};
+use super::{Caller, Parts, choice, compaction, echo, history, unix_now};
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -18,13 +18,13 @@ use crate::protocol::event::Encoding;
 use crate::protocol::id::{Id, IdMint};
 use crate::protocol::item::Item;
 use crate::protocol::request::{
-    ClientActionStatus, CreateResponse, OnMismatch, ToolCacheMode, Truncation, Visibility,
+    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, Truncation, Visibility,
 };
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
 use crate::response::machine::{Ending, Options, ReasoningDisplay, Seal};
-use crate::response::seal::BoundSeal;
+use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
 use crate::store::Owner;
 
@@ -84,6 +84,10 @@ pub(super) struct Prepared {
     pub store: bool,
     /// Request fields that were ignored.
     pub ignored: Vec<String>,
+    /// Whether the response is a compaction.
+    pub compacts: bool,
+    /// The messages that stay as they are beside its summary.
+    pub retained: Vec<Item>,
 }
 
 pub(super) async fn prepare(
@@ -103,34 +107,40 @@ pub(super) async fn prepare(
 
     let past = history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
     let mut input = history::resolve(parts, &caller.owner, std::mem::take(&mut request.input)).await?;
-    refuse_unserved(&input)?;
+    let summaries = parts.seal.summaries_of(&caller.owner.tenant);
+    compaction::check(&past, &input, &summaries)?;
+    let compacts = compaction::is_asked(&input);
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
-    let servers = mcp::bind(parts, &request, &input, caller, agent)?;
+    // A compaction is made without tools, whatever the request has for the turns around it.
+    let no_tools = compaction::without_tools();
+    let (asking, more_tools, tool_agent) =
+        if compacts { (&no_tools, &[][..], None) } else { (&request, &input[..], agent) };
+    let servers = mcp::bind(parts, asking, more_tools, caller, tool_agent)?;
     let servers = mcp::list(servers, &past, &input).await?;
     let visibility = visibility(parts, &request);
     let offering = Offering {
         tenant: &caller.owner.tenant,
-        agent: agent.as_ref().map(|agent| agent.name),
+        agent: tool_agent.as_ref().map(|agent| agent.name),
         executes: offering::executes(parts, &request, agent.as_ref()),
         surface: offering::surface(visibility, caller.dialect),
         servers: &servers,
         unserved: caller.unserved_tools,
     };
-    let offer = offering.offer(parts, &request, &input, false)?;
-    if !offer.omitted.is_empty() {
-        let tools = offer.omitted.join(", ");
-        tracing::info!(request_id = %caller.request_id, %tools, "tools that are not served here were left out");
-    }
+    let offer = offering.offer(parts, asking, more_tools, false)?;
+    note_omitted(&offer, caller);
     let Offering { executes, surface, .. } = offering;
     let means = Means { servers: &servers, executes, max_calls: limits.run.max_tool_calls };
     let approved = approvals::check(parts, &caller.owner, &past, &input, means).await?;
 
     let ids = IdMint::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
+    let window = route.provider.profile().context_window.of(&route.model);
     let items = approvals::tell(past.into_iter().chain(input.iter().cloned()));
-    let conversation = history::visible(items.into_iter(), &seal);
-    let budget = route.provider.profile().context_window.of(&route.model).map(|window| Budget {
+    let items = compaction::fold(items, window);
+    let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
+    let conversation = history::visible(items.into_iter(), &seal, &summaries)?;
+    let budget = window.map(|window| Budget {
         window,
         answer: request.max_output_tokens.unwrap_or(0),
         fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
@@ -166,12 +176,29 @@ pub(super) async fn prepare(
         truncation: request.truncation,
         store: request.store,
         ignored,
+        compacts,
+        retained,
     };
+    if compacts {
+        prepared.compact(summaries)?;
+    }
     prepared.fit()?;
     Ok(prepared)
 }
 
 impl Prepared {
+    /// Makes the response a compaction: the model is asked for a summary, in no form, which is sealed.
+    fn compact(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
+        if self.ask.conversation.is_empty() {
+            return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
+        }
+        self.ask.conversation.push(compaction::question());
+        self.ask.format = TextFormat::Text;
+        self.structured = Structured::free();
+        self.options.summary = Some(summaries);
+        Ok(())
+    }
+
     /// Makes the conversation fit before the provider is asked, or refuses it.
     fn fit(&mut self) -> Result<(), ApiError> {
         let Some(budget) = &self.budget else { return Ok(()) };
@@ -197,6 +224,13 @@ impl Prepared {
     }
 }
 
+fn note_omitted(offer: &Offer, caller: &Caller) {
+    if !offer.omitted.is_empty() {
+        let tools = offer.omitted.join(", ");
+        tracing::info!(request_id = %caller.request_id, %tools, "tools that are not served here were left out");
+    }
+}
+
 /// Refuses or names what nobody knows.
 fn check_extra(
     parts: &Parts,
@@ -211,19 +245,6 @@ fn check_extra(
             Ok(unknown.map(|(name, _)| name.clone()).collect())
         }
     }
-}
-
-/// Items whose meaning waits for a later capability must not be taken for conversation.
-fn refuse_unserved(input: &[Item]) -> Result<(), ApiError> {
-    for (i, item) in input.iter().enumerate() {
-        if let Item::Compaction(_) = item {
-            return Err(ApiError::unsupported(
-                format!("input[{i}].type"),
-                "Items of type 'compaction' are not served yet: send the conversation itself.",
-            ));
-        }
-    }
-    Ok(())
 }
 
 fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Options {
@@ -241,6 +262,7 @@ fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Opt
         seal: kept.then_some(seal as Arc<dyn Seal>),
         show_sealed,
         server_steps: visibility(parts, request) == Visibility::Full,
+        summary: None,
     }
 }
 

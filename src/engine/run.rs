@@ -20,7 +20,7 @@ use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
 use super::structured::Judgement;
-use super::{Caller, Engine, history, record, search, unix_now};
+use super::{Caller, Engine, compaction, history, record, search, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::{RunOutcome, Status};
@@ -330,6 +330,9 @@ impl Run {
 
     /// What follows from a turn in which nothing was called any more: the end, if the answer has its form.
     fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
+        if self.prepared.compacts && self.machine.response().output.is_empty() {
+            return Ok(Some(Ending::Failed(compaction::failed().body)));
+        }
         match self.prepared.structured.judge(self.machine.turn_output()) {
             Judgement::Keep => Ok(Some(Ending::Completed)),
             Judgement::Fail(error) => Ok(Some(Ending::Failed(error.body))),

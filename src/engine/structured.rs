@@ -60,6 +60,12 @@ impl Structured {
         Ok(Self { form, strict, on_mismatch, answer: Answer::NotJudged, asked_again: false })
     }
 
+    /// For what is no answer and has no form.
+    pub(super) fn free() -> Self {
+        let on_mismatch = OnMismatch::Keep;
+        Self { form: Form::Free, strict: false, on_mismatch, answer: Answer::NotJudged, asked_again: false }
+    }
+
     /// The model is about to answer: what was said before is not the answer any more.
     pub(super) fn begin_answer(&mut self) {
         self.answer = Answer::NotJudged;

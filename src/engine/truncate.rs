@@ -130,7 +130,8 @@ fn is_instruction(item: &Item) -> bool {
     matches!(item, Item::Message(message) if matches!(message.role, Role::System | Role::Developer))
 }
 
-fn tokens(item: &Item) -> usize {
+/// The estimate for an item.
+pub(super) fn tokens(item: &Item) -> usize {
     let bytes = match item {
         Item::Message(message) => return TOKENS_PER_ITEM + part_tokens(&message.content),
         Item::FunctionCall(call) => call.name.len() + call.arguments.len(),

@@ -19,7 +19,7 @@ use super::parse::{self, Shape, ShapeError};
 pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
 pub use message::{Message, Role};
-pub use reasoning::{Compaction, Reasoning, ReasoningText, SummaryText};
+pub use reasoning::{Compaction, CompactionTrigger, Reasoning, ReasoningText, SummaryText};
 
 /// Where an item stands. Only hosted items use the values after `Incomplete`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -49,6 +49,7 @@ pub enum Item {
     CustomToolCall(CustomToolCall),
     CustomToolCallOutput(CustomToolCallOutput),
     Compaction(Compaction),
+    CompactionTrigger(CompactionTrigger),
     FileSearchCall(hosted::FileSearchCall),
     WebSearchCall(hosted::WebSearchCall),
     ComputerCall(hosted::ComputerCall),
@@ -114,6 +115,7 @@ impl Shape for Item {
             "custom_tool_call_output" => CustomToolCallOutput::read(raw).map(Self::CustomToolCallOutput),
             // `compaction_summary` is the name under which some clients send it back.
             "compaction" | "compaction_summary" => parse::read(raw).map(Self::Compaction),
+            "compaction_trigger" => parse::read(raw).map(Self::CompactionTrigger),
             other => hosted::read(other, raw),
         }
     }
@@ -136,6 +138,7 @@ macro_rules! each_item {
             Item::CustomToolCall($inner) => $body,
             Item::CustomToolCallOutput($inner) => $body,
             Item::Compaction($inner) => $body,
+            Item::CompactionTrigger($inner) => $body,
             Item::FileSearchCall($inner) => $body,
             Item::WebSearchCall($inner) => $body,
             Item::ComputerCall($inner) => $body,

@@ -6,6 +6,7 @@
 //! the store or the server's own tools is left to the engine.
 
 mod body;
+mod compaction;
 mod extra;
 mod fields;
 mod include;
@@ -29,6 +30,7 @@ use super::parse::{self, Shape, ShapeError, shorten};
 use super::tool::Tool;
 use super::tool_choice::ToolChoice;
 
+pub use compaction::COMPACTION_FIELDS;
 pub use fields::{FIELDS, NO_OPS};
 pub use include::Include;
 pub use metadata::Metadata;
@@ -154,12 +156,15 @@ impl CreateResponse {
     ///
     /// Unknown fields are kept in [`Self::extra`] until the provider is known that may want them.
     pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        let pairs = body::split(body)?;
+        Self::read(&body::split(body)?)
+    }
+
+    fn read(pairs: &body::Pairs<'_>) -> Result<Self, ApiError> {
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
         check_exclusive(given)?;
         let mut request = Self::default();
         let mut seen = HashSet::with_capacity(pairs.len());
-        for (name, raw) in &pairs {
+        for (name, raw) in pairs {
             // Two values for one field mean that two readers of the body may disagree about it.
             if !seen.insert(name.as_ref()) {
                 let problem = ShapeError::invalid("", "the field is given twice.");

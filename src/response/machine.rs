@@ -7,6 +7,7 @@
 //! Knows no provider, no clock and no client: time, ids and sealing are handed in.
 
 mod call;
+mod compaction;
 mod finished;
 mod mcp;
 mod message;
@@ -26,11 +27,13 @@ use crate::protocol::response::{
     IncompleteDetails, Response, RunOutcome, RunReport, Snapshot, Status, Usage,
 };
 use call::OpenCall;
+use compaction::Summary;
 use mcp::OpenAskedCall;
 use message::OpenMessage;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 
+pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use finished::Finished;
 pub use mcp::AskedCall;
 pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
@@ -51,6 +54,8 @@ pub struct Options {
     pub show_sealed: bool,
     /// Whether clients see the steps of calls that the gateway runs, and not only their items.
     pub server_steps: bool,
+    /// The response is a compaction: what the model writes is a summary, sealed by this.
+    pub summary: Option<Arc<dyn SealSummary>>,
 }
 
 /// How raw reasoning is shown to clients.
@@ -80,6 +85,9 @@ pub enum Violation {
     /// Arguments for a call that never began.
     #[error("arguments came for a tool call that never began")]
     UnknownCall,
+    /// A summary that could not be sent back to the gateway.
+    #[error("the summary is longer than {MAX_SUMMARY_BYTES} bytes")]
+    LongSummary,
     /// The machine contradicted itself. A bug of ours.
     #[error("events were produced out of order")]
     Misplaced,
@@ -192,6 +200,7 @@ pub struct Machine {
     sealed: BTreeMap<u32, String>,
     history: BTreeMap<u32, Item>,
     asked: Vec<AskedCall>,
+    summary: Summary,
     bytes: usize,
     item_bytes: usize,
     largest_item: usize,
@@ -211,6 +220,7 @@ impl Machine {
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
             asked: Vec::new(),
+            summary: Summary::default(),
             bytes: 0,
             item_bytes: 0,
             largest_item: 0,
@@ -253,6 +263,7 @@ impl Machine {
             ModelEvent::Finish(reason) => {
                 self.turn.finish.get_or_insert(reason);
             }
+            event if self.options.summary.is_some() => self.gather(event)?,
             ModelEvent::ReasoningState(fields) => self.keep_state(fields),
             event if self.continues_open_call(&event) => {
                 self.note_call(&event)?;
@@ -326,8 +337,11 @@ impl Machine {
             Open::Asked(_) if !cut => self.make_way(Patience::Over, out).map(drop)?,
             _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
         }
+        if !cut {
+            self.write_compaction(out)?;
+        }
         let silent = self.response().output.len() == self.turn.first && !kept_back;
-        if silent && self.turn.finish == Some(FinishReason::Stop) {
+        if silent && self.options.summary.is_none() && self.turn.finish == Some(FinishReason::Stop) {
             // A model may have nothing to say; clients expect a message all the same.
             self.open_text(out)?;
             self.close(ItemStatus::Completed, out)?;

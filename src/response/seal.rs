@@ -1,8 +1,9 @@
 //! Seals provider state into blobs that clients carry and cannot read or forge.
 //!
 //! Form: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag.
-//! Associated data binds a blob to the tenant and the provider; what cannot be opened is dropped by the
-//! caller, never forwarded.
+//! Associated data binds a blob to its purpose and the tenant, provider state also to the provider. State that
+//! cannot be opened is dropped by the caller, never forwarded; a summary stands for a whole history, and the
+//! caller refuses one that cannot be opened.
 
 use std::sync::Arc;
 
@@ -12,11 +13,13 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
-use super::machine::Seal;
+use super::machine::{Seal, SealSummary};
 use super::turn::ProviderState;
 
 const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;
+/// Begins the associated data of summaries. No text begins so: it is no UTF-8, as tenants and providers are.
+const SUMMARY: &[u8] = b"\xffcompaction\0";
 /// Length of a seal key, in bytes.
 pub const KEY_LEN: usize = 32;
 
@@ -72,6 +75,11 @@ impl SealKeys {
         context.push(0);
         context.extend_from_slice(provider.as_bytes());
         Arc::new(BoundSeal { keys: Arc::clone(self), context })
+    }
+
+    /// The seal for summaries of one tenant's conversations, whichever provider wrote them.
+    pub fn summaries_of(self: &Arc<Self>, tenant: &str) -> Arc<SummarySeal> {
+        Arc::new(SummarySeal { keys: Arc::clone(self), context: [SUMMARY, tenant.as_bytes()].concat() })
     }
 
     fn seal(&self, context: &[u8], plain: &[u8]) -> Option<String> {
@@ -130,6 +138,25 @@ impl Seal for BoundSeal {
     }
 }
 
+/// Seals and opens summaries for one tenant.
+pub struct SummarySeal {
+    keys: Arc<SealKeys>,
+    context: Vec<u8>,
+}
+
+impl SummarySeal {
+    /// The summary in a blob; `None` where it is not ours, not this tenant's, no summary, or damaged.
+    pub fn open(&self, blob: &str) -> Option<String> {
+        String::from_utf8(self.keys.open(&self.context, blob)?).ok()
+    }
+}
+
+impl SealSummary for SummarySeal {
+    fn seal(&self, summary: &str) -> Option<String> {
+        self.keys.seal(&self.context, summary.as_bytes())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +177,21 @@ mod tests {
         assert_eq!(keys(&[1]).bound_to("other", "vllm").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("acmev", "llm").open(&blob), None);
+    }
+
+    #[test]
+    fn a_summary_opens_for_its_tenant_alone_and_is_never_taken_for_provider_state() {
+        let summaries = keys(&[1]).summaries_of("acme");
+        let blob = summaries.seal("all that was said").expect("sealed");
+        assert_eq!(keys(&[2, 1]).summaries_of("acme").open(&blob).as_deref(), Some("all that was said"));
+        for tenant in ["other", "", "acme\0vllm"] {
+            assert_eq!(keys(&[1]).summaries_of(tenant).open(&blob), None, "{tenant}");
+        }
+        assert_eq!(keys(&[1]).bound_to("acme", "vllm").open(&blob), None);
+        for (tenant, provider) in [("acme", ""), ("acme", "vllm"), ("compaction", "acme")] {
+            let state = keys(&[1]).bound_to(tenant, provider).seal(&state());
+            assert_eq!(summaries.open(&state), None, "{tenant} {provider}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! `/v1/responses`: create, list, retrieve, delete, and the items that went in.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
@@ -20,9 +22,10 @@ use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::parse::shorten;
 use crate::protocol::request::CreateResponse;
+use crate::protocol::response::Snapshot;
 use crate::store::{Page, StoreError};
 
-const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
+pub(super) const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
 const OMITTED: HeaderName = HeaderName::from_static("antwort-omitted-tools");
 /// Proxies refuse headers that are much longer.
 const LONGEST_IGNORED: usize = 4000;
@@ -35,31 +38,19 @@ pub(super) async fn create(
     headers: axum::http::HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let dialect = dialect(&headers, &principal, app.dialect)?;
     let request = CreateResponse::parse(&body)?;
     drop(body);
     let stream = request.stream;
-    let caller = Caller {
-        owner: principal.0.owner.clone(),
-        dialect,
-        request_id: trail.request_id.clone(),
-        client_action_status: principal
-            .0
-            .client_action_status
-            .or_else(|| trail.client.and_then(|client| client.client_action_status)),
-        traceparent: trail.outgoing(),
-        unserved_tools: OnUnservedTool::from_setting(
-            app.unserved_tools,
-            trail.client.map(|client| client.unserved_tools),
-        ),
-        authorization: mcp::own_authorization(&app, &headers),
-    };
+    let caller = caller(&app, &principal, &trail, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
     let ignored = names(&run.ignored);
     let omitted = names(&run.omitted_tools);
     let first = run.first().await?;
-    let mut response =
-        if stream { sse::response(&first, run, app.keepalive) } else { json(whole(first, run).await?) };
+    let mut response = if stream {
+        sse::response(&first, run, app.keepalive)
+    } else {
+        json(terminal(first, &mut run).await?.json().to_owned())
+    };
     if let Some(ignored) = ignored {
         response.headers_mut().insert(IGNORED, ignored);
     }
@@ -69,9 +60,34 @@ pub(super) async fn create(
     Ok(response)
 }
 
+/// Who asks, by the headers of the request.
+pub(super) fn caller(
+    app: &AppState,
+    principal: &Authenticated,
+    trail: &Trail,
+    headers: &axum::http::HeaderMap,
+) -> Result<Caller, ApiError> {
+    let client = trail.client;
+    Ok(Caller {
+        dialect: dialect(headers, principal, app.dialect)?,
+        owner: principal.0.owner.clone(),
+        client_action_status: principal
+            .0
+            .client_action_status
+            .or_else(|| client.and_then(|client| client.client_action_status)),
+        request_id: trail.request_id.clone(),
+        traceparent: trail.outgoing(),
+        unserved_tools: OnUnservedTool::from_setting(
+            app.unserved_tools,
+            client.map(|client| client.unserved_tools),
+        ),
+        authorization: mcp::own_authorization(app, headers),
+    })
+}
+
 /// Names, of ignored fields for example, as a header can hold them: whatever clients call their fields, none is
 /// dropped in silence.
-fn names(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
+pub(super) fn names(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
     let mut list = String::new();
     for (i, name) in list_of.iter().enumerate() {
         let name = shorten(name.as_ref()).escape_default().to_string();
@@ -87,15 +103,15 @@ fn names(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
     HeaderValue::from_str(&list).ok().filter(|value| !value.is_empty())
 }
 
-/// The JSON body: the fold of the stream, which its terminal event carries.
-async fn whole(
+/// The whole response: the fold of the stream, which its terminal event carries.
+pub(super) async fn terminal(
     first: crate::response::machine::Events,
-    mut run: crate::engine::RunHandle,
-) -> Result<String, ApiError> {
+    run: &mut crate::engine::RunHandle,
+) -> Result<Arc<Snapshot>, ApiError> {
     let mut events = Some(first);
     while let Some(batch) = events {
         if let Some(snapshot) = batch.iter().find_map(|event| event.event.terminal()) {
-            return Ok(snapshot.json().to_owned());
+            return Ok(Arc::clone(snapshot));
         }
         events = run.next().await;
     }

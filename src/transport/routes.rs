@@ -12,8 +12,8 @@ use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
 use super::{
-    AppState, access, agents, body, documents, health, leftover, mcp, models, pass_through, responses, tools,
-    trail, upgrade,
+    AppState, access, agents, body, compact, documents, health, leftover, mcp, models, pass_through,
+    responses, tools, trail, upgrade,
 };
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
@@ -32,6 +32,7 @@ pub enum Access {
 pub const API: &[(Method, &str, Access)] = &[
     (Method::POST, "/responses", Access::Needs(Scope::ResponsesCreate)),
     (Method::GET, "/responses", Access::Needs(Scope::ResponsesRead)),
+    (Method::POST, "/responses/compact", Access::Needs(Scope::ResponsesCreate)),
     (Method::GET, "/responses/{id}", Access::Needs(Scope::ResponsesRead)),
     (Method::DELETE, "/responses/{id}", Access::Needs(Scope::ResponsesDelete)),
     (Method::GET, "/responses/{id}/input_items", Access::Needs(Scope::ResponsesRead)),
@@ -124,6 +125,7 @@ pub fn router(app: AppState) -> Router {
 fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
     vec![
         ("/responses", post(responses::create).get(responses::list_all)),
+        ("/responses/compact", post(compact::compact)),
         ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
         ("/responses/{id}/input_items", get(responses::input_items)),
         ("/models", get(models::list)),
@@ -173,8 +175,8 @@ async fn not_found(request: Request) -> Problem {
 }
 
 async fn method_not_allowed(request: Request) -> Problem {
-    // These would be taken for the id of a response, and 405 for a hint at another method.
-    if ["/compact", "/input_tokens"].iter().any(|end| request.uri().path().ends_with(end)) {
+    // This would be taken for the id of a response, and 405 for a hint at another method.
+    if request.uri().path().ends_with("/input_tokens") {
         return not_found(request).await;
     }
     Problem(ApiError::new(

@@ -65,6 +65,7 @@ fn chat() -> Value {
 fn routes() -> Vec<(&'static str, &'static str, Option<Value>, &'static str)> {
     vec![
         ("POST", "/v1/responses", Some(ask()), "key-creator"),
+        ("POST", "/v1/responses/compact", Some(ask()), "key-creator"),
         ("GET", "/v1/responses", None, "key-reader"),
         ("GET", "/v1/responses/resp_1", None, "key-reader"),
         ("GET", "/v1/responses/resp_1/input_items", None, "key-reader"),

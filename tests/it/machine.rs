@@ -10,8 +10,8 @@ use antwort::protocol::id::IdMint;
 use antwort::protocol::item::Item;
 use antwort::protocol::response::{RunOutcome, Usage};
 use antwort::response::machine::{
-    CallResult, Ending, Events, Finished, Machine, Options, ReasoningDisplay, Seal, Search, ServerCall,
-    Violation,
+    CallResult, Ending, Events, Finished, MAX_SUMMARY_BYTES, Machine, Options, ReasoningDisplay, Seal,
+    SealSummary, Search, ServerCall, Violation,
 };
 use antwort::response::turn::{CallKind, FinishReason, ModelEvent, ProviderState, Surface};
 use proptest::prelude::*;
@@ -149,6 +149,46 @@ fn sealing(reasoning: ReasoningDisplay, show_sealed: bool) -> Options {
 fn text_order() {
     let events = vec![text("Hel"), text("lo"), finish(FinishReason::Stop), usage(3, 2)];
     golden("text", events, Ending::Completed, Options::default());
+}
+
+struct Wrapped;
+
+impl SealSummary for Wrapped {
+    fn seal(&self, summary: &str) -> Option<String> {
+        Some(format!("sealed({summary})"))
+    }
+}
+
+fn compacting() -> Options {
+    Options { summary: Some(Arc::new(Wrapped)), ..sealing(ReasoningDisplay::Text, true) }
+}
+
+#[test]
+fn compaction_order() {
+    let events = vec![
+        reasoning("What matters?"),
+        text("All "),
+        text("of it. "),
+        finish(FinishReason::Stop),
+        usage(30, 4),
+    ];
+    golden("compaction", events, Ending::Completed, compacting());
+}
+
+#[test]
+fn half_a_summary_is_no_compaction() {
+    let events = vec![text("All "), finish(FinishReason::Length), usage(30, 1)];
+    let (events, finished) = run(events, Ending::Incomplete("max_output_tokens".into()), compacting());
+    assert_legal(&events);
+    assert!(finished.snapshot.response.output.is_empty());
+}
+
+#[test]
+fn a_summary_that_could_not_be_sent_back_is_a_violation() {
+    let events = (0..3).map(|_| text(&"x".repeat(MAX_SUMMARY_BYTES / 2))).collect();
+    let (events, finished) = run(events, Ending::Completed, compacting());
+    assert_legal(&events);
+    assert!(finished.snapshot.json().contains("the summary is longer than"));
 }
 
 #[test]
@@ -334,6 +374,7 @@ proptest! {
         events in prop::collection::vec(any_event(), 0..40),
         display in any_display(),
         sealed in any::<bool>(),
+        compacts in any::<bool>(),
         ending in 0..3_usize,
     ) {
         let cut = events.iter().find_map(|event| match event {
@@ -347,7 +388,8 @@ proptest! {
             (_, Some(FinishReason::Length | FinishReason::ContentFilter)) => Ending::Incomplete("max_output_tokens".into()),
             _ => Ending::Completed,
         };
-        let (json, finished) = run(events, ending, sealing(display, sealed));
+        let options = if compacts { compacting() } else { sealing(display, sealed) };
+        let (json, finished) = run(events, ending, options);
         let verdict = assert_legal(&json);
         let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
         prop_assert_eq!(verdict.response, stored);

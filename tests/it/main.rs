@@ -12,6 +12,7 @@
 mod access;
 mod clients;
 mod codex;
+mod compaction;
 mod crash;
 mod documents;
 mod errors;

@@ -32,7 +32,7 @@ pub use tools::{AdditionalTools, ToolSearchCall, ToolSearchOutput};
 
 /// The item types that a client may send; what an unknown one is answered with.
 const KINDS: &str = "message, reasoning, function_call, function_call_output, custom_tool_call, \
-    custom_tool_call_output, item_reference, compaction, mcp_call, mcp_list_tools, mcp_approval_request, \
+    custom_tool_call_output, item_reference, compaction, compaction_trigger, mcp_call, mcp_list_tools, mcp_approval_request, \
     mcp_approval_response, or the call or output item of a hosted tool";
 
 /// Reads the item of the given `type`, and gives it an id if it came without one.
@@ -61,9 +61,6 @@ pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
         "program_output" => (parse::read(raw).map(Item::ProgramOutput)?, "prgo"),
         "antwort:tool_call" => (parse::read(raw).map(Item::ServerToolCall)?, "tc"),
         "antwort:user_message" => (parse::read(raw).map(Item::UserMessage)?, "um"),
-        "compaction_trigger" => {
-            return Err(ShapeError::unsupported("type", "compaction on demand is not served."));
-        }
         other => return Err(ShapeError::unknown_type(other, KINDS)),
     };
     if item.id().as_str().is_empty() {

@@ -52,6 +52,28 @@ pub struct Compaction {
     pub encrypted_content: String,
 }
 
+/// Asks for a compaction of everything before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompactionTrigger {
+    /// `cmt_…`
+    #[serde(default = "trigger_id", deserialize_with = "trigger_id_or_new")]
+    pub id: Id,
+}
+
+impl Default for CompactionTrigger {
+    fn default() -> Self {
+        Self { id: trigger_id() }
+    }
+}
+
+fn trigger_id() -> Id {
+    Id::mint("cmt")
+}
+
+fn trigger_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_else(trigger_id))
+}
+
 fn reasoning_id() -> Id {
     Id::mint("rs")
 }

@@ -16,6 +16,8 @@ const LONGEST_TEXT: usize = 10_485_760;
 const LONGEST_IMAGE: usize = 20_971_520;
 const LONGEST_FILE: usize = 73_400_320;
 const LONGEST_CALL_ID: usize = 64;
+/// Of the sealed summary in a compaction.
+const LONGEST_SUMMARY: usize = 10_485_760;
 
 /// Reads a string, which is one user message, or a list of items.
 pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ShapeError> {
@@ -28,15 +30,30 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ShapeError> {
                 false => vec![InputItem::Item(Item::Message(Message::user(text)))],
             })
         }
-        Some(b'[') => parse::elements(raw)?
-            .iter()
-            .enumerate()
-            .map(|(i, raw)| read_item(raw).map_err(|e| e.at(i)))
-            .collect(),
+        Some(b'[') => {
+            let items = parse::elements(raw)?;
+            let items = items.iter().enumerate().map(|(i, raw)| read_item(raw).map_err(|e| e.at(i)));
+            let items = items.collect::<Result<Vec<_>, _>>()?;
+            check_triggers(&items)?;
+            Ok(items)
+        }
         _ => {
             let got = parse::json_type(raw);
             Err(ShapeError::wrong_type("", format!("expected a string or an array of items, got {got}.")))
         }
+    }
+}
+
+/// A trigger compacts all that there is: what follows it can only be what it led to, in a conversation that is
+/// replayed.
+fn check_triggers(items: &[InputItem]) -> Result<(), ShapeError> {
+    let is_trigger = |item: &InputItem| matches!(item, InputItem::Item(Item::CompactionTrigger(_)));
+    let misplaced = items.windows(2).position(
+        |pair| matches!(pair, [a, b] if is_trigger(a) && !matches!(b, InputItem::Item(Item::Compaction(_)))),
+    );
+    match misplaced {
+        Some(i) => Err(ShapeError::invalid("type", "a 'compaction_trigger' must be the last item.").at(i)),
+        None => Ok(()),
     }
 }
 
@@ -64,6 +81,9 @@ fn check_item(item: &Item) -> Result<(), ShapeError> {
     match item {
         Item::Message(message) => check_parts(&message.content, |part| check_role(message.role, part))
             .map_err(|e| e.within("content")),
+        Item::Compaction(compaction) => {
+            check_length("encrypted_content", &compaction.encrypted_content, LONGEST_SUMMARY)
+        }
         Item::FunctionCallOutput(output) => check_output(&output.output),
         Item::CustomToolCallOutput(output) => check_output(&output.output),
         Item::ComputerCallOutput(output) => {

@@ -25,7 +25,11 @@ fn what_waits_for_a_later_capability() {
         ),
     ]);
     check(&[
-        (item(r#"{"type":"compaction_trigger"}"#), "unsupported_parameter", "input[0].type"),
+        (
+            r#""input":[{"type":"compaction_trigger"},{"role":"user","content":"x"}]"#.into(),
+            "invalid_value",
+            "input[0].type",
+        ),
         (
             part(r#"{"type":"input_image","file_id":"file-1"}"#),
             "unsupported_parameter",

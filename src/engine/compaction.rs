@@ -1,0 +1,194 @@
+//! Compaction: a long history gives way to the user's messages and a summary that the model writes, without tools.
+//!
+//! Asked for by the input item `compaction_trigger`, or by `POST /v1/responses/compact`, which puts one behind its
+//! input. The summary is sealed to the tenant: any model may read it later. It is all that is left of what it
+//! stands for, so one that cannot be opened is refused and never left out.
+
+use super::truncate;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::{Compaction, Item, Message, Role};
+use crate::protocol::parse::shorten;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::tool_choice::ToolChoice;
+use crate::response::seal::SummarySeal;
+use crate::response::turn::Context;
+
+/// Tokens of the user's messages that are kept as they are beside a summary, by estimate.
+const MAX_RETAINED_TOKENS: usize = 64_000;
+/// At most this share of a context window, where it is known.
+const RETAINED_SHARE: u64 = 4;
+
+/// What the model is asked for.
+const QUESTION: &str = "\
+Stop working on the task and write a summary of this conversation. It will take the place of everything above: \
+whoever goes on with the work will see the user's messages and your summary, and nothing else of what was said, \
+called or found. So put down what they need:
+- what the user wants, with every constraint and preference that was stated;
+- what was done so far and what came of it: files with their paths, commands, results, identifiers, exact values;
+- decisions and the reasons for them, and what was tried in vain;
+- what is still open, and what was going to be done next.
+Facts only, as brief as they allow. If an earlier summary is part of the conversation, take over what still holds. \
+Answer with the summary alone; call no tools.";
+
+/// What stands before a summary that the model is shown.
+const INTRODUCTION: &str = "\
+The earlier part of this conversation was replaced by this summary. Go on from where it ends.";
+
+/// Whether the response is to be a compaction.
+pub(super) fn is_asked(input: &[Item]) -> bool {
+    matches!(input.last(), Some(Item::CompactionTrigger(_)))
+}
+
+/// A request for no tools, in the place of one whose tools a compaction does without.
+pub(super) fn without_tools() -> CreateResponse {
+    CreateResponse { tool_choice: ToolChoice::None, ..CreateResponse::default() }
+}
+
+/// The last thing that the model is told.
+pub(super) fn question() -> Context {
+    Item::Message(Message::user(QUESTION)).into()
+}
+
+/// A compaction as the model sees it.
+pub(super) fn shown(compaction: &Compaction, seal: &SummarySeal) -> Result<Context, ApiError> {
+    // Those of the request were opened before: see `check`.
+    let summary = seal.open(&compaction.encrypted_content).ok_or_else(ApiError::internal)?;
+    let text = format!("{INTRODUCTION}\n\n<summary>\n{summary}\n</summary>");
+    Ok(Item::Message(Message::user(text)).into())
+}
+
+/// Refuses compactions that the model would have to see and that cannot be opened.
+pub(super) fn check(past: &[Item], input: &[Item], seal: &SummarySeal) -> Result<(), ApiError> {
+    let items: Vec<&Item> = past.iter().chain(input).collect();
+    for (i, item) in items.iter().enumerate().skip(first_that_counts(&items)) {
+        let Item::Compaction(compaction) = item else { continue };
+        if seal.open(&compaction.encrypted_content).is_none() {
+            let param = match i.checked_sub(past.len()) {
+                Some(i) => format!("input[{i}].encrypted_content"),
+                None => "previous_response_id".to_owned(),
+            };
+            return Err(not_opened(param, compaction));
+        }
+    }
+    Ok(())
+}
+
+fn not_opened(param: String, compaction: &Compaction) -> ApiError {
+    ApiError::invalid(
+        "invalid_encrypted_content",
+        param,
+        format!(
+            "The compaction '{}' cannot be opened: it was not made by this gateway for you, it was changed, or the \
+             key that sealed it is gone. It stands for all that came before, so it is not left out.",
+            shorten(compaction.id.as_str())
+        ),
+    )
+}
+
+/// Where the conversation begins that counts: at the last compaction that stands behind its trigger, which says
+/// that it was made of everything before.
+fn first_that_counts(items: &[&Item]) -> usize {
+    let is_made_of_all = |pair: &[&Item]| matches!(pair, [Item::CompactionTrigger(_), Item::Compaction(_)]);
+    items.windows(2).rposition(is_made_of_all).map_or(0, |place| place + 1)
+}
+
+/// Puts the retained messages in the place of what was compacted.
+pub(super) fn fold(mut items: Vec<Item>, window: Option<u64>) -> Vec<Item> {
+    let begin = first_that_counts(&items.iter().collect::<Vec<_>>());
+    if begin == 0 {
+        return items;
+    }
+    let rest = items.split_off(begin);
+    let mut kept = retained(&items, window);
+    kept.extend(rest);
+    kept
+}
+
+/// The messages that stay as they are beside a summary: instructions, and what the user said last.
+pub(super) fn retained(items: &[Item], window: Option<u64>) -> Vec<Item> {
+    let share =
+        window.map_or(usize::MAX, |window| usize::try_from(window / RETAINED_SHARE).unwrap_or(usize::MAX));
+    let mut room = MAX_RETAINED_TOKENS.min(share);
+    let mut kept: Vec<Item> = Vec::new();
+    for item in items.iter().rev() {
+        let Item::Message(message) = item else { continue };
+        match message.role {
+            Role::System | Role::Developer => kept.push(item.clone()),
+            Role::User => match room.checked_sub(truncate::tokens(item)) {
+                Some(left) => {
+                    room = left;
+                    kept.push(item.clone());
+                }
+                // What is older is not kept either: a conversation with holes says something else.
+                None => room = 0,
+            },
+            Role::Assistant => {}
+        }
+    }
+    kept.reverse();
+    kept
+}
+
+/// The error of a compaction for which the model wrote nothing.
+pub(super) fn failed() -> ApiError {
+    ApiError::new(
+        502,
+        "model_error",
+        "compaction_failed",
+        "The model wrote no summary of the conversation. Try again, or with another model.",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::parse::Shape;
+    use serde_json::{Value, json, value::to_raw_value};
+
+    fn items(items: &[Value]) -> Vec<Item> {
+        items.iter().map(|item| Item::read(&to_raw_value(item).unwrap()).unwrap()).collect()
+    }
+
+    fn said(items: &[Item]) -> Vec<String> {
+        let text = |item: &Item| {
+            let item = serde_json::to_value(item).unwrap();
+            let text = item["content"][0]["text"].as_str().or(item["encrypted_content"].as_str());
+            text.unwrap_or_default().chars().take(5).collect()
+        };
+        items.iter().map(text).collect()
+    }
+
+    #[test]
+    fn what_was_compacted_gives_way_to_messages_of_the_user_and_instructions() {
+        let history = items(&[
+            json!({"role": "developer", "content": "rules"}),
+            json!({"role": "user", "content": "first"}),
+            json!({"role": "assistant", "content": "answer"}),
+            json!({"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}),
+            json!({"type": "function_call_output", "call_id": "c", "output": "x"}),
+            json!({"type": "compaction", "encrypted_content": "older"}),
+            json!({"role": "user", "content": "later"}),
+            json!({"type": "compaction_trigger"}),
+            json!({"type": "compaction", "encrypted_content": "newer"}),
+            json!({"role": "user", "content": "next"}),
+        ]);
+        assert_eq!(said(&fold(history.clone(), None)), ["rules", "first", "later", "newer", "next"]);
+        // A trigger that led to nothing replaces nothing.
+        assert_eq!(fold(history[..8].to_vec(), None).len(), 8);
+        // Nor does a compaction that came with the messages that belong to it.
+        assert_eq!(fold(history[..7].to_vec(), None).len(), 7);
+    }
+
+    #[test]
+    fn the_newest_messages_are_kept_as_far_as_there_is_room_and_instructions_always() {
+        let long = "word".repeat(300);
+        let history = items(&[
+            json!({"role": "system", "content": "rules"}),
+            json!({"role": "user", "content": "a"}),
+            json!({"role": "user", "content": long}),
+            json!({"role": "user", "content": "b"}),
+        ]);
+        assert_eq!(said(&retained(&history, None)), ["rules", "a", "wordw", "b"]);
+        assert_eq!(said(&retained(&history, Some(1000))), ["rules", "b"]);
+    }
+}

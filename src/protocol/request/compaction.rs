@@ -1,0 +1,41 @@
+//! The body of `POST /v1/responses/compact`: a request for a response that is a compaction of its input.
+
+use super::{CreateResponse, FIELDS, body};
+use crate::protocol::error::ApiError;
+use crate::protocol::item::{CompactionTrigger, InputItem, Item};
+
+/// The fields that concern a summary; they mean what they mean for a response.
+pub const COMPACTION_FIELDS: &[&str] = &[
+    "client_metadata",
+    "input",
+    "instructions",
+    "model",
+    "previous_response_id",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "reasoning",
+    "service_tier",
+];
+
+/// Fields that earlier clients send along: the summary is made without tools, and is no answer that has a form.
+const WITHOUT_EFFECT: &[&str] = &["parallel_tool_calls", "text", "tool_choice", "tools"];
+
+impl CreateResponse {
+    /// Reads the body of a request to compact a conversation. Nothing of it is stored, and nothing streamed.
+    pub fn parse_compaction(body: &[u8]) -> Result<Self, ApiError> {
+        let mut pairs = body::split(body)?;
+        pairs.retain(|(name, _)| !WITHOUT_EFFECT.contains(&name.as_ref()));
+        let is_of_responses_only = |name: &str| FIELDS.contains(&name) && !COMPACTION_FIELDS.contains(&name);
+        if let Some((name, _)) = pairs.iter().find(|(name, _)| is_of_responses_only(name)) {
+            let message = format!("'{name}' is no parameter of a compaction.");
+            return Err(ApiError::unsupported(name.as_ref(), message));
+        }
+        let mut request = Self::read(&pairs)?;
+        request.store = false;
+        if !matches!(request.input.last(), Some(InputItem::Item(Item::CompactionTrigger(_)))) {
+            request.input.push(InputItem::Item(Item::CompactionTrigger(CompactionTrigger::default())));
+        }
+        Ok(request)
+    }
+}

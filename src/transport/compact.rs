@@ -1,0 +1,73 @@
+//! `POST /v1/responses/compact`: a response that is a compaction, shown as what a client sends next.
+
+use axum::Json;
+use axum::extract::{Extension, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+
+use super::AppState;
+use super::access::Authenticated;
+use super::body::JsonBody;
+use super::error::Problem;
+use super::responses::{IGNORED, caller, names, terminal};
+use super::trail::Trail;
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::item::Item;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::response::{Response as Made, Status, Usage};
+
+/// `POST /v1/responses/compact`
+pub(super) async fn compact(
+    State(app): State<AppState>,
+    Extension(principal): Extension<Authenticated>,
+    Extension(trail): Extension<Trail>,
+    headers: HeaderMap,
+    JsonBody(body): JsonBody,
+) -> Result<Response, Problem> {
+    #[derive(Serialize)]
+    struct Compacted<'a> {
+        id: Id,
+        object: &'static str,
+        created_at: i64,
+        output: Vec<&'a Item>,
+        usage: Usage,
+    }
+    let request = CreateResponse::parse_compaction(&body)?;
+    drop(body);
+    let caller = caller(&app, &principal, &trail, &headers)?;
+    let mut run = app.engine.start(request, caller).await?;
+    let ignored = names(&run.ignored);
+    let first = run.first().await?;
+    let snapshot = terminal(first, &mut run).await?;
+    let made = &snapshot.response;
+    if made.status != Status::Completed {
+        return Err(Problem(not_compacted(made)));
+    }
+    let mut response = Json(Compacted {
+        // Not the response's: nothing can be continued by it.
+        id: Id::mint("cmpct"),
+        object: "response.compaction",
+        created_at: made.created_at,
+        output: run.retained.iter().chain(&made.output).collect(),
+        usage: made.usage.unwrap_or_default(),
+    })
+    .into_response();
+    if let Some(ignored) = ignored {
+        response.headers_mut().insert(IGNORED, ignored);
+    }
+    Ok(response)
+}
+
+/// Why there is no compaction, where a response would have been made that says so.
+fn not_compacted(made: &Made) -> ApiError {
+    let refused = |message: String| ApiError::new(502, "model_error", "compaction_failed", message);
+    match (&made.error, &made.incomplete_details) {
+        (Some(error), _) => {
+            ApiError { status: 502, body: error.clone(), retry_after: None, should_retry: None }
+        }
+        (None, Some(details)) => refused(format!("The summary was cut off ({}).", details.reason)),
+        (None, None) => refused("The summary was cut off.".to_owned()),
+    }
+}
