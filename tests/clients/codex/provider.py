@@ -26,7 +26,6 @@ class Model:
         self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
 
     def script(self, *replies):
-        assert not self.replies, f"not asked for {len(self.replies)} replies"
         self.replies, self.requests = list(replies), []
 
     def answer(self, request):
