@@ -88,7 +88,7 @@ impl Judge {
         match item["type"].as_str().unwrap() {
             // The API knows no status of these.
             "mcp_list_tools" | "mcp_approval_request" | "compaction" => {
-                assert_eq!(item["status"], json!(null), "{event}")
+                assert_eq!(item["status"], json!(null), "{event}");
             }
             _ => assert_eq!(item["status"], "in_progress", "{event}"),
         }
