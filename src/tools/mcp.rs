@@ -12,6 +12,7 @@ pub mod content;
 pub mod credentials;
 pub mod error;
 mod pool;
+mod recovery;
 pub mod sampler;
 pub mod schema;
 pub mod servers;

@@ -10,6 +10,7 @@ mod cli;
 mod hangs;
 mod lists;
 mod load;
+mod lost;
 mod places;
 mod real;
 mod results;

@@ -162,12 +162,16 @@ impl Shared {
         };
         self.memo.invalidate(&place);
         for next in others(first, kind, &error) {
-            if let Ok(connection) = self.speak(endpoint, Arc::clone(&http), *next).await {
-                self.memo.insert(place, *next);
-                return Ok(connection);
+            match self.speak(endpoint, Arc::clone(&http), *next).await {
+                Ok(connection) => {
+                    self.memo.insert(place, *next);
+                    return Ok(connection);
+                }
+                Err(refused) if came_further(&refused) => return Err(refused),
+                Err(_) => {}
             }
         }
-        // What the first way came to says most: it is the one that was expected to work.
+        // What the first way came to says most, unless another came further: it is the one that was expected to work.
         Err(error)
     }
 
@@ -232,6 +236,14 @@ fn others(failed: Spoken, kind: HttpKind, error: &McpError) -> &'static [Spoken]
 /// Whether a server understood the handshake and would not have it.
 fn refuses_handshakes(error: &McpError) -> bool {
     matches!(error, McpError::Protocol { .. })
+}
+
+/// Whether a server knows this way, and would not have the caller or the handshake.
+fn came_further(error: &McpError) -> bool {
+    matches!(
+        error,
+        McpError::Unauthorized(_) | McpError::UnknownVersion(_) | McpError::Http { status: 403, .. }
+    )
 }
 
 /// Whether a server may no longer be what it is remembered as.

@@ -93,11 +93,21 @@ pub trait Connection: Send + Sync {
     /// Runs a call. Dropping the future tells the server that it is cancelled.
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError>;
 
-    /// Grows whenever the server says that its tools have changed, or has begun anew.
+    /// Grows whenever the server says that its tools have changed.
     fn tools_version(&self) -> u64;
 
     /// Whether nothing can be asked any more: the process has ended, the stream is gone for good.
     fn is_closed(&self) -> bool;
+
+    /// Whether the server has said that it knows nothing of the session any more. What is under way goes on.
+    fn is_lost(&self) -> bool {
+        false
+    }
+
+    /// Whether the server may lose what it was told in the handshake.
+    fn has_sessions(&self) -> bool {
+        true
+    }
 
     /// Ends it in order: the session is deleted, the process gets the time to end.
     async fn close(&self);

@@ -14,6 +14,9 @@ pub enum McpError {
     /// No connection came about: the program does not start, the handshake failed.
     #[error("the server cannot be reached: {0}")]
     Connect(String),
+    /// It answered the handshake with a version of the protocol that is not known here.
+    #[error("the server speaks version {0} of the protocol, which the gateway does not know")]
+    UnknownVersion(String),
     /// The credentials could not be had or were not taken.
     #[error("the server refused the credentials{0}")]
     Unauthorized(String),
@@ -64,7 +67,7 @@ impl McpError {
     /// Whether the server surely did not work on the request, so that it may be made again.
     pub fn was_not_processed(&self) -> bool {
         match self {
-            Self::Connect(_) | Self::Unauthorized(_) | Self::SessionLost => true,
+            Self::Connect(_) | Self::UnknownVersion(_) | Self::Unauthorized(_) | Self::SessionLost => true,
             Self::Http { status, .. } => matches!(status, 400..=499 | 503),
             Self::Egress(error) => !matches!(error, EgressError::Broken { .. } | EgressError::Timeout { .. }),
             Self::Protocol { .. }
@@ -103,9 +106,11 @@ impl From<McpError> for ToolError {
             McpError::Timeout { .. } => Self::new(Code::ToolTimeout, Fault::Transport, message),
             McpError::TooLarge { .. } => Self::new(Code::ResultTooLarge, Fault::Tool, message),
             McpError::Malformed(_) => Self::new(Code::InvalidResult, Fault::Transport, message),
-            McpError::Egress(_) | McpError::Connect(_) | McpError::SessionLost | McpError::Broken(_) => {
-                Self::new(Code::ToolUnavailable, fault, message)
-            }
+            McpError::Egress(_)
+            | McpError::Connect(_)
+            | McpError::UnknownVersion(_)
+            | McpError::SessionLost
+            | McpError::Broken(_) => Self::new(Code::ToolUnavailable, fault, message),
         }
         .because(error)
     }

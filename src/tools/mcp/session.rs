@@ -1,10 +1,10 @@
 //! One server for one tenant with one set of credentials: its connection, its tools, how many calls it works on.
 //!
 //! Connecting and listing happen once, however many wait for it. A server that cannot be reached is left alone for
-//! a while, so that requests do not wait for it time and again.
+//! a while, so that requests do not wait for it time and again. `recovery` replaces sessions that the server has lost.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use super::credentials::Credentials;
 use super::error::McpError;
+use super::recovery::{Recovery, Refusal};
 use super::toolset::ToolSets;
 use super::trouble::Trouble;
 use crate::telemetry::metrics::Metrics;
@@ -52,16 +53,21 @@ pub struct Session {
     reaching: Trouble,
     /// With lists.
     lists: Trouble,
+    pub(super) recovery: Recovery,
     pub(super) tool_sets: ToolSets,
     pub(super) stats: Stats,
     last_used: Mutex<Instant>,
 }
 
 /// A connection, and that it is counted as open.
-struct Open {
-    connection: Arc<dyn Connection>,
+pub(super) struct Open {
+    pub(super) connection: Arc<dyn Connection>,
     /// Which connection of the session it is.
     number: u64,
+    /// Whether anything was answered over it, beside the handshake.
+    has_answered: AtomicBool,
+    /// How the server refuses everything over it, once it was found to do so.
+    pub(super) refusal: OnceLock<Refusal>,
     metrics: Arc<Metrics>,
 }
 
@@ -104,12 +110,17 @@ impl Open {
     }
 
     /// Whether it was gone before the server could work on a request, which may so be made over another.
-    fn was_lost_before(&self, error: &McpError) -> bool {
+    pub(super) fn was_lost_before(&self, error: &McpError) -> bool {
         match error {
             McpError::SessionLost => true,
             McpError::Connect(_) => self.connection.is_closed(),
             _ => false,
         }
+    }
+
+    /// Whether anything was answered over it, beside the handshake.
+    pub(super) fn has_answered(&self) -> bool {
+        self.has_answered.load(Ordering::Acquire)
     }
 }
 
@@ -142,13 +153,14 @@ impl Session {
             limits,
             reaching: Trouble::default(),
             lists: Trouble::default(),
+            recovery: Recovery::default(),
             tool_sets: ToolSets::default(),
             stats: Stats::default(),
             last_used: Mutex::new(Instant::now()),
         }
     }
 
-    /// Runs a call. A session that the server has lost is replaced, and the call made again: the server did not
+    /// Runs a call. A session that the server has lost is replaced, and the call made again if the server did not
     /// work on it. No call is made twice that it may have worked on.
     pub(super) async fn call(
         &self,
@@ -162,10 +174,9 @@ impl Session {
         let mut open = self.connect().await?;
         let mut result = open.connection.call_tool(call, progress).await;
         if let Err(error) = &result
-            && open.was_lost_before(error)
+            && let Some(next) = self.recover(&open, error).await?
         {
-            self.forget(&open);
-            open = self.connect().await?;
+            open = next;
             result = open.connection.call_tool(call, progress).await;
         }
         running.end(result.is_err());
@@ -228,10 +239,9 @@ impl Session {
         let mut began = Instant::now();
         let mut asked = self.ask(&open).await;
         if let Err(error) = &asked
-            && open.was_lost_before(error)
+            && let Some(next) = self.recover_list(&open, error).await?
         {
-            self.forget(&open);
-            open = self.connect().await?;
+            open = next;
             began = Instant::now();
             asked = self.ask(&open).await;
         }
@@ -252,7 +262,7 @@ impl Session {
         }
     }
 
-    async fn ask(&self, open: &Open) -> Result<Listing, McpError> {
+    pub(super) async fn ask(&self, open: &Open) -> Result<Listing, McpError> {
         let (after, connection) = (self.limits.list_timeout, open.version());
         let tools = tokio::time::timeout(after, open.connection.list_tools(self.limits.max_tools)).await;
         let mut tools = tools.unwrap_or(Err(McpError::Timeout { after }))?;
@@ -286,7 +296,7 @@ impl Session {
     }
 
     /// The open connection, or a new one; made once for all who wait.
-    async fn connect(&self) -> Result<Arc<Open>, McpError> {
+    pub(super) async fn connect(&self) -> Result<Arc<Open>, McpError> {
         self.connect_since(self.reaching.tries()).await
     }
 
@@ -302,22 +312,27 @@ impl Session {
         if let Some(failed) = self.reaching.why_not(tries) {
             return Err(failed);
         }
-        let (began, after) = (Instant::now(), self.limits.list_timeout);
+        let began = Instant::now();
+        self.make_connection().await.inspect_err(|error| self.reaching.add(error, began.elapsed()))
+    }
+
+    /// A new connection in the place of whichever there is.
+    pub(super) async fn make_connection(&self) -> Result<Arc<Open>, McpError> {
+        let after = self.limits.list_timeout;
         let made = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
         let made = tokio::time::timeout(after, made).await.unwrap_or(Err(McpError::Timeout { after }));
-        match made {
-            Ok(connection) => {
-                let number = self.stats.connects.fetch_add(1, Ordering::Relaxed) + 1;
-                self.metrics.mcp_sessions(1);
-                let open = Arc::new(Open { connection, number, metrics: Arc::clone(&self.metrics) });
-                self.current.store(Some(Arc::clone(&open)));
-                Ok(open)
-            }
-            Err(error) => {
-                self.reaching.add(&error, began.elapsed());
-                Err(error)
-            }
-        }
+        let connection = made?;
+        let number = self.stats.connects.fetch_add(1, Ordering::Relaxed) + 1;
+        self.metrics.mcp_sessions(1);
+        let open = Arc::new(Open {
+            connection,
+            number,
+            has_answered: AtomicBool::new(false),
+            refusal: OnceLock::new(),
+            metrics: Arc::clone(&self.metrics),
+        });
+        self.current.store(Some(Arc::clone(&open)));
+        Ok(open)
     }
 
     /// What an answer, or an error in its place, says of the connection. Whether it was noted as trouble with it.
@@ -333,19 +348,38 @@ impl Session {
                 return true;
             }
             Some(
-                McpError::Connect(_) | McpError::Egress(_) | McpError::Broken(_) | McpError::SessionLost,
+                McpError::Connect(_)
+                | McpError::UnknownVersion(_)
+                | McpError::Egress(_)
+                | McpError::Broken(_)
+                | McpError::SessionLost,
             ) => {}
-            Some(_) | None => self.reaching.end(),
+            Some(_) => self.reaching.end(),
+            None => {
+                self.reaching.end();
+                self.note_answer(open);
+            }
         }
         false
     }
 
-    fn usable(&self) -> Option<Arc<Open>> {
-        self.current.load_full().filter(|open| !open.connection.is_closed())
+    /// Something was answered over it.
+    pub(super) fn note_answer(&self, open: &Open) {
+        open.has_answered.store(true, Ordering::Release);
+        self.recovery.end();
+    }
+
+    /// Whether requests are made over it now.
+    pub(super) fn is_current(&self, open: &Arc<Open>) -> bool {
+        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, open))
+    }
+
+    pub(super) fn usable(&self) -> Option<Arc<Open>> {
+        self.current.load_full().filter(|open| !open.connection.is_closed() && !open.connection.is_lost())
     }
 
     /// Drops a connection that is of no use any more. `false`: somebody else has, or it is another one by now.
-    fn forget(&self, lost: &Arc<Open>) -> bool {
+    pub(super) fn forget(&self, lost: &Arc<Open>) -> bool {
         let is_lost = |open: &Option<Arc<Open>>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost));
         let current = self.current.load();
         is_lost(&current) && is_lost(&self.current.compare_and_swap(&*current, None))

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use self::oauth::OAuth;
-pub use self::script::{Answers, Auth};
+pub use self::script::{Answers, Auth, Lost};
 use self::script::{Failure, Script};
 use super::upstream::serve;
 
@@ -85,6 +85,12 @@ impl McpServer {
     /// Forgets all sessions, as a restart would: streams end, and whoever names one gets a 404.
     pub fn restart(&self) -> &Self {
         self.script.sessions().forget();
+        self
+    }
+
+    /// Answers requests so that name a session which it does not know; until told so, with 404.
+    pub fn loses_as(&self, lost: Lost) -> &Self {
+        self.script.knobs().lost = lost;
         self
     }
 
@@ -165,6 +171,11 @@ impl McpServer {
     pub fn only_sse(&self) -> &Self {
         self.script.knobs().only_sse = true;
         self
+    }
+
+    /// The same, and nobody may open the stream.
+    pub fn only_sse_guarded(&self) -> &Self {
+        self.only_sse().auth(Auth::Tokens(Vec::new()))
     }
 
     /// Who may come.

@@ -1,6 +1,7 @@
 //! MCP servers that others wrote. `scripts/test-mcp` installs them and says where in `ANTWORT_MCP_SERVERS`.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -120,5 +121,57 @@ impl Drop for Everything {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();
+    }
+}
+
+/// A server with sessions of an SDK, over streamable HTTP. Has one tool, `echo`.
+pub struct Sessions {
+    command: PathBuf,
+    mode: &'static str,
+    port: u16,
+    child: Child,
+}
+
+impl Sessions {
+    /// Of this SDK: `typescript`, `python`, `python-1.12`.
+    pub fn start(sdk: &str, mode: &'static str) -> Self {
+        let command = installed(&format!("mcp-sessions-{sdk}"));
+        let (child, port) = Self::spawn(&command, mode, 0);
+        Self { command, mode, port, child }
+    }
+
+    /// Where it is.
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
+    /// Ends it and starts it again at the same place, where it knows nothing of what was.
+    pub fn restart(&mut self) {
+        self.end();
+        self.child = Self::spawn(&self.command, self.mode, self.port).0;
+    }
+
+    fn spawn(command: &Path, mode: &str, port: u16) -> (Child, u16) {
+        let mut child = Command::new(command)
+            .args([port.to_string().as_str(), mode])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (child, line.trim().parse().unwrap_or_else(|_| panic!("no port: {line:?}")))
+    }
+
+    fn end(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+impl Drop for Sessions {
+    fn drop(&mut self) {
+        self.end();
     }
 }

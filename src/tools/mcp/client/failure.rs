@@ -23,6 +23,13 @@ pub(super) fn of_request(error: ServiceError, gone: impl FnOnce() -> McpError) -
 
 /// Why hands were not shaken.
 pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpError {
+    // Whatever the SDK makes of it, the connection was ended here and for a reason.
+    if let Some(version) = wire.unknown_version() {
+        return McpError::UnknownVersion(version.to_owned());
+    }
+    if wire.closed.is_cancelled() {
+        return McpError::Connect(wire.why_closed());
+    }
     match error {
         ClientInitializeError::TransportError { error, .. } => of_transport(error.error),
         ClientInitializeError::JsonRpcError(error) => {
@@ -30,9 +37,6 @@ pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpErro
         }
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
             McpError::Connect("it speaks no version of the protocol that the gateway does".to_owned())
-        }
-        ClientInitializeError::ConnectionClosed(_) if wire.closed.is_cancelled() => {
-            McpError::Connect(wire.why_closed())
         }
         _ => McpError::Connect("the handshake failed".to_owned()),
     }
@@ -45,13 +49,7 @@ fn of_transport(error: Box<dyn Error + Send + Sync>) -> McpError {
     };
     match error.downcast::<TransportError>().map(|error| *error) {
         Ok(TransportError::Client(ours)) => ours,
-        // Both came of a 404; nothing else is sent again or given up before it is sent.
-        Ok(TransportError::SessionExpired | TransportError::ReinitializationFailed(_)) => {
-            McpError::SessionLost
-        }
-        Ok(TransportError::SessionRecoveryTimeout) => {
-            McpError::Broken("the session was lost in the middle of the call".to_owned())
-        }
+        Ok(TransportError::SessionExpired) => McpError::SessionLost,
         Ok(_) | Err(_) => McpError::Broken("the transport failed".to_owned()),
     }
 }

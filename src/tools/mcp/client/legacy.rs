@@ -98,6 +98,9 @@ impl Transport<RoleClient> for Legacy {
             while let Some(event) = self.events.next() {
                 self.take(event);
             }
+            if self.wire.closed.is_cancelled() {
+                return None;
+            }
         }
     }
 

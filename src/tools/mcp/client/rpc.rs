@@ -141,6 +141,10 @@ impl Connection for Rpc {
         false
     }
 
+    fn has_sessions(&self) -> bool {
+        false
+    }
+
     async fn close(&self) {}
 }
 

@@ -155,6 +155,10 @@ impl Connection for Session {
         self.wire.closed.is_cancelled() || self.peer.is_transport_closed()
     }
 
+    fn is_lost(&self) -> bool {
+        self.wire.is_lost()
+    }
+
     async fn close(&self) {
         let Some(mut service) = self.service.lock().await.take() else { return };
         // Whoever waits for an answer need not wait for the end as well.

@@ -104,6 +104,9 @@ impl Transport<RoleClient> for Stdio {
             if let Some(message) = self.next_message() {
                 return Some(message);
             }
+            if self.wire.closed.is_cancelled() {
+                return None;
+            }
             if !self.read().await {
                 self.wire.close("the program has ended");
                 return None;

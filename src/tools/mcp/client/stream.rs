@@ -48,6 +48,9 @@ impl EventStream {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
+            if self.wire.closed.is_cancelled() {
+                return None;
+            }
             let Some(response) = &mut self.response else { return self.end().await };
             match response.chunk().await {
                 Ok(Some(bytes)) => self.feed(&bytes),

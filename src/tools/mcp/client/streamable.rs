@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
 use rmcp::transport::streamable_http_client::{
@@ -41,6 +42,8 @@ const MOST_ATTEMPTS: usize = 20;
 pub(super) struct Streamable {
     http: Arc<Http>,
     wire: Arc<Wire>,
+    /// Whether the server has opened a stream of the session: from then on it knows what is asked for.
+    had_stream: Arc<AtomicBool>,
 }
 
 /// The SDK's transport over it.
@@ -53,14 +56,15 @@ pub(super) fn transport(http: Arc<Http>, wire: Arc<Wire>) -> Transport {
     // The URL stays with `Http`: what the SDK does not know it does not log.
     let mut config = StreamableHttpClientTransportConfig::with_uri("mcp")
         .max_concurrent_requests(MOST_REQUESTS)
-        // A 404 was not processed, and is the only answer after which the SDK sends a request again.
-        .reinit_on_expired_session(true);
+        // Lost sessions are replaced by whoever owns the connection, who notices more of them than a 404 tells of.
+        .reinit_on_expired_session(false);
     config.channel_buffer_capacity = 64;
     let mut pauses = ExponentialBackoff::default();
     pauses.max_delay = Some(LONGEST_PAUSE);
     pauses.max_times = Some(MOST_ATTEMPTS);
     config.retry_config = Arc::new(pauses);
-    Transport::spawn(StreamableHttpClientWorker::new(Streamable { http, wire }, config))
+    let client = Streamable { http, wire, had_stream: Arc::default() };
+    Transport::spawn(StreamableHttpClientWorker::new(client, config))
 }
 
 impl Streamable {
@@ -71,9 +75,6 @@ impl Streamable {
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, TransportError> {
         let asked = self.wire.calls.file(&message);
-        if is_handshake(&message) {
-            self.wire.begin();
-        }
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EITHER);
         headers.insert(CONTENT_TYPE, JSON);
@@ -156,6 +157,9 @@ impl Streamable {
             error => TransportError::Client(error),
         })?;
         let status = response.status();
+        if session.is_some() && self.had_stream.load(Ordering::Acquire) && means_lost(status) {
+            self.wire.lose();
+        }
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
             return Err(TransportError::ServerDoesNotSupportSse);
         }
@@ -165,6 +169,7 @@ impl Streamable {
         if http::kind_of(&response) != BodyKind::Events {
             return Err(TransportError::ServerDoesNotSupportSse);
         }
+        self.had_stream.store(true, Ordering::Release);
         Ok(EventStream::of_session(response, Arc::clone(&self.wire)).into_stream().boxed())
     }
 
@@ -219,15 +224,15 @@ impl StreamableHttpClient for Streamable {
     }
 }
 
-fn is_handshake(message: &ClientJsonRpcMessage) -> bool {
-    let ClientJsonRpcMessage::Request(request) = message else { return false };
-    matches!(request.request, ClientRequest::InitializeRequest(_))
-}
-
 fn add_session(headers: &mut HeaderMap, session: Option<&str>) {
     if let Some(session) = session.and_then(|id| HeaderValue::from_str(id).ok()) {
         headers.insert(SESSION, session);
     }
+}
+
+/// Whether a server that had opened a session's stream does not know the session any more.
+fn means_lost(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
 }
 
 /// Whether the answer comes another way: over the stream of the session.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use reqwest::StatusCode;
-use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage, ServerResult};
+use rmcp::model::{
+    ClientJsonRpcMessage, ErrorData, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -15,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::Calls;
 use super::lines::Skipped;
 use super::notices::{self, told};
+use crate::protocol::parse::shorten;
 use crate::tools::mcp::error::McpError;
 
 /// What the SDK is told of an answer that has gone where it belongs.
@@ -35,7 +38,8 @@ pub(super) struct Wire {
     pub closed: CancellationToken,
     why: OnceLock<String>,
     tools_version: AtomicU64,
-    has_begun: AtomicBool,
+    is_lost: AtomicBool,
+    unknown_version: OnceLock<String>,
 }
 
 /// What was read.
@@ -77,6 +81,13 @@ struct RawError {
     message: Option<String>,
 }
 
+/// The part of an answer to `initialize` that is looked at here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialized {
+    protocol_version: String,
+}
+
 impl Wire {
     /// The reading end of a connection to a server.
     pub fn new(server: Arc<str>, limit: usize) -> Arc<Self> {
@@ -87,18 +98,22 @@ impl Wire {
             closed: CancellationToken::new(),
             why: OnceLock::new(),
             tools_version: AtomicU64::new(0),
-            has_begun: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            unknown_version: OnceLock::new(),
         })
     }
 
-    /// A handshake begins. After the first, which the SDK makes again where a session was lost, the tools may be others.
-    pub fn begin(&self) {
-        if self.has_begun.swap(true, Ordering::AcqRel) {
-            self.tools_version.fetch_add(1, Ordering::AcqRel);
-        }
+    /// The server knows nothing of the session any more. What is under way goes on; nothing else is asked.
+    pub fn lose(&self) {
+        self.is_lost.store(true, Ordering::Release);
     }
 
-    /// How often the server said that its tools have changed, or began anew.
+    /// Whether the server knows nothing of the session any more.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// How often the server said that its tools have changed.
     pub fn tools_version(&self) -> u64 {
         self.tools_version.load(Ordering::Acquire)
     }
@@ -115,11 +130,18 @@ impl Wire {
         self.why.get().cloned().unwrap_or_else(unset)
     }
 
-    /// Reads a message and sees to it. `asked` is the request that it answers if it does not say.
+    /// Reads a message and sees to it. `asked` is the request that it answers if it does not say. An answer to the
+    /// handshake with a version of the protocol that nobody here knows ends the connection.
     pub fn take(&self, bytes: &[u8], asked: Option<i64>) -> Result<Taken, McpError> {
         let envelope: Envelope<'_> =
             serde_json::from_slice(bytes).map_err(|error| McpError::Malformed(told(&error.to_string())))?;
-        let Some(method) = &envelope.method else { return Ok(self.answered(&envelope, asked, bytes)) };
+        let Some(method) = &envelope.method else {
+            let taken = self.answered(&envelope, asked, bytes);
+            if taken == Taken::Sdk {
+                self.check_version(envelope.result)?;
+            }
+            return Ok(taken);
+        };
         if envelope.id.is_some() || method == "notifications/cancelled" {
             return Ok(Taken::Sdk);
         }
@@ -165,6 +187,23 @@ impl Wire {
         let marked = memchr::memmem::find(bytes, HEADER_MARK).and(envelope.result);
         let result = marked.map_or(Cow::Borrowed(ELSEWHERE), |result| Cow::Owned(result.get().to_owned()));
         Taken::Answered { id, result }
+    }
+
+    fn check_version(&self, result: Option<&RawValue>) -> Result<(), McpError> {
+        let result: Option<Initialized> = result.and_then(|result| serde_json::from_str(result.get()).ok());
+        let Some(Initialized { protocol_version: version }) = result else { return Ok(()) };
+        if ProtocolVersion::KNOWN_VERSIONS.iter().any(|known| known.as_str() == version) {
+            return Ok(());
+        }
+        let version = told(&shorten(&version));
+        _ = self.unknown_version.set(version.clone());
+        self.close("it speaks another version of the protocol");
+        Err(McpError::UnknownVersion(version))
+    }
+
+    /// The version of the protocol for which the handshake was ended.
+    pub fn unknown_version(&self) -> Option<&str> {
+        self.unknown_version.get().map(String::as_str)
     }
 
     fn noticed(&self, method: &str, params: Option<&RawValue>) {
@@ -229,7 +268,10 @@ pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
         return false;
     };
     match protocol_error(error) {
-        McpError::Protocol { code: -32000, message } => message.to_ascii_lowercase().contains("session"),
+        McpError::Protocol { code: -32000, message } => {
+            let message = message.to_ascii_lowercase();
+            message.contains("session") || message.contains("not initialized")
+        }
         _ => false,
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::{ask, before, item, kinds};
 use crate::support::gateway::{Builder, Gateway};
-use crate::support::real_servers::{self, Everything, Program};
+use crate::support::real_servers::{self, Everything, Program, Sessions};
 use crate::support::upstream::{Reply, Upstream};
 
 /// A program as the configuration names it.
@@ -129,4 +129,22 @@ async fn a_repository_is_looked_at() {
     let status = called(&gateway, &upstream, "git", "git_status", json!({"repo_path": folder.path()})).await;
     assert!(status.as_str().unwrap().contains("On branch"), "{status}");
     gateway.stop().await;
+}
+
+#[tokio::test]
+#[ignore = "needs the servers that scripts/test-mcp installs"]
+async fn a_server_of_an_sdk_that_was_restarted_answers_the_next_call() {
+    for (sdk, mode) in [("typescript", ""), ("typescript", "strict"), ("python", ""), ("python-1.12", "")] {
+        let mut server = Sessions::start(sdk, mode);
+        let upstream = Upstream::spawn().await;
+        let servers = vec![("s", at(&server.url(), Some(McpTransport::StreamableHttp)))];
+        let gateway = with(before(&upstream), servers).spawn().await;
+        for text in ["one", "two", "three"] {
+            upstream.reply(Reply::Calls(vec![("echo", json!({"text": text}))])).text("Done.");
+            let response = gateway.create(ask(named(&["s"]))).await;
+            let made = item(&response, "mcp_call");
+            assert_eq!(made["output"], text, "{sdk} {mode}: {made:#}");
+            server.restart();
+        }
+    }
 }

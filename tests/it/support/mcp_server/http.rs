@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::answer::{Caller, answer, take};
-use super::script::{Answers, Script, bearer};
+use super::script::{Answers, Lost, Script, bearer};
 use super::sessions::SHARED;
 
 const EVENTS: &str = "text/event-stream";
@@ -116,9 +116,8 @@ fn session(script: &Script, headers: &HeaderMap, message: &Value) -> Result<Stri
     };
     let mut sessions = script.sessions();
     let Some(session) = sessions.get(id) else {
-        let gone =
-            json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32001, "message": "Session not found"}});
-        return Err(Box::new((StatusCode::NOT_FOUND, Json(gone)).into_response()));
+        drop(sessions);
+        return Err(Box::new(lost(script, message)));
     };
     let version = headers.get("mcp-protocol-version").and_then(|version| version.to_str().ok());
     // The header came with this version of the protocol.
@@ -137,14 +136,34 @@ fn session(script: &Script, headers: &HeaderMap, message: &Value) -> Result<Stri
     Ok(id.to_owned())
 }
 
+/// What is said to whoever names a session that is not known.
+fn lost(script: &Script, message: &Value) -> Response {
+    match script.knobs().lost {
+        Lost::Status(status, body) => {
+            let body = body.replace("$id", &message["id"].to_string());
+            let kind = if body.starts_with('{') { JSON } else { "text/plain" };
+            (StatusCode::from_u16(status).unwrap(), [(header::CONTENT_TYPE, kind)], body).into_response()
+        }
+        Lost::Error(code, words) => {
+            let error = json!({"code": code, "message": words});
+            Json(json!({"jsonrpc": "2.0", "id": message["id"], "error": error})).into_response()
+        }
+        Lost::EmptyStream => events(stream::empty()),
+        Lost::Cut => {
+            let cut = stream::iter([Ok(Bytes::from_static(b"{")), Err("cut")]);
+            ([(header::CONTENT_TYPE, JSON)], Body::from_stream(cut)).into_response()
+        }
+    }
+}
+
 /// `GET /mcp`: the stream on which the server speaks unasked.
 pub async fn stream(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMap) -> Response {
     script.arrived(Method::GET, &uri, &headers, b"");
-    if script.knobs().only_sse {
-        return StatusCode::METHOD_NOT_ALLOWED.into_response();
-    }
     if let Some(response) = script.refusal(&headers, None) {
         return response;
+    }
+    if script.knobs().only_sse {
+        return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     if !has(&headers, header::ACCEPT, EVENTS) {
         return script.fault(StatusCode::NOT_ACCEPTABLE, format!("accepts no stream: {headers:?}"));

@@ -70,6 +70,19 @@ pub enum Auth {
     Issued,
 }
 
+/// How requests are answered that name a session which the server does not know.
+#[derive(Debug, Clone)]
+pub enum Lost {
+    /// With a status and a body; `$id` in it is the request's id.
+    Status(u16, &'static str),
+    /// As if all were well, with a JSON-RPC error of this code and these words.
+    Error(i64, &'static str),
+    /// With a stream that ends without an answer.
+    EmptyStream,
+    /// With a body that breaks off.
+    Cut,
+}
+
 /// An answer that is given instead of the right one.
 #[derive(Debug, Clone)]
 pub struct Failure {
@@ -94,6 +107,7 @@ pub struct Knobs {
     pub sessionless: bool,
     pub only_sse: bool,
     pub protocol: Option<String>,
+    pub lost: Lost,
     pub auth: Auth,
     /// The token of the next call is the next to be refused.
     pub expires_next: bool,
@@ -146,6 +160,10 @@ impl Script {
             sessionless: false,
             only_sse: false,
             protocol: None,
+            lost: Lost::Status(
+                404,
+                r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#,
+            ),
             auth: Auth::Open,
             expires_next: false,
             refused: HashSet::new(),

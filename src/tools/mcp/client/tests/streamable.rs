@@ -136,31 +136,8 @@ async fn a_server_without_sessions_works() {
     assert!(server.seen().iter().all(|seen| seen.header("mcp-session-id").is_none() && seen.verb == "POST"));
 }
 
-/// Knows the session of the last handshake only, and forgets the first after one call.
-async fn forgetful(lost: fn(&Seen) -> axum::response::Response) -> Arc<Server> {
-    let shaken = AtomicUsize::new(0);
-    let called = AtomicUsize::new(0);
-    Server::doing(move |seen: Seen| {
-        let session = match seen.method() {
-            "initialize" => shaken.fetch_add(1, Ordering::SeqCst) + 1,
-            _ => shaken.load(Ordering::SeqCst),
-        };
-        let forgotten = seen.method() == "tools/call"
-            && seen.header("mcp-session-id") == Some("s1")
-            && called.fetch_add(1, Ordering::SeqCst) > 0;
-        async move {
-            match shake(&seen, Some(&format!("s{session}"))) {
-                Some(response) => response,
-                None if forgotten => lost(&seen),
-                None => seen.ok(&text("known")),
-            }
-        }
-    })
-    .await
-}
-
 #[tokio::test]
-async fn a_lost_session_is_made_anew_and_the_call_made_once_more() {
+async fn a_lost_session_is_an_error_before_the_call_and_nothing_is_sent_again() {
     for lost in [(|_seen: &Seen| status(404)) as fn(&Seen) -> axum::response::Response, |_seen| {
         failed(
             400,
@@ -168,31 +145,14 @@ async fn a_lost_session_is_made_anew_and_the_call_made_once_more() {
             "error": { "code": -32000, "message": "Bad Request: No valid session ID provided" } }),
         )
     }] {
-        let server = forgetful(lost).await;
+        let server = Server::calling(move |seen: Seen| async move { lost(&seen) }).await;
         let connection = connect(&server.url).await;
-        call_tool(&*connection, "greet").await.unwrap();
 
-        assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "known");
+        let error = call_tool(&*connection, "greet").await.unwrap_err();
 
-        assert_eq!(server.asked("initialize").len(), 2);
-        let sessions: Vec<_> = server
-            .asked("tools/call")
-            .iter()
-            .map(|seen| seen.header("mcp-session-id").unwrap().to_owned())
-            .collect();
-        assert_eq!(sessions, ["s1", "s1", "s2"]);
+        assert!(matches!(error, McpError::SessionLost), "{error:?}");
+        assert_eq!((server.asked("tools/call").len(), server.asked("initialize").len()), (1, 1));
     }
-}
-
-#[tokio::test]
-async fn a_session_that_is_lost_again_and_again_is_an_error_before_the_call() {
-    let server = Server::calling(|_seen: Seen| async move { status(404) }).await;
-    let connection = connect(&server.url).await;
-
-    let error = call_tool(&*connection, "greet").await.unwrap_err();
-
-    assert!(matches!(error, McpError::SessionLost), "{error:?}");
-    assert_eq!(server.asked("tools/call").len(), 2);
 }
 
 #[tokio::test]
