@@ -30,9 +30,10 @@ pub use provider::{
 };
 pub use settings::{
     AgentSettings, BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings,
-    ExecutorSettings, FileReadSettings, LimitOverrides, MockTool, OnError, Price, ResultSettings,
-    ReturnSchema, RouteSettings, RunLimits, SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride,
-    ToolRetry, UserMessages, Visibility, WeatherSettings, WebSearchSettings,
+    ExecutorSettings, FileReadSettings, LimitOverrides, MockTool, OnError, Price, ReasoningDefaults,
+    ResultFormat, ResultSettings, ReturnSchema, RouteSettings, RunLimits, SearchProvider, SimpleTool,
+    Strategy, TextDefaults, ToolLists, ToolOverride, ToolRetry, UserMessages, Visibility, WeatherSettings,
+    WebSearchSettings,
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,

@@ -6,4 +6,5 @@
 pub mod fold;
 pub mod machine;
 pub mod seal;
+pub mod told;
 pub mod turn;

@@ -1,10 +1,11 @@
 //! Opens the tools that the settings name: `serve`, `prompt` and `tools` have the same ones.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::config::{EgressSettings, Settings};
+use crate::config::{EgressSettings, MockTool, Settings};
 use crate::engine::EngineSampler;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
@@ -18,7 +19,7 @@ pub struct Extra {
     /// Of the program that embeds the gateway.
     pub executors: Vec<Arc<dyn ToolExecutor>>,
     /// In place of the mocks of the settings.
-    pub mocks: Option<Mock>,
+    pub mocks: Option<BTreeMap<String, MockTool>>,
 }
 
 /// All tools of a gateway.
@@ -46,8 +47,9 @@ pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> 
     let own = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
     let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(own)];
     executors.extend(extra.executors);
-    let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| Mock::new(tools.mock.clone())));
+    let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| tools.mock.clone()));
     // Last, so that with `collision: last` a mock takes the place of what it imitates.
+    let mocks = mocks.map(|mocks| Mock::new(mocks, tools.mock_delay));
     executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
     let toolbox = Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
         .await

@@ -15,6 +15,7 @@ pub(super) const WITH_VALUE: &[&str] = &[
     "images",
     "listen",
     "log",
+    "mock-delay",
     "mock-tools",
     "model",
     "output",

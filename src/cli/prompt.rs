@@ -10,8 +10,10 @@ mod images;
 mod request;
 mod setup;
 mod tools_file;
+mod unserved;
 mod view;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,8 +25,8 @@ use super::offline;
 use crate::app::Assembly;
 use crate::app::tools::Extra;
 use crate::config::import::go_duration;
-use crate::config::{LoadOptions, Settings};
-use crate::tools::Mock;
+use crate::config::{LoadOptions, MockTool, Settings};
+use crate::tools::{Mock, Subject};
 use setup::Setup;
 
 /// What to ask, and how.
@@ -54,7 +56,7 @@ pub struct PromptArgs {
     /// JSON with the tools that the model may call
     #[arg(long, value_name = "FILE")]
     tools_file: Option<PathBuf>,
-    /// Run the tools that the gateway has; otherwise calls are only shown
+    /// Run the tools that the gateway has, and tell the model of those that it has not; otherwise calls are only shown
     #[arg(long)]
     execute_tools: bool,
     /// How long a tool may take, such as 30s or 1m30s [default: the file's, or 30s]
@@ -63,6 +65,9 @@ pub struct PromptArgs {
     /// JSON with tools that give fixed answers, in place of those of the file (tools.mock)
     #[arg(long, value_name = "FILE")]
     mock_tools: Option<PathBuf>,
+    /// How long tools with fixed answers wait before they answer, such as 100ms or 0 [default: the file's, or 100ms]
+    #[arg(long, value_name = "DURATION", value_parser = delay)]
+    mock_delay: Option<Duration>,
     /// Show the answer while it is made
     #[arg(long)]
     stream: bool,
@@ -73,6 +78,30 @@ pub struct PromptArgs {
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
+
+/// What answers, and as which agent.
+#[derive(Clone, Copy)]
+struct Gateway<'a> {
+    settings: &'a Settings,
+    assembly: &'a Assembly,
+    agent: Option<&'a str>,
+}
+
+impl Gateway<'_> {
+    fn subject(&self) -> Subject<'_> {
+        Subject { tenant: TENANT, agent: self.agent }
+    }
+
+    /// Whether a tool of this name is there and may be used.
+    fn serves(&self, name: &str) -> bool {
+        let catalog = self.assembly.toolbox.catalog();
+        let tool = catalog.get(name);
+        tool.is_some_and(|tool| self.assembly.toolbox.admits(self.subject(), tool.definition()).is_ok())
+    }
+}
+
+/// Whose tools they are: of callers whose key says nothing else.
+const TENANT: &str = "default";
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -105,6 +134,10 @@ fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+fn delay(text: &str) -> Result<Duration, String> {
+    go_duration(text).ok_or_else(|| "expected a duration, such as 0, 100ms or 2s".into())
+}
+
 impl PromptArgs {
     /// Asks, and shows the answer; exits with 1 if there is none.
     pub(super) fn run(&self, options: LoadOptions) -> ExitCode {
@@ -129,8 +162,9 @@ impl PromptArgs {
             if self.protocol == Protocol::Embeddings {
                 return embeddings::show(self, &model, &assembly).await;
             }
-            let asked = request::body(self, &model, agent.as_deref(), options, &assembly)?;
-            let done = answer::show(self, &asked, &settings, &assembly).await;
+            let gateway = Gateway { settings: &settings, assembly: &assembly, agent: agent.as_deref() };
+            let asked = request::body(self, &model, options, gateway)?;
+            let done = answer::show(self, asked, gateway).await;
             assembly.toolbox.shutdown().await;
             done
         })
@@ -153,10 +187,10 @@ impl PromptArgs {
         }
     }
 
-    fn mocks(&self) -> Result<Option<Mock>, String> {
+    fn mocks(&self) -> Result<Option<BTreeMap<String, MockTool>>, String> {
         let Some(path) = &self.mock_tools else { return Ok(None) };
         let text = read(path)?;
-        let mocks = Mock::from_json(&text).map_err(|error| format!("Error: {}: {error}", path.display()))?;
+        let mocks = Mock::read(&text).map_err(|error| format!("Error: {}: {error}", path.display()))?;
         Ok(Some(mocks))
     }
 

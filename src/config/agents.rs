@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::request::StructuredOptions;
+use crate::protocol::request::{Effort, StructuredOptions, SummaryMode, TextFormat, Verbosity};
+use crate::protocol::schema::Schema;
 
 /// A model with instructions and tools under one name, chosen by `prompt.id` or `agent`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -39,6 +40,84 @@ pub struct AgentSettings {
     /// What becomes of answers that miss their form, where it differs from what is general.
     #[serde(skip_serializing_if = "is_default")]
     pub structured: StructuredOptions,
+    /// 0 to 2; used where the request has none, as the following.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_p: Option<f64>,
+    /// At least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// How much the model thinks, and what is shown of it.
+    #[serde(skip_serializing_if = "ReasoningDefaults::is_empty")]
+    pub reasoning: ReasoningDefaults,
+    /// What the answer looks like.
+    #[serde(skip_serializing_if = "TextDefaults::is_empty")]
+    pub text: TextDefaults,
+}
+
+/// `reasoning` of a request that does not say it; each key for itself.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReasoningDefaults {
+    /// How much the model thinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effort: Option<Effort>,
+    /// Whether and how its thoughts are summarised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<SummaryMode>,
+}
+
+impl ReasoningDefaults {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// `text` of a request that does not say it; each key for itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TextDefaults {
+    /// Free text, or JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<TextFormat>,
+    /// How long-winded the answer is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verbosity: Option<Verbosity>,
+}
+
+impl TextDefaults {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The most tokens of an answer that a request may name, too.
+const MAX_OUTPUT_TOKENS: u64 = u32::MAX as u64;
+
+impl AgentSettings {
+    /// What requests would be refused for: the keys of model options that are out of range, and why.
+    pub(super) fn wrong_model_options(&self) -> Vec<(&'static [&'static str], String)> {
+        let mut wrong: Vec<(&'static [&'static str], String)> = Vec::new();
+        let outside = |value: Option<f64>, most| value.is_some_and(|value| !(0.0..=most).contains(&value));
+        if outside(self.temperature, 2.0) {
+            wrong.push((&["temperature"], "expected a number from 0 to 2".into()));
+        }
+        if outside(self.top_p, 1.0) {
+            wrong.push((&["top_p"], "expected a number from 0 to 1".into()));
+        }
+        if self.max_output_tokens.is_some_and(|tokens| !(1..=MAX_OUTPUT_TOKENS).contains(&tokens)) {
+            wrong.push((&["max_output_tokens"], format!("expected 1 to {MAX_OUTPUT_TOKENS}")));
+        }
+        if let Some(TextFormat::JsonSchema(format)) = &self.text.format {
+            let schema = serde_json::from_str(format.schema.get()).unwrap_or_default();
+            if let Err(problem) = Schema::compile(&schema) {
+                wrong.push((&["text", "format", "schema"], problem));
+            }
+        }
+        wrong
+    }
 }
 
 fn is_default(structured: &StructuredOptions) -> bool {

@@ -11,6 +11,7 @@ use super::provider::Preset;
 
 mod duration;
 mod mcp_servers;
+mod options;
 mod said;
 
 pub use duration::parse as go_duration;
@@ -25,7 +26,7 @@ pub struct Imported {
     pub notes: Vec<String>,
     /// The name of the agent's profile; empty where the file has no agent.
     pub agent: String,
-    /// The model's options, as fields of a request for a response: the configuration has no place for them.
+    /// The model's options that agent profiles do not have, as fields of a request for a response.
     pub request: Map<String, Value>,
 }
 
@@ -68,6 +69,7 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
         let (name, provider, model) = provider(&mut transport, &mut request, &mut notes)?;
         config.insert("providers".into(), json!({name: provider}));
         profile.extend(model.map(|model| ("model".to_owned(), model.into())));
+        profile.extend(options::take(&mut request));
         notes.extend(transport.rest());
     }
     config.insert("agents".into(), json!({agent.clone(): profile}));
@@ -168,7 +170,7 @@ fn provider(
                 "transport.provider.model.format `{other}` is not known: providers are spoken to as OpenAI's chat"
             )),
         }
-        *request = model.section("options")?.map(options).unwrap_or_default();
+        *request = model.section("options")?.map(|said| said.into_entries().collect()).unwrap_or_default();
         notes.extend(model.rest());
     }
     notes.extend(said.rest());
@@ -218,15 +220,6 @@ pub fn base_url(preset: Preset, said: &str) -> String {
     }
 }
 
-/// The model's options under the names that requests for responses have.
-fn options(said: Said) -> Map<String, Value> {
-    let ours = |name: String| match name.as_str() {
-        "max_tokens" | "max_completion_tokens" => "max_output_tokens".to_owned(),
-        _ => name,
-    };
-    said.into_entries().map(|(name, value)| (ours(name), value)).collect()
-}
-
 /// The tools, and what they may reach on the network. What is absent is false there.
 fn tools_section(
     said: &mut Said,
@@ -246,9 +239,6 @@ fn tools_section(
                 builtin.insert(tool.to_owned(), json!({"api_key": unless_missing(&key)}));
             }
         }
-        if builtin.contains_key("web_search") {
-            notes.push("who searches: say tools.builtin.web_search.provider, such as brave or tavily".into());
-        }
         notes.extend(keys.rest());
     }
     let mut policy = said.section("security_policy")?.unwrap_or_else(Said::nothing);
@@ -259,12 +249,32 @@ fn tools_section(
         builtin.insert("file_read".to_owned(), json!({"allowed_paths": paths}));
     }
     let domains = policy.list("allowed_domains")?.filter(|list| !list.is_empty());
+    if let Some(Value::Object(search)) = builtin.get_mut("web_search") {
+        match search_provider(domains.as_deref().unwrap_or_default()) {
+            Some(provider) => _ = search.insert("provider".into(), provider.into()),
+            None => notes.push(
+                "who searches: by the key, tavily or brave; say tools.builtin.web_search.provider for another"
+                    .into(),
+            ),
+        }
+    }
     notes.extend(policy.rest());
     notes.extend(said.rest());
     if !builtin.is_empty() {
         tools.insert("builtin".into(), builtin.into());
     }
     Ok((tools, domains.map(|domains| json!({"allowed_domains": domains}))))
+}
+
+/// Who may be asked, by the domains that may be reached.
+fn search_provider(domains: &[Value]) -> Option<&'static str> {
+    let hosts = [
+        ("api.duckduckgo.com", "duckduckgo"),
+        ("api.search.brave.com", "brave"),
+        ("api.tavily.com", "tavily"),
+    ];
+    let allowed = |host: &str| domains.iter().any(|domain| domain == host);
+    hosts.into_iter().find(|(host, _)| allowed(host)).map(|(_, provider)| provider)
 }
 
 /// `${NAME}` without which there is no such tool, instead of no gateway.

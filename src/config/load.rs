@@ -26,6 +26,18 @@ const VARIABLES: [(&str, &[&str]); 9] = [
     ("ANTWORT_MAX_TURNS", &["engine", "limits", "max_turns"]),
 ];
 
+/// Variables that other programs have, too, and the keys that they set where nothing else does: they must not make
+/// what this gateway was told mean something else. With the provider whose key it is, where the name says so.
+const SHARED_VARIABLES: [(&str, &[&str], Option<&str>); 4] = [
+    ("WEATHER_API_KEY", &["tools", "builtin", "get_weather", "api_key"], None),
+    ("SEARCH_API_KEY", &["tools", "builtin", "web_search", "api_key"], None),
+    ("BRAVE_API_KEY", &["tools", "builtin", "web_search", "api_key"], Some("brave")),
+    ("TAVILY_API_KEY", &["tools", "builtin", "web_search", "api_key"], Some("tavily")),
+];
+
+/// Who searches.
+const SEARCH_PROVIDER: [&str; 4] = ["tools", "builtin", "web_search", "provider"];
+
 /// Names the file.
 const FILE_VARIABLE: &str = "ANTWORT_CONFIG";
 
@@ -120,6 +132,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     fill_in(&mut layer, None, &mut findings);
     spellings::respell(&mut layer, &mut findings, &mut warnings);
     tree.merge(layer);
+    add_shared_variables(options, &mut tree);
 
     let raw = read_all(&mut tree, &mut findings);
     let settings = resolve::settings(raw, &tree, &mut findings);
@@ -225,6 +238,34 @@ fn from_environment(options: &LoadOptions, below: &Node) -> Node {
         }
     }
     layer
+}
+
+/// Keys for tools that the environment has for other programs already. What was said counts, and no key goes to
+/// another provider than its own.
+fn add_shared_variables(options: &LoadOptions, tree: &mut Node) {
+    for (name, path, owner) in SHARED_VARIABLES {
+        let Some(value) = options.environment.get(name).filter(|value| !value.trim().is_empty()) else {
+            continue;
+        };
+        let provider = text_at(tree, &SEARCH_PROVIDER);
+        let of_another = owner.is_some() && provider.is_some() && provider != owner;
+        if of_another || tree.origin(&owned(path)).is_some() {
+            continue;
+        }
+        let spoken = |text: &str| Node::spoken(text, Origin::Environment(name.into()));
+        let owner = owner.filter(|_| provider.is_none()).map(spoken);
+        tree.merge(Node::at(&owned(path), spoken(value)));
+        if let Some(owner) = owner {
+            tree.merge(Node::at(&owned(&SEARCH_PROVIDER), owner));
+        }
+    }
+}
+
+fn text_at<'a>(tree: &'a Node, path: &[&str]) -> Option<&'a str> {
+    match path.iter().try_fold(tree, |node, step| node.child(step))? {
+        Node::Leaf { value: Scalar::Text(text) | Scalar::Spoken(text), .. } => Some(text),
+        _ => None,
+    }
 }
 
 /// The path of `SECTION__KEY`, spelled as the file spells it: names may have capitals and dashes there.

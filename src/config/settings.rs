@@ -13,7 +13,7 @@ use std::time::Duration;
 use secrecy::SecretBox;
 use serde::{Deserialize, Serialize};
 
-pub use super::agents::{AgentSettings, LimitOverrides, Price, RunLimits};
+pub use super::agents::{AgentSettings, LimitOverrides, Price, ReasoningDefaults, RunLimits, TextDefaults};
 pub use super::auth::{AuthSettings, KeySettings, Scope};
 pub use super::mcp::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,
@@ -24,9 +24,9 @@ use super::provider::ProviderSettings;
 pub use super::store::{StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
     BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, ExecutorSettings,
-    FileReadSettings, MockTool, OnError, ResultSettings, ReturnSchema, RouteSettings, SearchProvider,
-    SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, ToolsSettings, UserMessages, Visibility,
-    WeatherSettings, WebSearchSettings,
+    FileReadSettings, MockTool, OnError, ResultFormat, ResultSettings, ReturnSchema, RouteSettings,
+    SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, ToolsSettings, UserMessages,
+    Visibility, WeatherSettings, WebSearchSettings,
 };
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;

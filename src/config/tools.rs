@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
 use super::units::{self, MIB};
@@ -58,6 +58,11 @@ pub struct ToolsSettings {
     pub builtin: BuiltinSettings,
     /// Tools with fixed answers, for demonstrations and tests, by name.
     pub mock: BTreeMap<String, MockTool>,
+    /// Before they answer, unless they say otherwise.
+    #[serde(with = "units::duration")]
+    pub mock_delay: Duration,
+    /// How models are told results of tools that the gateway ran.
+    pub result_format: ResultFormat,
 }
 
 impl Default for ToolsSettings {
@@ -84,6 +89,8 @@ impl Default for ToolsSettings {
             routes: BTreeMap::new(),
             builtin: BuiltinSettings::default(),
             mock: BTreeMap::new(),
+            mock_delay: Duration::from_millis(100),
+            result_format: ResultFormat::Text,
         }
     }
 }
@@ -97,6 +104,17 @@ pub enum UserMessages {
     /// It is dropped.
     #[default]
     Off,
+}
+
+/// How models are told results of tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ResultFormat {
+    /// The result's text; `Error: …` where there is none.
+    #[default]
+    Text,
+    /// `{"id", "success": true, "data"}`, `{"id", "success": false, "error"}`.
+    JsonEnvelope,
 }
 
 /// What happens to two tools of one name.
@@ -415,7 +433,7 @@ impl Default for WeatherSettings {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebSearchSettings {
-    /// Who searches. Without one there is no such tool.
+    /// Who searches. Without one, and without a key that tells it, there is no such tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<SearchProvider>,
     /// Where it is asked; required for SearXNG.
@@ -438,6 +456,21 @@ pub enum SearchProvider {
     Brave,
     /// Tavily.
     Tavily,
+    /// Instant answers of DuckDuckGo, for which no key is needed.
+    #[serde(rename = "duckduckgo")]
+    DuckDuckGo,
+}
+
+impl WebSearchSettings {
+    /// Who searches: as said, or else whose key it seems to be.
+    pub fn engine(&self) -> Option<SearchProvider> {
+        let of_key = |key: &SecretString| match key.expose_secret().trim() {
+            "" => None,
+            key if key.starts_with("tvly-") => Some(SearchProvider::Tavily),
+            _ => Some(SearchProvider::Brave),
+        };
+        self.provider.or_else(|| self.api_key.as_ref().and_then(of_key))
+    }
 }
 
 /// `file_read`; there is none unless `allow_file_access` is said.
@@ -472,14 +505,15 @@ pub struct MockTool {
     /// JSON Schema of its arguments; absent: any object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<serde_json::Value>,
-    /// What it answers: a text, or any value.
-    pub output: serde_json::Value,
+    /// What it answers: a text, or any value. Without it, and without an `error`, every call is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<serde_json::Value>,
     /// Instead of an answer: this failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Before it answers.
-    #[serde(with = "units::duration")]
-    pub delay: Duration,
+    /// Before it answers; absent: `tools.mock_delay`.
+    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Duration>,
 }
 
 impl Default for MockTool {
@@ -487,9 +521,9 @@ impl Default for MockTool {
         Self {
             description: "A tool with a fixed answer.".into(),
             parameters: None,
-            output: serde_json::Value::String(String::new()),
+            output: None,
             error: None,
-            delay: Duration::from_millis(100),
+            delay: None,
         }
     }
 }

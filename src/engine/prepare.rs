@@ -11,6 +11,7 @@ use super::profile::{self, Profile};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
 use super::{Caller, Parts, choice, compaction, echo, history, unix_now};
+use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -101,7 +102,8 @@ pub(super) async fn prepare(
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
-    let structured = Structured::new(&request.text.format, on_mismatch(parts, &request, agent.as_ref()))?;
+    let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
+    let structured = Structured::new(format, on_mismatch(parts, &request, agent.as_ref()))?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
@@ -169,7 +171,10 @@ pub(super) async fn prepare(
         previous: request.previous_response_id.as_deref().map(Id::from),
         input,
         structured,
-        ask: ask(request_fields(&mut request), route.model, conversation, &offer, instructions),
+        ask: ModelRequest {
+            result_format: parts.limits.tools.result_format,
+            ..ask(request_fields(&mut request), route.model, conversation, &offer, instructions)
+        },
         offer,
         provider: route.provider,
         budget,
@@ -337,9 +342,10 @@ fn ask(
         conversation,
         tools: Arc::clone(&offer.tools),
         tool_choice: choice::for_provider(request.tool_choice, &offer.tools),
+        result_format: ResultFormat::Text,
         parallel_tool_calls: request.parallel_tool_calls,
         max_output_tokens: request.max_output_tokens,
-        format: request.text.format,
+        format: request.text.format.unwrap_or_default(),
         verbosity: request.text.verbosity,
         reasoning: request.reasoning,
         sampling: Sampling {

@@ -14,7 +14,8 @@ pub(super) struct Profile<'a> {
     pub settings: &'a AgentSettings,
 }
 
-/// Finds the profile that the request names, and fills in model and instructions where it has none.
+/// Finds the profile that the request names, and fills in what the request does not say: the model, its options and
+/// the instructions.
 ///
 /// Returns the instructions of the profile: they are the model's to see and not the client's.
 pub(super) fn apply<'a>(
@@ -35,15 +36,29 @@ pub(super) fn apply<'a>(
         )
         .with_param(param));
     };
-    if request.model.is_none() {
-        request.model.clone_from(&settings.model);
-    }
+    fill_in(request, settings);
     let given = request.prompt.as_ref().map(|prompt| &prompt.variables);
     let instructions = match (&request.instructions, &settings.instructions) {
         (None, Some(template)) => Some(render(template, given, &settings.variables)?),
         _ => None,
     };
     Ok(Some((Profile { name, settings }, instructions)))
+}
+
+/// What the request does not say is as the profile has it; the echo shows what is in force.
+fn fill_in(request: &mut CreateResponse, profile: &AgentSettings) {
+    if request.model.is_none() {
+        request.model.clone_from(&profile.model);
+    }
+    if request.text.format.is_none() {
+        request.text.format.clone_from(&profile.text.format);
+    }
+    request.text.verbosity = request.text.verbosity.or(profile.text.verbosity);
+    request.reasoning.effort = request.reasoning.effort.or(profile.reasoning.effort);
+    request.reasoning.summary = request.reasoning.summary.or(profile.reasoning.summary);
+    request.temperature = request.temperature.or(profile.temperature);
+    request.top_p = request.top_p.or(profile.top_p);
+    request.max_output_tokens = request.max_output_tokens.or(profile.max_output_tokens);
 }
 
 /// The template with each `{{name}}` replaced; one without a value is the request's mistake.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::config::ResultFormat;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::item::Item;
 use crate::protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
@@ -25,6 +26,8 @@ pub struct ModelRequest {
     pub tools: Arc<[Arc<ModelTool>]>,
     /// As it binds this inference.
     pub tool_choice: ToolChoice,
+    /// How results of calls that the gateway made are told.
+    pub result_format: ResultFormat,
     /// Whether several calls may come in one turn.
     pub parallel_tool_calls: bool,
     /// Tokens left for this inference.

@@ -18,13 +18,15 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{Local, Tool, ToolKind};
-use crate::config::{BuiltinSettings, FileReadSettings, SearchProvider, WeatherSettings, WebSearchSettings};
+use crate::config::{
+    BuiltinSettings, FileReadSettings, SearchProvider, ToolsSettings, WeatherSettings, WebSearchSettings,
+};
 use crate::net::egress::Egress;
 use calculate::Calculate;
 use datetime::Datetime;
 use file_read::FileRead;
 use weather::Weather;
-use web_search::{Brave, SearchEngine, Searxng, Tavily, WebSearch, brave, tavily};
+use web_search::{Brave, DuckDuckGo, SearchEngine, Searxng, Tavily, WebSearch, brave, duckduckgo, tavily};
 
 /// The executor's id.
 pub const EXECUTOR: &str = "builtin";
@@ -124,9 +126,9 @@ fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebS
         said(settings.api_key.as_ref()).ok_or_else(|| missing(KEY, format!("is needed for {who}")))
     };
     let egress = Arc::clone(egress);
-    let engine: Arc<dyn SearchEngine> = match settings.provider {
+    let engine: Arc<dyn SearchEngine> = match settings.engine() {
         None => {
-            let problem = "is needed for web_search: searxng, brave or tavily";
+            let problem = "is needed for web_search: searxng, brave, tavily or duckduckgo";
             return Err(missing("tools.builtin.web_search.provider", problem));
         }
         Some(SearchProvider::Searxng) if settings.base_url.as_ref().is_none_or(String::is_empty) => {
@@ -141,6 +143,7 @@ fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebS
             let key = key("tavily")?;
             Arc::new(Tavily::new(url(tavily::BASE_URL)?, key, egress).ok_or_else(no_header)?)
         }
+        Some(SearchProvider::DuckDuckGo) => Arc::new(DuckDuckGo::new(url(duckduckgo::BASE_URL)?, egress)),
     };
     Ok(Arc::new(WebSearch::new(engine)))
 }
@@ -155,6 +158,19 @@ fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<Fil
     let tool = FileRead::open(&settings.allowed_paths, &working, settings.max_bytes)
         .ok_or_else(|| missing(PATHS, "names no directory that can be opened"))?;
     Ok(Arc::new(tool))
+}
+
+/// Why a tool of this name is not among those of these settings, for a model that calls it all the same; `None`: the
+/// gateway knows no such tool.
+pub fn absence(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
+    Some(match name {
+        "calculate" | "datetime" => "it is switched off",
+        "get_weather" => "WEATHER_API_KEY environment variable not set",
+        "web_search" => "SEARCH_API_KEY environment variable not set",
+        "file_read" if settings.allow_file_access => "no directory may be read",
+        "file_read" => "access to files is off",
+        _ => return None,
+    })
 }
 
 /// A secret that is there; one that an unset variable left empty is not.

@@ -1,6 +1,7 @@
 //! Tools with fixed answers, for demonstrations and tests.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -16,6 +17,8 @@ use crate::config::MockTool;
 /// Answers as it was told to, after a while.
 pub struct Mock {
     tools: BTreeMap<String, MockTool>,
+    /// Of those that say nothing of it.
+    delay: Duration,
 }
 
 /// A text that is no set of mock tools.
@@ -35,9 +38,9 @@ pub enum MockError {
 }
 
 impl Mock {
-    /// These tools.
-    pub fn new(tools: BTreeMap<String, MockTool>) -> Self {
-        Self { tools }
+    /// These tools, which answer after `delay` unless they say otherwise.
+    pub fn new(tools: BTreeMap<String, MockTool>, delay: Duration) -> Self {
+        Self { tools, delay }
     }
 
     /// Reads tools by name, each a text that it answers, or an object with the fields of the setting
@@ -45,19 +48,24 @@ impl Mock {
     ///
     /// # Errors
     /// If the text is no such object.
-    pub fn from_json(text: &str) -> Result<Self, MockError> {
+    pub fn read(text: &str) -> Result<BTreeMap<String, MockTool>, MockError> {
         let tools: BTreeMap<String, Value> = serde_json::from_str(text).map_err(MockError::Json)?;
         let tools = tools.into_iter().map(|(name, value)| match read(value) {
             Ok(tool) => Ok((name, tool)),
             Err(problem) => Err(MockError::Tool { tool: name, problem }),
         });
-        Ok(Self { tools: tools.collect::<Result<_, _>>()? })
+        tools.collect()
+    }
+
+    /// What the model is told of a tool for which no answer was given.
+    pub fn missing(name: &str) -> ToolError {
+        ToolError::failed(format!("No mock for: {name}"))
     }
 }
 
 fn read(value: Value) -> Result<MockTool, String> {
     match value {
-        Value::String(_) => Ok(MockTool { output: value, ..MockTool::default() }),
+        Value::String(_) => Ok(MockTool { output: Some(value), ..MockTool::default() }),
         // Were other objects answers, a slip in a field's name would become one.
         Value::Object(_) => serde_json::from_value(value).map_err(|error| error.to_string()),
         _ => Err("expected a text, or an object with 'output' or 'error'".into()),
@@ -89,22 +97,19 @@ impl ToolExecutor for Mock {
     }
 
     async fn execute(&self, call: &ToolCall, _: &ToolContext, _: &Progress) -> Result<Outcome, ToolError> {
-        let Some(mock) = self.tools.get(&call.name) else {
-            return Err(ToolError::failed(format!("No mock for: {}", call.name)));
-        };
-        tokio::time::sleep(mock.delay).await;
+        let Some(mock) = self.tools.get(&call.name) else { return Err(Self::missing(&call.name)) };
+        tokio::time::sleep(mock.delay.unwrap_or(self.delay)).await;
         match (&mock.error, &mock.output) {
             (Some(error), _) => Err(ToolError::failed(error.clone())),
-            (None, Value::String(text)) => Ok(Outcome::Done(ToolOutput::text(text.clone()))),
-            (None, value) => Ok(Outcome::Done(ToolOutput::value(value.clone()))),
+            (None, None) => Err(Self::missing(&call.name)),
+            (None, Some(Value::String(text))) => Ok(Outcome::Done(ToolOutput::text(text.clone()))),
+            (None, Some(value)) => Ok(Outcome::Done(ToolOutput::value(value.clone()))),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     async fn call(mock: &Mock, name: &str) -> Result<ToolOutput, ToolError> {
@@ -118,9 +123,10 @@ mod tests {
         let file = r#"{
             "get_weather": {"output": {"temp": 21}, "delay": "300ms"},
             "x": "plain text",
-            "down": {"error": "no network"}
+            "down": {"error": "no network"},
+            "bare": {"description": "Has no answer."}
         }"#;
-        let mock = Mock::from_json(file).unwrap();
+        let mock = Mock::new(Mock::read(file).unwrap(), Duration::from_millis(100));
         let started = tokio::time::Instant::now();
         let weather = call(&mock, "get_weather").await.unwrap();
         assert_eq!(started.elapsed(), Duration::from_millis(300));
@@ -133,7 +139,8 @@ mod tests {
         assert_eq!(started.elapsed(), Duration::from_millis(400), "100 ms unless the file says otherwise");
         assert_eq!(call(&mock, "down").await.unwrap_err().message, "no network");
         assert_eq!(call(&mock, "y").await.unwrap_err().message, "No mock for: y");
-        assert_eq!(mock.list().await.unwrap().len(), 3);
+        assert_eq!(call(&mock, "bare").await.unwrap_err().message, "No mock for: bare");
+        assert_eq!(mock.list().await.unwrap().len(), 4);
     }
 
     #[test]
@@ -144,7 +151,7 @@ mod tests {
             (r#"{"x": {"outptu": 1}}"#, "x: unknown field"),
             (r#"{"x": {"output": 1, "delay": "soon"}}"#, "x: "),
         ] {
-            let error = Mock::from_json(file).err().unwrap().to_string();
+            let error = Mock::read(file).err().unwrap().to_string();
             assert!(error.contains(problem), "{file}: {error}");
         }
     }

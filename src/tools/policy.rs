@@ -78,9 +78,12 @@ impl Policy {
             tool if !self.network && tool.has_tag("net") => Some("access to the network is off"),
             tool => self.refusal(subject, tool.server.as_deref(), &tool.name),
         };
-        let Some(why) = why else { return Ok(()) };
-        let message = format!("the tool {} may not be used: {why}", tool.name);
-        Err(ToolError::refused(Code::AccessDenied, message))
+        why.map_or(Ok(()), |why| Err(denied(&tool.name, why)))
+    }
+
+    /// What the lists say of a name of the gateway's own tools, whether there is one or not.
+    pub(super) fn check_name(&self, subject: Subject<'_>, name: &str) -> Result<(), ToolError> {
+        self.refusal(subject, None, name).map_or(Ok(()), |why| Err(denied(name, why)))
     }
 
     /// Why the lists forbid a tool; `None`: they do not. A server names its tools as it likes: its tool passes a list
@@ -104,6 +107,10 @@ impl Policy {
         let allows = |lists: &&Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(name));
         (!lists.iter().flatten().all(allows)).then_some("it is not among the allowed ones")
     }
+}
+
+fn denied(tool: &str, why: &str) -> ToolError {
+    ToolError::refused(Code::AccessDenied, format!("the tool {tool} may not be used: {why}"))
 }
 
 impl Lists {

@@ -160,6 +160,14 @@ impl Toolbox {
         self.policy.check(subject, tool)
     }
 
+    /// Whether the lists forbid a name, be there such a tool or not.
+    ///
+    /// # Errors
+    /// As [`Self::admits`].
+    pub fn admits_name(&self, subject: Subject<'_>, name: &str) -> Result<(), ToolError> {
+        self.policy.check_name(subject, name)
+    }
+
     /// The layers that lie around every call.
     pub(super) fn stack(&self) -> Stack {
         self.stack.clone()

@@ -1,5 +1,6 @@
 //! Tools that the gateway runs: how a run goes through its turns, how it ends, and what clients see of it.
 
+mod commands;
 mod crash;
 mod custom;
 mod direct;
@@ -8,6 +9,7 @@ mod example;
 mod journal;
 mod offered;
 mod search;
+mod told;
 mod turns;
 mod wire;
 

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::view::{self, View};
-use super::{PromptArgs, Protocol};
-use crate::app::Assembly;
+use super::{Gateway, PromptArgs, Protocol, TENANT, unserved};
 use crate::cli::{complain, piece, say};
-use crate::config::Settings;
 use crate::engine::{Caller, OnUnservedTool, RunHandle};
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
@@ -18,29 +16,58 @@ use crate::protocol::response::{Response, Snapshot, Status};
 use crate::response::machine::Events;
 use crate::store::Owner;
 
-/// Starts the run and shows it.
+/// Starts the run and shows it. Where it waits for functions of a client, goes on with an answer to each.
 pub(super) async fn show(
     args: &PromptArgs,
-    body: &Value,
-    settings: &Settings,
-    assembly: &Assembly,
+    mut body: Map<String, Value>,
+    gateway: Gateway<'_>,
 ) -> Result<(), String> {
-    if args.execute_tools && !settings.tools.execution_enabled {
+    if args.execute_tools && !gateway.settings.tools.execution_enabled {
         return Err("Tools execution failed: tools.execution_enabled is false in the configuration".into());
     }
-    let request = CreateResponse::parse(body.to_string().as_bytes());
+    if let Some(banner) = view::banner(args) {
+        say(banner);
+    }
+    let mut view = View::new(args);
+    let mut spent = Spent::default();
+    for _ in 0..gateway.settings.engine.limits.max_turns {
+        let snapshot = ask(args, &body, gateway, &mut view).await?;
+        let response = &snapshot.response;
+        spent.add(response);
+        if !args.execute_tools || response.status != Status::RequiresAction {
+            return conclude(args, &snapshot, &spent);
+        }
+        let answers = unserved::answers(args, response, gateway);
+        body.insert("previous_response_id".into(), response.id.as_str().into());
+        body.insert("input".into(), answers.into());
+    }
+    Err(args.failed("the model goes on calling tools that are not there"))
+}
+
+/// One response, shown while it is made.
+async fn ask(
+    args: &PromptArgs,
+    body: &Map<String, Value>,
+    gateway: Gateway<'_>,
+    view: &mut View,
+) -> Result<Arc<Snapshot>, String> {
+    let body = serde_json::to_vec(body).map_err(|error| args.refused(&error.to_string()))?;
+    let request = CreateResponse::parse(&body);
     let request = request.map_err(|error| args.refused(&error.body.message))?;
     let caller = Caller {
-        owner: Owner { tenant: "default".into(), principal: "cli".into() },
+        owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         // Items look the same to `view` whatever the configuration says of the wire.
-        dialect: if args.json() { settings.engine.dialect } else { Dialect::OpenAi },
+        dialect: if args.json() { gateway.settings.engine.dialect } else { Dialect::OpenAi },
         client_action_status: None,
         request_id: "cli".into(),
         traceparent: None,
-        unserved_tools: OnUnservedTool::from_setting(settings.compat.unserved_tools, None),
+        unserved_tools: OnUnservedTool::from_setting(
+            gateway.settings.compat.unserved_tools,
+            Some(OnUnservedTool::Omit),
+        ),
         authorization: None,
     };
-    let started = assembly.engine.start(request, caller).await;
+    let started = gateway.assembly.engine.start(request, caller).await;
     let mut run = started.map_err(|error| args.refused(&error.body.message))?;
     for field in &run.ignored {
         complain(&format!("note: the provider is not asked for `{field}`: it is not known"));
@@ -48,7 +75,7 @@ pub(super) async fn show(
     for kind in &run.omitted_tools {
         complain(&format!("note: the model is not offered `{kind}`: it is not served here"));
     }
-    let snapshot = follow(args, &mut run).await?;
+    let snapshot = follow(args, &mut run, view).await?;
     let response = &snapshot.response;
     match response.status {
         Status::Failed => {
@@ -61,15 +88,11 @@ pub(super) async fn show(
         }
         _ => {}
     }
-    conclude(args, &snapshot)
+    Ok(snapshot)
 }
 
 /// Shows events while they come; gives the response of the last one.
-async fn follow(args: &PromptArgs, run: &mut RunHandle) -> Result<Arc<Snapshot>, String> {
-    if let Some(banner) = view::banner(args) {
-        say(banner);
-    }
-    let mut view = View::new(args);
+async fn follow(args: &PromptArgs, run: &mut RunHandle, view: &mut View) -> Result<Arc<Snapshot>, String> {
     let mut events: Option<Events> =
         Some(run.first().await.map_err(|error| args.refused(&error.body.message))?);
     let (mut last, mut line) = (None, Vec::new());
@@ -92,20 +115,35 @@ async fn follow(args: &PromptArgs, run: &mut RunHandle) -> Result<Arc<Snapshot>,
     last.ok_or_else(|| args.failed("the answer broke off"))
 }
 
+/// Tokens of all responses.
+#[derive(Default)]
+struct Spent {
+    prompt: u64,
+    completion: u64,
+    total: u64,
+}
+
+impl Spent {
+    fn add(&mut self, response: &Response) {
+        let Some(usage) = response.usage else { return };
+        self.prompt += usage.input_tokens;
+        self.completion += usage.output_tokens;
+        self.total += usage.total_tokens;
+    }
+}
+
 /// What is said once the response is whole.
-fn conclude(args: &PromptArgs, snapshot: &Snapshot) -> Result<(), String> {
+fn conclude(args: &PromptArgs, snapshot: &Snapshot, spent: &Spent) -> Result<(), String> {
     let response = &snapshot.response;
     if args.json() {
         if !args.stream {
             say(&pretty(snapshot));
         }
-        return unanswered(args, response);
+        return Ok(());
     }
     let calls = calls(response);
     if !args.execute_tools && !calls.is_empty() {
         say(&pretty(&calls));
-    } else {
-        unanswered(args, response)?;
     }
     let text = view::for_reader(text(response));
     if args.execute_tools && !args.stream {
@@ -114,8 +152,8 @@ fn conclude(args: &PromptArgs, snapshot: &Snapshot) -> Result<(), String> {
         say(&text);
     }
     // Nothing at all was spent by no model: the provider did not say.
-    if let Some(usage) = response.usage.filter(|usage| usage.total_tokens > 0) {
-        let (prompt, completion, total) = (usage.input_tokens, usage.output_tokens, usage.total_tokens);
+    if spent.total > 0 {
+        let Spent { prompt, completion, total } = spent;
         say(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
     }
     Ok(())
@@ -149,20 +187,6 @@ fn calls(response: &Response) -> Vec<Value> {
             "function": {"name": call.name, "arguments": arguments}})
     };
     functions.map(one).collect()
-}
-
-/// A call that waits for a client ends the run: at the command line there is nobody to answer it.
-fn unanswered(args: &PromptArgs, response: &Response) -> Result<(), String> {
-    if !args.execute_tools || response.status != Status::RequiresAction {
-        return Ok(());
-    }
-    let calls = calls(response);
-    let names = calls.iter().filter_map(|call| call.pointer("/function/name")?.as_str());
-    let names = names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-    Err(format!(
-        "Tools execution failed: the model called {names}, and the gateway has no such tool; \
-         `antwort tools list --summary` shows those that it has, --mock-tools adds some"
-    ))
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {

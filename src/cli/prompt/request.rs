@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{PromptArgs, Protocol, images, tools_file};
+use super::{Gateway, PromptArgs, Protocol, images, tools_file};
 use crate::app::Assembly;
 use crate::config::Settings;
 
@@ -31,15 +31,13 @@ pub(super) async fn model(
 pub(super) fn body(
     args: &PromptArgs,
     model: &str,
-    agent: Option<&str>,
     options: Map<String, Value>,
-    assembly: &Assembly,
-) -> Result<Value, String> {
+    gateway: Gateway<'_>,
+) -> Result<Map<String, Value>, String> {
     let mut body = options;
     body.insert("model".into(), model.into());
     body.insert("stream".into(), args.stream.into());
-    body.insert("store".into(), false.into());
-    body.extend(agent.map(|agent| ("agent".to_owned(), agent.into())));
+    body.extend(gateway.agent.map(|agent| ("agent".to_owned(), agent.into())));
     body.extend(args.system_prompt.clone().map(|text| ("instructions".to_owned(), text.into())));
     let mut content = vec![json!({"type": "input_text", "text": args.prompt})];
     if args.protocol == Protocol::Vision || !args.images.is_empty() {
@@ -48,11 +46,12 @@ pub(super) fn body(
         }
     }
     body.insert("input".into(), json!([{"role": "user", "content": content}]));
-    if let Some(file) = &args.tools_file {
-        let tools = tools_file::read(file)?;
-        let catalog = assembly.toolbox.catalog();
-        let known = |name: &str| args.execute_tools && catalog.get(name).is_some();
-        body.insert("tools".into(), tools_file::offer(tools, known).into());
+    let tools = args.tools_file.as_deref().map(tools_file::read).transpose()?;
+    if let Some(tools) = tools {
+        let tools = tools_file::offer(tools, |name| gateway.serves(name), args.execute_tools);
+        body.insert("tools".into(), tools.into());
     }
-    Ok(body.into())
+    // Only a response that is kept can be continued: in memory, until this process ends.
+    body.insert("store".into(), args.execute_tools.into());
+    Ok(body)
 }

@@ -10,7 +10,8 @@ use super::PromptArgs;
 use crate::cli::complain;
 use crate::config::import::{self, Imported};
 use crate::config::{
-    self, Collision, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, UnknownFields, Visibility,
+    self, ClientActionStatus, Collision, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl,
+    UnknownFields, Visibility,
 };
 
 /// Read if it is there and no other file is named.
@@ -42,6 +43,9 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     if let Some(timeout) = args.tool_timeout {
         settings.tools.timeout = timeout;
     }
+    if let Some(delay) = args.mock_delay {
+        settings.tools.mock_delay = delay;
+    }
     if args.mock_tools.is_some() && settings.tools.collision == Collision::Error {
         // A mock stands in for the tool of its name.
         settings.tools.collision = Collision::Last;
@@ -52,7 +56,11 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     }
     if !args.json() {
         settings.tools.stream_visibility = Visibility::Full;
+    } else if args.execute_tools && settings.tools.stream_visibility == Visibility::Hidden {
+        // Calls that wait for a client must be told from those that the gateway has made.
+        settings.tools.stream_visibility = Visibility::Items;
     }
+    settings.engine.client_action_status = ClientActionStatus::RequiresAction;
     // Agent files hold options that only their own provider knows; what is ignored is said.
     settings.compat.unknown_fields = UnknownFields::Ignore;
     settings.store.url = StoreUrl::Memory;

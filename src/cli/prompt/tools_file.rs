@@ -47,15 +47,38 @@ fn flat(mut function: Map<String, Value>) -> Result<Value, String> {
     Ok(function.into())
 }
 
-/// The tools as they are offered: those that the gateway has are its own, the others stay the client's.
-pub(super) fn offer(tools: Vec<Value>, known: impl Fn(&str) -> bool) -> Vec<Value> {
-    let one = |tool: Value| match tool.get("name").and_then(Value::as_str) {
-        Some(name) if tool.get("type").is_some_and(|kind| kind == "function") && known(name) => {
-            json!({"type": format!("antwort:{name}")})
+/// The tools as they are offered: functions that the gateway has are its own if they are to be run, all others stay
+/// the client's. What names a tool that the gateway has not becomes such a function too: the model is told when it
+/// calls it, and nobody is refused for it.
+pub(super) fn offer(tools: Vec<Value>, served: impl Fn(&str) -> bool, run: bool) -> Vec<Value> {
+    let names: Vec<String> = tools.iter().filter_map(function_name).map(str::to_owned).collect();
+    let one = |tool: Value| match (function_name(&tool), server_tool_name(&tool)) {
+        (Some(name), _) if run && served(name) => Some(json!({"type": format!("antwort:{name}")})),
+        (None, Some(name)) if !served(name) => {
+            let twice = names.iter().any(|other| other == name);
+            (!twice).then(|| stand_in(name))
         }
-        _ => tool,
+        _ => Some(tool),
     };
-    tools.into_iter().map(one).collect()
+    tools.into_iter().filter_map(one).collect()
+}
+
+fn function_name(tool: &Value) -> Option<&str> {
+    tool.get("name")?.as_str().filter(|_| tool.get("type").is_some_and(|kind| kind == "function"))
+}
+
+/// The tool that an entry of another kind names.
+fn server_tool_name(tool: &Value) -> Option<&str> {
+    match tool.get("type")?.as_str()? {
+        "web_search" | "web_search_preview" => Some("web_search"),
+        kind => kind.strip_prefix("antwort:"),
+    }
+}
+
+/// A function with any arguments.
+fn stand_in(name: &str) -> Value {
+    let parameters = json!({"type": "object", "properties": {"query": {"type": "string"}}});
+    json!({"type": "function", "name": name, "parameters": parameters, "strict": false})
 }
 
 #[cfg(test)]
@@ -94,9 +117,18 @@ mod tests {
 
     #[test]
     fn tools_of_the_gateway_are_asked_for_as_such() {
-        let tools = parse(r#"[{"name": "calculate"}, {"name": "mine"}, {"type": "web_search"}]"#);
-        let offered = offer(tools.expect("tools"), |name| name == "calculate");
+        let file =
+            r#"[{"name": "calculate"}, {"name": "mine"}, {"type": "web_search"}, {"type": "antwort:mine"}]"#;
+        let tools = || parse(file).expect("tools");
+        let offered = offer(tools(), |name| name == "calculate", true);
         assert_eq!(offered[0], json!({"type": "antwort:calculate"}));
-        assert_eq!((&offered[1]["name"], &offered[2]["type"]), (&json!("mine"), &json!("web_search")));
+        assert_eq!((&offered[1]["type"], &offered[1]["name"]), (&json!("function"), &json!("mine")));
+        // Nothing searches: the model may ask, and is told.
+        assert_eq!((&offered[2]["type"], &offered[2]["name"]), (&json!("function"), &json!("web_search")));
+        assert_eq!(offered.len(), 3, "a function that is there has its name alone");
+        let offered = offer(tools(), |name| name == "web_search", true);
+        assert_eq!((&offered[0]["name"], &offered[2]["type"]), (&json!("calculate"), &json!("web_search")));
+        let offered = offer(tools(), |_| true, false);
+        assert_eq!((&offered[0]["name"], &offered[3]["type"]), (&json!("calculate"), &json!("antwort:mine")));
     }
 }

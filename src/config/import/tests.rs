@@ -28,10 +28,7 @@ fn loaded(imported: &Imported) -> Loaded {
 fn the_example_loads_and_means_what_it_said() {
     let imported = imported(EXAMPLE);
     assert_eq!(imported.agent, "tools-enabled-agent");
-    assert_eq!(
-        serde_json::Value::from(imported.request.clone()),
-        json!({"max_output_tokens": 4096, "temperature": 0.7})
-    );
+    assert!(imported.request.is_empty() && imported.all_notes().next().is_none());
     assert!(imported.yaml.contains("api_key: ${WEATHER_API_KEY:-}"), "{}", imported.yaml);
     let settings = loaded(&imported).settings;
     let provider = &settings.providers["ollama"];
@@ -39,6 +36,7 @@ fn the_example_loads_and_means_what_it_said() {
     assert_eq!(provider.timeouts.total, Duration::from_mins(1));
     let agent = &settings.agents["tools-enabled-agent"];
     assert_eq!(agent.model.as_deref(), Some("llama3.2:3b"));
+    assert_eq!((agent.max_output_tokens, agent.temperature), (Some(4096), Some(0.7)));
     assert_eq!(agent.instructions.as_deref(), Some("You are an AI assistant with access to various tools."));
     let tools = &settings.tools;
     assert!(tools.execution_enabled && tools.allow_network_access && !tools.allow_file_access);
@@ -88,6 +86,34 @@ fn what_has_no_place_is_said() {
     assert_eq!((provider.url.as_str(), provider.retries.max), ("https://x.example/openai", 3));
     assert_eq!(provider.timeouts.total, Duration::from_secs(90));
     assert!(!settings.tools.execution_enabled && !settings.tools.allow_network_access, "absent is false");
+}
+
+#[test]
+fn options_that_profiles_have_are_kept_and_the_others_said() {
+    let file = |options: serde_json::Value| {
+        let model = json!({"name": "m", "options": options});
+        let provider = json!({"name": "ollama", "base_url": "http://h", "model": model});
+        imported(&json!({"name": "a", "transport": {"provider": provider}}).to_string())
+    };
+    let schema = json!({"type": "object", "description": "in ${currency}"});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "price", "schema": schema}});
+    let kept = file(json!({"max_tokens": 4096.0, "temperature": 0.7, "top_p": 1, "reasoning_effort": "low",
+        "verbosity": "high", "response_format": format}));
+    assert_eq!(kept.all_notes().collect::<Vec<_>>(), [""; 0]);
+    let agent = loaded(&kept).settings.agents.remove("a").unwrap_or_default();
+    assert_eq!((agent.max_output_tokens, agent.temperature, agent.top_p), (Some(4096), Some(0.7), Some(1.0)));
+    let shown = serde_json::to_value((&agent.reasoning, &agent.text)).expect("a value");
+    let format = json!({"type": "json_schema", "name": "price", "schema": schema});
+    assert_eq!(shown, json!([{"effort": "low"}, {"format": format, "verbosity": "high"}]));
+    // What a profile could not have would make a configuration that is refused.
+    let said =
+        file(json!({"temperature": 3, "max_tokens": "many", "top_k": 4, "reasoning_effort": "brutal"}));
+    assert_eq!(
+        said.request.keys().collect::<Vec<_>>(),
+        ["temperature", "max_output_tokens", "top_k", "reasoning.effort"]
+    );
+    assert_eq!(said.all_notes().count(), 4);
+    loaded(&said);
 }
 
 #[test]

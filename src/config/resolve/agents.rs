@@ -38,6 +38,9 @@ pub(super) fn check(
         globs(&of("allowed_tools"), agent.allowed_tools.as_deref(), check);
         globs(&of("blocked_tools"), Some(&agent.blocked_tools), check);
         overrides(&of("limits"), &agent.limits, check);
+        for (key, problem) in agent.wrong_model_options() {
+            check.wrong(&[&["agents", name], key].concat(), problem);
+        }
     }
 }
 

@@ -209,7 +209,7 @@ fn builtin(tools: &ToolsSettings, check: &mut Check<'_>) {
     if weather.required && weather.api_key.is_none() {
         check.wrong(&["tools", "builtin", "get_weather", "api_key"], "is missing, and the tool is required");
     }
-    let needs = match search.provider {
+    let needs = match search.engine() {
         Some(SearchProvider::Searxng) if search.base_url.is_none() => Some("base_url"),
         Some(SearchProvider::Brave | SearchProvider::Tavily) if search.api_key.is_none() => Some("api_key"),
         None if search.required => Some("provider"),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::{errors, load_with, settings};
-use crate::config::show;
+use crate::config::{SearchProvider, show};
 
 #[test]
 fn tools_agents_and_limits_are_checked() {
@@ -75,6 +75,20 @@ fn tools_agents_and_limits_are_checked() {
         ("agents: {a: {tools: ['']}}", "agents.a.tools[0]: the name of a tool is empty"),
         ("agents: {a: {blocked_tools: ['[']}}", "agents.a.blocked_tools[0]: expected a pattern"),
         ("agents: {a: {limits: {max_seconds: 0}}}", "agents.a.limits.max_seconds: expected a number that"),
+        ("agents: {a: {temperature: 2.5}}", "agents.a.temperature: expected a number from 0 to 2"),
+        ("agents: {a: {top_p: -1}}", "agents.a.top_p: expected a number from 0 to 1"),
+        ("agents: {a: {max_output_tokens: 0}}", "agents.a.max_output_tokens: expected 1 to"),
+        (
+            "agents: {a: {reasoning: {efort: low}}}",
+            "agents.a.reasoning.efort: unknown key; did you mean `effort`?",
+        ),
+        ("agents: {a: {reasoning: {effort: brutal}}}", "agents.a.reasoning.effort: "),
+        ("agents: {a: {text: {verbosity: loud}}}", "agents.a.text.verbosity: "),
+        ("agents: {a: {text: {format: {type: xml}}}}", "agents.a.text.format: "),
+        (
+            "agents: {a: {text: {format: {type: json_schema, name: x, schema: {type: 7}}}}}",
+            "agents.a.text.format.schema: ",
+        ),
         ("engine: {limits: {max_turns: 0}}", "engine.limits.max_turns: must be more"),
         ("engine: {ceilings: {max_cost_usd: -1}}", "engine.ceilings.max_cost_usd: expected a number that"),
         (
@@ -95,6 +109,53 @@ fn tools_agents_and_limits_are_checked() {
 fn a_missing_key_is_not_wrong_unless_its_tool_is_required() {
     let found = settings("tools: {builtin: {web_search: {provider: tavily, api_key: '${KEY:-}'}}}", &[]);
     assert!(found.tools.builtin.web_search.api_key.is_none());
+}
+
+#[test]
+fn keys_of_the_environment_alone_switch_their_tools_on() {
+    let search = |yaml: &str, environment: &[(&str, &str)]| {
+        let found = settings(yaml, environment).tools.builtin.web_search;
+        let key = found.api_key.as_ref().map(|key| key.expose_secret().to_owned());
+        (found.engine(), key)
+    };
+    let weather = |yaml: &str| settings(yaml, &[("WEATHER_API_KEY", "w")]).tools.builtin.get_weather.api_key;
+    assert_eq!(weather("").expect("a key").expose_secret(), "w");
+    let said = weather("tools: {builtin: {get_weather: {api_key: own}}}");
+    assert_eq!(said.expect("a key").expose_secret(), "own", "what this gateway was told counts");
+    assert_eq!(weather("tools: {api_keys: {weather: own}}").expect("a key").expose_secret(), "own");
+    let key = |key: &str| Some(key.to_owned());
+    for (yaml, environment, expected) in [
+        ("", &[][..], (None, None)),
+        ("", &[("SEARCH_API_KEY", " ")], (None, None)),
+        ("", &[("SEARCH_API_KEY", "BSA1")], (Some(SearchProvider::Brave), key("BSA1"))),
+        ("", &[("SEARCH_API_KEY", "tvly-1")], (Some(SearchProvider::Tavily), key("tvly-1"))),
+        ("", &[("TAVILY_API_KEY", "t")], (Some(SearchProvider::Tavily), key("t"))),
+        ("", &[("SEARCH_API_KEY", "s"), ("TAVILY_API_KEY", "t")], (Some(SearchProvider::Brave), key("s"))),
+        // Nobody is shown the key of somebody else.
+        (
+            "tools: {builtin: {web_search: {provider: brave}}}",
+            &[("TAVILY_API_KEY", "t")],
+            (Some(SearchProvider::Brave), None),
+        ),
+        (
+            "tools: {builtin: {web_search: {provider: brave, api_key: own}}}",
+            &[("BRAVE_API_KEY", "b"), ("SEARCH_API_KEY", "s")],
+            (Some(SearchProvider::Brave), key("own")),
+        ),
+        (
+            "tools: {builtin: {web_search: {provider: duckduckgo}}}",
+            &[],
+            (Some(SearchProvider::DuckDuckGo), None),
+        ),
+    ] {
+        assert_eq!(search(yaml, environment), expected, "{yaml} {environment:?}");
+    }
+    let loaded = load_with("", &[("WEATHER_API_KEY", "w-key")]).unwrap_or_else(|errors| panic!("{errors}"));
+    let shown = show(&loaded);
+    assert!(
+        shown.contains("tools.builtin.get_weather.api_key (WEATHER_API_KEY)") && !shown.contains("w-key"),
+        "{shown}"
+    );
 }
 
 #[test]

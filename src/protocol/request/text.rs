@@ -1,6 +1,7 @@
 //! `text`: what the answer looks like.
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::protocol::dialect::Dialect;
@@ -13,8 +14,8 @@ const LONGEST_NAME: usize = 64;
 /// What the answer looks like.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextConfig {
-    /// Free text, or JSON.
-    pub format: TextFormat,
+    /// Free text, or JSON; `None`: not said, which means text unless an agent profile says otherwise.
+    pub format: Option<TextFormat>,
     /// How long-winded it is.
     pub verbosity: Option<Verbosity>,
 }
@@ -77,7 +78,7 @@ impl Shape for TextConfig {
         }
         let fields: Fields<'_> = parse::read(raw)?;
         let format = fields.format.map(TextFormat::read).transpose().map_err(|e| e.within("format"))?;
-        Ok(Self { format: format.unwrap_or_default(), verbosity: fields.verbosity })
+        Ok(Self { format, verbosity: fields.verbosity })
     }
 }
 
@@ -90,6 +91,51 @@ impl Shape for TextFormat {
             Some(other) => Err(ShapeError::unknown_type(other, "text, json_object or json_schema")),
             None => Err(ShapeError::missing("type")),
         }
+    }
+}
+
+/// In the form in which requests have it.
+impl Serialize for TextFormat {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        #[serde(tag = "type", rename_all = "snake_case")]
+        enum Format<'a> {
+            Text,
+            JsonObject,
+            JsonSchema {
+                name: &'a str,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                description: Option<&'a str>,
+                schema: &'a serde_json::Value,
+                #[serde(skip_serializing_if = "Option::is_none")]
+                strict: Option<bool>,
+            },
+        }
+        let schema;
+        match self {
+            Self::Text => Format::Text,
+            Self::JsonObject => Format::JsonObject,
+            Self::JsonSchema(format) => {
+                // Raw JSON can only be written as JSON, and settings are written as YAML.
+                schema = serde_json::from_str(format.schema.get()).unwrap_or_default();
+                Format::JsonSchema {
+                    name: &format.name,
+                    description: format.description.as_deref(),
+                    schema: &schema,
+                    strict: format.strict,
+                }
+            }
+        }
+        .serialize(serializer)
+    }
+}
+
+/// By the same rules as in requests.
+impl<'de> Deserialize<'de> for TextFormat {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(from)?;
+        let raw = serde_json::value::to_raw_value(&value).map_err(D::Error::custom)?;
+        Self::read(&raw).map_err(|error| D::Error::custom(error.into_api_error("").body.message))
     }
 }
 
@@ -163,9 +209,9 @@ impl Serialize for Echo<'_> {
             JsonSchema { name: &'a str, description: Option<&'a str>, schema: Option<&'a Json>, strict: bool },
         }
         let format = match &self.text.format {
-            TextFormat::Text => Format::Text,
-            TextFormat::JsonObject => Format::JsonObject,
-            TextFormat::JsonSchema(format) => Format::JsonSchema {
+            None | Some(TextFormat::Text) => Format::Text,
+            Some(TextFormat::JsonObject) => Format::JsonObject,
+            Some(TextFormat::JsonSchema(format)) => Format::JsonSchema {
                 name: &format.name,
                 description: format.description.as_deref(),
                 schema: self.with_schema.then_some(&format.schema),

@@ -16,10 +16,11 @@ use serde::de::IgnoredAny;
 use super::content;
 use super::message::{Assistant, Call, CallInput, Content, Part, Reasoning};
 use super::options::ChatOptions;
-use crate::config::{DeveloperRole, ReasoningField, SystemPlacement};
+use crate::config::{DeveloperRole, ReasoningField, ResultFormat, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
+use crate::response::told::told;
 use crate::response::turn::{Context, ModelRequest};
 
 pub(super) use super::message::Message;
@@ -42,6 +43,7 @@ pub(super) fn build<'a>(
 
 struct Builder<'a> {
     options: &'a ChatOptions,
+    format: ResultFormat,
     names: HashMap<(Option<&'a str>, &'a str), &'a str>,
     /// Outputs by the id of their call, until the call takes them.
     outputs: HashMap<&'a str, VecDeque<&'a ToolOutput>>,
@@ -105,6 +107,7 @@ impl<'a> Builder<'a> {
         }
         Self {
             options,
+            format: request.result_format,
             names: tools
                 .map(|tool| ((tool.namespace.as_deref(), tool.name.as_str()), tool.wire_name.as_str()))
                 .collect(),
@@ -144,7 +147,8 @@ impl<'a> Builder<'a> {
             Item::McpCall(call) => {
                 let input = CallInput::Json(object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
-                self.add_call(call.id.as_str(), name, input, Some(Answer::Text(outcome(call))))
+                let outcome = outcome(call, self.format);
+                self.add_call(call.id.as_str(), name, input, Some(Answer::Text(outcome)))
             }
             _ => Ok(()),
         }
@@ -346,11 +350,14 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
     }
 }
 
-/// What a call of an MCP server gave, in words for the model.
-fn outcome(call: &McpCall) -> Cow<'_, str> {
-    match (&call.output, &call.error) {
-        (Some(output), _) => Cow::Borrowed(output),
-        (None, Some(error)) => Cow::Owned(format!("Error: {}", error.message())),
-        (None, None) => Cow::Borrowed("The call gave nothing."),
-    }
+/// What a call that the gateway made gave, in words for the model.
+fn outcome(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
+    let result = match (&call.output, &call.error) {
+        (Some(output), _) => Ok(output.as_str()),
+        (None, Some(error)) => {
+            return Cow::Owned(told(format, call.id.as_str(), Err(&error.message())).into_owned());
+        }
+        (None, None) => Ok("The call gave nothing."),
+    };
+    told(format, call.id.as_str(), result)
 }

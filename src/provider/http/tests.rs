@@ -26,6 +26,7 @@ fn request(stream: bool) -> ModelRequest {
         conversation: vec![Context::from(Item::Message(Message::user("hi")))],
         tools: Arc::new([]),
         tool_choice: ToolChoice::Auto,
+        result_format: crate::config::ResultFormat::Text,
         parallel_tool_calls: true,
         max_output_tokens: None,
         format: TextFormat::Text,

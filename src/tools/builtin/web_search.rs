@@ -6,6 +6,7 @@
 mod arguments;
 pub mod brave;
 mod domains;
+pub mod duckduckgo;
 mod engine;
 mod searxng;
 pub mod tavily;
@@ -22,6 +23,7 @@ use crate::tools::{
 };
 pub use brave::Brave;
 use domains::Domains;
+pub use duckduckgo::DuckDuckGo;
 pub use engine::{Hit, SearchEngine};
 pub use searxng::Searxng;
 pub use tavily::Tavily;

@@ -261,3 +261,41 @@ async fn options_of_a_hosted_search_hold_though_a_list_of_all_tools_came_before_
     let found = upstream.last()["messages"][2]["content"].as_str().unwrap().to_owned();
     assert!(found.contains("a.example") && !found.contains("evil"), "{found}");
 }
+
+#[tokio::test]
+async fn the_models_options_of_an_agent_are_defaults_and_echoed_as_in_force() {
+    let upstream = Upstream::spawn().await;
+    let agent: AgentSettings = serde_json::from_value(json!({
+        "model": "test-model", "temperature": 0.3, "top_p": 0.9, "max_output_tokens": 700,
+        "reasoning": {"effort": "low", "summary": "auto"},
+        "text": {"format": {"type": "json_object"}, "verbosity": "low"},
+    }))
+    .unwrap();
+    let change =
+        |builder: super::Builder| builder.set(|settings| _ = settings.agents.insert("exact".into(), agent));
+    let (gateway, _) = gateway_with(&upstream, change).await;
+    upstream.text("{}");
+    let response = gateway.create(json!({"input": "Go.", "agent": "exact"})).await;
+    let echo = |response: &Value| {
+        let fields = ["temperature", "top_p", "max_output_tokens", "reasoning", "text"];
+        fields.map(|field| response[field].clone())
+    };
+    let text = json!({"format": {"type": "json_object"}, "verbosity": "low"});
+    let reasoning = json!({"effort": "low", "summary": "auto"});
+    assert_eq!(echo(&response), [json!(0.3), json!(0.9), json!(700), reasoning, text]);
+    let asked = upstream.last();
+    assert_eq!((&asked["temperature"], &asked["top_p"]), (&json!(0.3), &json!(0.9)));
+    assert_eq!(asked["max_tokens"].as_u64().or(asked["max_completion_tokens"].as_u64()), Some(700));
+    assert_eq!((&asked["reasoning_effort"], &asked["verbosity"]), (&json!("low"), &json!("low")));
+    assert_eq!(asked["response_format"], json!({"type": "json_object"}));
+
+    // What the request says counts, key by key, also where it says what is the default anyway.
+    upstream.text("Free.");
+    let own = json!({"input": "Go.", "agent": "exact", "temperature": 1, "max_output_tokens": 50,
+        "reasoning": {"effort": "high"}, "text": {"format": {"type": "text"}}});
+    let response = gateway.create(own).await;
+    let text = json!({"format": {"type": "text"}, "verbosity": "low"});
+    let reasoning = json!({"effort": "high", "summary": "auto"});
+    assert_eq!(echo(&response), [json!(1.0), json!(0.9), json!(50), reasoning, text]);
+    assert!(upstream.last().get("response_format").is_none());
+}

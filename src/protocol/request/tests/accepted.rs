@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{item, items, parsed, with};
 use crate::protocol::item::{InputItem, Item, Role};
-use crate::protocol::request::{Effort, FIELDS, Include, NO_OPS, TextFormat, Truncation};
+use crate::protocol::request::{Effort, FIELDS, Include, NO_OPS, Truncation};
 use crate::protocol::tool::Tool;
 use crate::protocol::tool_choice::ToolChoice;
 
@@ -25,7 +25,7 @@ fn nulls_mean_defaults() {
     assert!(request.store && request.parallel_tool_calls && !request.stream);
     assert_eq!(request.truncation, Truncation::Disabled);
     assert_eq!(request.tool_choice, ToolChoice::Auto);
-    assert_eq!(request.text.format, TextFormat::Text);
+    assert_eq!(request.text.format, None);
     assert_eq!(request.model, None);
     assert_eq!(request.model().unwrap_err().body.param.as_deref(), Some("model"));
 }

@@ -25,6 +25,7 @@ fn asked(items: Value) -> ModelRequest {
             .collect(),
         tools: Arc::new([]),
         tool_choice: ToolChoice::Auto,
+        result_format: crate::config::ResultFormat::Text,
         parallel_tool_calls: true,
         max_output_tokens: None,
         format: TextFormat::Text,

@@ -219,6 +219,36 @@ async fn tavily_gets_a_body_and_a_bearer() {
 }
 
 #[tokio::test]
+async fn duckduckgo_answers_without_a_key() {
+    let answer = async |Query(query): Query<Value>| {
+        let expected = json!({"q": "rust & more", "format": "json", "no_html": "1", "no_redirect": "1"});
+        assert_eq!(query, expected);
+        // Types as the service has them, the answer of a calculator among them.
+        r#"{"Abstract": "A language.", "AbstractText": "A language.", "AbstractSource": "Wikipedia",
+            "AbstractURL": "https://en.wikipedia.org/wiki/Rust", "Heading": "Rust", "Answer": {}, "Image": "",
+            "Results": [{"FirstURL": "https://rust-lang.org/", "Text": "Official site - Rust", "Icon": {"Height": 16}}],
+            "RelatedTopics": [
+                {"FirstURL": "https://duckduckgo.com/c/Languages", "Text": "Languages", "Result": "<a>"},
+                {"Name": "Other", "Topics": [{"FirstURL": "/Iron", "Text": "Iron - A metal."}]}],
+            "Type": "A"}"#
+    };
+    let base = serve(Router::new().route("/", get(answer))).await;
+    let hits = DuckDuckGo::new(base, open_egress()).search(&wish(), &["a.test"]).await.unwrap();
+    assert_eq!(
+        hits,
+        [
+            hit("Rust", "https://en.wikipedia.org/wiki/Rust", "A language."),
+            hit("Official site", "https://rust-lang.org/", "Official site - Rust"),
+            hit("Languages", "https://duckduckgo.com/c/Languages", "Languages"),
+            hit("Iron", "https://duckduckgo.com/Iron", "Iron - A metal."),
+        ]
+    );
+    let nothing = async || r#"{"Abstract": "", "AbstractURL": "", "Results": [], "RelatedTopics": []}"#;
+    let base = serve(Router::new().route("/", get(nothing))).await;
+    assert_eq!(DuckDuckGo::new(base, open_egress()).search(&wish(), &[]).await.unwrap(), []);
+}
+
+#[tokio::test]
 async fn failures() {
     for (status, body, message, fault) in [
         (401, "k3y", "search API returned status 401", Fault::Tool),

@@ -1,0 +1,107 @@
+//! DuckDuckGo's instant answers: what is known of a subject, without a key. They are no search of the whole web.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::Url;
+use reqwest::header::HeaderMap;
+use serde::Deserialize;
+
+use super::engine::{DOING, WHAT, WHO};
+use super::{Hit, SearchEngine, SearchQuery};
+use crate::net::egress::Egress;
+use crate::tools::ToolError;
+use crate::tools::builtin::web;
+
+/// Where it is, unless configured otherwise.
+pub const BASE_URL: &str = "https://api.duckduckgo.com";
+
+/// What addresses without a host are relative to.
+const HOME: &str = "https://duckduckgo.com";
+
+/// The engine.
+pub struct DuckDuckGo {
+    base_url: String,
+    egress: Arc<Egress>,
+}
+
+/// Texts are empty where nothing is known.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+#[derive(Default)]
+struct Answer {
+    heading: String,
+    #[serde(rename = "Abstract")]
+    summary: String,
+    abstract_text: String,
+    #[serde(rename = "AbstractURL")]
+    abstract_url: String,
+    results: Vec<Topic>,
+    related_topics: Vec<Related>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Related {
+    Group {
+        #[serde(rename = "Topics")]
+        topics: Vec<Topic>,
+    },
+    Topic(Topic),
+}
+
+#[derive(Deserialize)]
+struct Topic {
+    #[serde(rename = "FirstURL", default)]
+    url: String,
+    #[serde(rename = "Text", default)]
+    text: String,
+}
+
+impl DuckDuckGo {
+    /// The service at `base_url`, which has no slash at its end.
+    pub fn new(base_url: String, egress: Arc<Egress>) -> Self {
+        Self { base_url, egress }
+    }
+}
+
+#[async_trait]
+impl SearchEngine for DuckDuckGo {
+    /// Knows no domains: results of others are dropped by the tool.
+    async fn search(&self, query: &SearchQuery, _domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
+        let parameters =
+            [("q", query.text.as_str()), ("format", "json"), ("no_html", "1"), ("no_redirect", "1")];
+        let url = format!("{}/?{}", self.base_url, web::query(parameters));
+        let answer = self.egress.get(&url, HeaderMap::new()).await;
+        let answer: Answer = web::json(&answer.map_err(|error| web::failure(DOING, error))?, WHO, WHAT)?;
+        Ok(answer.into_hits())
+    }
+}
+
+impl Answer {
+    /// What it says of the subject itself, then its results, then what is related.
+    fn into_hits(self) -> Vec<Hit> {
+        let summary = if self.summary.is_empty() { self.abstract_text } else { self.summary };
+        let subject = Hit { title: self.heading, url: self.abstract_url, snippet: summary };
+        let related = self.related_topics.into_iter().flat_map(|related| match related {
+            Related::Group { topics } => topics,
+            Related::Topic(topic) => vec![topic],
+        });
+        let topics = self.results.into_iter().chain(related).map(Topic::into_hit);
+        std::iter::once(subject).chain(topics).filter(|hit| !hit.url.is_empty()).collect()
+    }
+}
+
+impl Topic {
+    /// `Title - what it is`, as one text.
+    fn into_hit(self) -> Hit {
+        let title = self.text.split_once(" - ").map_or(self.text.as_str(), |(title, _)| title).to_owned();
+        let home = Url::parse(HOME).ok();
+        let url = match home.filter(|_| self.url.starts_with('/')).and_then(|home| home.join(&self.url).ok())
+        {
+            Some(url) => url.into(),
+            None => self.url,
+        };
+        Hit { title, url, snippet: self.text }
+    }
+}
