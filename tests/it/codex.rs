@@ -201,3 +201,42 @@ async fn web_pages_may_read_which_tools_were_left_out() {
     let exposed = answer.headers()["access-control-expose-headers"].to_str().unwrap().to_owned();
     assert!(exposed.split(',').any(|name| name.trim() == "antwort-omitted-tools"), "{exposed}");
 }
+
+#[tokio::test]
+async fn a_program_that_told_how_far_it_was_ended_the_session_with_a_400() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let call =
+        |id: &str| json!({"type": "custom_tool_call", "call_id": id, "name": "exec", "input": "notify(1)"});
+    let output =
+        |id: &str, text: &str| json!({"type": "custom_tool_call_output", "call_id": id, "output": text});
+    let picture = json!([{"type": "input_text", "text": "a picture"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AA=="}]);
+    // The same id may mean another call later; and a program may be told of while another one runs.
+    let input = json!([
+        {"role": "user", "content": "Mend it."},
+        call("c1"), output("c1", "half way"), output("c1", "done"),
+        call("c2"), call("c3"), output("c2", "two"), output("c3", "three"), output("c2", "two is over"),
+        {"role": "user", "content": "Go on."},
+        call("c1"), {"type": "custom_tool_call_output", "call_id": "c1", "output": picture}, output("c1", "end"),
+        {"role": "user", "content": "Go on."},
+    ]);
+    gateway.create(json!({"model": "test-model", "input": input})).await;
+    let sent = upstream.last();
+    let messages = sent["messages"].as_array().unwrap();
+    let told: Vec<_> = messages
+        .iter()
+        .filter(|message| message["role"] == "tool")
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    assert_eq!(told, ["half way\ndone", "two\ntwo is over", "three", "a picture\nend"], "{sent:#}");
+    assert!(sent.to_string().contains("image_url"), "what a tool message cannot hold follows it");
+    // Functions give one output, and whoever sends two has mixed something up.
+    let twice = json!([
+        {"type": "function_call", "call_id": "c1", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "x"},
+        {"type": "function_call_output", "call_id": "c1", "output": "y"},
+    ]);
+    let error = gateway.refuse(json!({"model": "test-model", "input": twice}), 400, "invalid_value").await;
+    assert_eq!(error["param"], "input[2].call_id");
+}

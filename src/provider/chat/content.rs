@@ -41,8 +41,26 @@ pub(super) fn join<'a>(texts: &[&'a str], separator: &str) -> Cow<'a, str> {
     }
 }
 
+/// The outputs of one call, which one tool message must hold: servers refuse a second for the same call.
+pub(super) fn of_outputs<'a>(
+    outputs: &[&'a ToolOutput],
+    supports: Supports,
+) -> Result<(Cow<'a, str>, Vec<Part<'a>>), ProviderError> {
+    if let [output] = outputs {
+        return of_output(output, supports);
+    }
+    let mut texts = Vec::with_capacity(outputs.len());
+    let mut others = Vec::new();
+    for output in outputs {
+        let (text, more) = of_output(output, supports)?;
+        texts.push(text);
+        others.extend(more);
+    }
+    Ok((Cow::Owned(texts.join("\n")), others))
+}
+
 /// A tool's output, split into the text that a tool message may hold and what must follow it.
-pub(super) fn of_output<'a>(
+fn of_output<'a>(
     output: &'a ToolOutput,
     supports: Supports,
 ) -> Result<(Cow<'a, str>, Vec<Part<'a>>), ProviderError> {

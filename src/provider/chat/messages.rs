@@ -45,8 +45,8 @@ struct Builder<'a> {
     options: &'a ChatOptions,
     format: ResultFormat,
     names: HashMap<(Option<&'a str>, &'a str), &'a str>,
-    /// Outputs by the id of their call, until the call takes them.
-    outputs: HashMap<&'a str, VecDeque<&'a ToolOutput>>,
+    /// What each call gave, by its id, until the call takes it: ids may be used again.
+    outputs: HashMap<&'a str, VecDeque<Outputs<'a>>>,
     system: Vec<Cow<'a, str>>,
     messages: Vec<Message<'a>>,
     open: Option<Open<'a>>,
@@ -67,9 +67,12 @@ struct Open<'a> {
 
 /// What a call gave.
 enum Answer<'a> {
-    Output(&'a ToolOutput),
+    Outputs(Outputs<'a>),
     Text(Cow<'a, str>),
 }
+
+/// The outputs of one call: one, but for a custom tool that told how far it was before it was done.
+type Outputs<'a> = Vec<&'a ToolOutput>;
 
 #[derive(Default)]
 struct Thoughts<'a> {
@@ -93,25 +96,13 @@ impl<'a> Builder<'a> {
             |item: &Item| matches!(item, Item::FunctionCall(_) | Item::CustomToolCall(_) | Item::McpCall(_));
         let calls = request.conversation.iter().any(|context| is_call(&context.item));
         let tools = if calls { request.tools.iter() } else { [].iter() };
-        let mut outputs: HashMap<&str, VecDeque<&ToolOutput>> = HashMap::new();
-        for context in &request.conversation {
-            match context.item.as_ref() {
-                Item::FunctionCallOutput(item) => {
-                    outputs.entry(&item.call_id).or_default().push_back(&item.output);
-                }
-                Item::CustomToolCallOutput(item) => {
-                    outputs.entry(&item.call_id).or_default().push_back(&item.output);
-                }
-                _ => {}
-            }
-        }
         Self {
             options,
             format: request.result_format,
             names: tools
                 .map(|tool| ((tool.namespace.as_deref(), tool.name.as_str()), tool.wire_name.as_str()))
                 .collect(),
-            outputs,
+            outputs: outputs_by_call(&request.conversation),
             system: Vec::new(),
             messages: Vec::new(),
             open: None,
@@ -222,7 +213,9 @@ impl<'a> Builder<'a> {
             None => unknown_name(name),
         };
         let waits = answer.is_none();
-        let answer = answer.or_else(|| self.outputs.get_mut(id)?.pop_front().map(Answer::Output));
+        let given = |outputs: &Outputs<'_>| !outputs.is_empty();
+        let answer =
+            answer.or_else(|| self.outputs.get_mut(id)?.pop_front().filter(given).map(Answer::Outputs));
         let open = self.opened();
         open.message.calls.push(Call { id, name, input });
         open.waits |= waits;
@@ -244,9 +237,9 @@ impl<'a> Builder<'a> {
             self.close(Attach::Back)?;
         }
         match self.outputs.get_mut(id) {
-            Some(waiting) if waiting.front().is_some_and(|first| std::ptr::eq(*first, output)) => {
-                waiting.pop_front();
-                self.write_answers(vec![(id, Answer::Output(output))])
+            Some(waiting) if waiting.front().is_some_and(|first| is_first(first, output)) => {
+                let outputs = waiting.pop_front().unwrap_or_default();
+                self.write_answers(vec![(id, Answer::Outputs(outputs))])
             }
             _ => Ok(()),
         }
@@ -268,7 +261,7 @@ impl<'a> Builder<'a> {
         let mut shown: Vec<Part<'a>> = Vec::new();
         for (tool_call_id, answer) in answers {
             let (content, others) = match answer {
-                Answer::Output(output) => content::of_output(output, self.options.supports)?,
+                Answer::Outputs(outputs) => content::of_outputs(&outputs, self.options.supports)?,
                 Answer::Text(text) => (text, Vec::new()),
             };
             self.messages.push(Message::Tool { role: "tool", tool_call_id, content });
@@ -323,6 +316,32 @@ impl<'a> Thoughts<'a> {
         };
         Reasoning { field, text: content::join(&self.texts, "\n\n"), fields: self.fields }
     }
+}
+
+/// What calls gave, by their ids. An output belongs to the last call before it, as a further one if it is custom.
+fn outputs_by_call(conversation: &[Context]) -> HashMap<&str, VecDeque<Outputs<'_>>> {
+    let mut outputs: HashMap<&str, VecDeque<Outputs<'_>>> = HashMap::new();
+    for context in conversation {
+        match context.item.as_ref() {
+            Item::FunctionCallOutput(item) => {
+                outputs.entry(&item.call_id).or_default().push_back(vec![&item.output]);
+            }
+            Item::CustomToolCall(item) => outputs.entry(&item.call_id).or_default().push_back(Vec::new()),
+            Item::CustomToolCallOutput(item) => {
+                let of_calls = outputs.entry(&item.call_id).or_default();
+                match of_calls.back_mut() {
+                    Some(outputs) => outputs.push(&item.output),
+                    None => of_calls.push_back(vec![&item.output]),
+                }
+            }
+            _ => {}
+        }
+    }
+    outputs
+}
+
+fn is_first(outputs: &Outputs<'_>, output: &ToolOutput) -> bool {
+    outputs.first().is_some_and(|first| std::ptr::eq(*first, output))
 }
 
 /// Arguments that a server will parse: those of a call that was no JSON are wrapped, since a history that
