@@ -26,11 +26,6 @@ fn what_waits_for_a_later_capability() {
     ]);
     check(&[
         (
-            r#""input":[{"type":"compaction_trigger"},{"role":"user","content":"x"}]"#.into(),
-            "invalid_value",
-            "input[0].type",
-        ),
-        (
             part(r#"{"type":"input_image","file_id":"file-1"}"#),
             "unsupported_parameter",
             "input[0].content[0].file_id",
@@ -58,6 +53,11 @@ fn inputs_that_cannot_be_read() {
         (item("{}"), "missing_required_parameter", "input[0].type"),
         (item(r#"{"type":5}"#), "invalid_type", "input[0].type"),
         (item(r#"{"type":"telepathy"}"#), "invalid_value", "input[0].type"),
+        (
+            item(r#"{"type":"compaction_trigger"},{"role":"user","content":"x"}"#),
+            "invalid_value",
+            "input[0].type",
+        ),
         (item(r#"{"type":"item_reference"}"#), "missing_required_parameter", "input[0].id"),
         (item(r#"{"type":"item_reference","id":""}"#), "invalid_value", "input[0].id"),
         (item(r#"{"role":"robot","content":"x"}"#), "invalid_value", "input[0].role"),
