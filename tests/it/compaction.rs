@@ -434,3 +434,30 @@ async fn a_compaction_heeds_no_choice_of_tools_and_no_form_of_the_answer() {
     assert_eq!(upstream.requests().len(), 1);
     assert_eq!(response["tool_choice"], "required", "the echo is the request's");
 }
+
+#[tokio::test]
+async fn a_conversation_that_does_not_fit_is_compacted_without_its_oldest_items_where_that_is_allowed() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream)
+        .provider(|provider| provider.context_window = antwort::config::ContextWindow::All(1000))
+        .spawn()
+        .await;
+    let long = "word ".repeat(1000);
+    let input = json!([{"role": "user", "content": "Build a boat."}, {"role": "assistant", "content": long},
+        {"role": "user", "content": "And a mast."}]);
+    let mut body = json!({"model": "test-model", "input": input});
+    let refused = compact(&gateway, &body).await;
+    assert_eq!(
+        (refused.status, refused.body["error"]["code"].as_str()),
+        (400, Some("context_length_exceeded"))
+    );
+    assert!(upstream.requests().is_empty());
+    body["truncation"] = json!("auto");
+    upstream.text(SUMMARY);
+    let made = compact(&gateway, &body).await;
+    assert_eq!(made.status, 200, "{:#}", made.body);
+    let told: Vec<_> = said(&upstream.last()).into_iter().map(|(_, text)| text).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0] == "And a mast." && told[1].contains("summary"), "the question stays: {told:?}");
+    assert_eq!(made.body["output"].as_array().unwrap().len(), 3, "what the user said is kept as it is");
+}

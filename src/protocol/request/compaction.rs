@@ -16,6 +16,8 @@ pub const COMPACTION_FIELDS: &[&str] = &[
     "prompt_cache_retention",
     "reasoning",
     "service_tier",
+    // Beyond the API, where a conversation that does not fit can never be compacted.
+    "truncation",
 ];
 
 /// Fields that earlier clients send along: the summary is made without tools, and is no answer that has a form.

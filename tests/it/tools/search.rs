@@ -143,3 +143,21 @@ async fn a_search_may_be_forced_and_is_also_a_tool_like_others() {
     assert_eq!(result["structured"]["results"].as_array().unwrap().len(), 1);
     assert_eq!(result["citations"][0]["title"], "The Book");
 }
+
+#[tokio::test]
+async fn a_search_that_must_not_reach_the_web_is_left_out_for_codex_which_asks_for_it_by_default() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    let cached = json!({"type": "web_search", "external_web_access": false});
+    let live =
+        json!({"type": "web_search", "external_web_access": true, "search_content_types": ["text", "image"]});
+    let error = gateway.refuse(ask(cached.clone()), 400, "unsupported_parameter").await;
+    assert_eq!(error["param"], "tools[0].external_web_access");
+    let codex = gateway.with_header("originator", "codex_exec");
+    for (tool, omitted, offered) in [(cached, Some("web_search"), 0), (live, None, 1)] {
+        let answer = codex.post("/v1/responses", &ask(tool)).await;
+        let named = answer.headers.get("antwort-omitted-tools").map(|value| value.to_str().unwrap());
+        assert_eq!((answer.status, named), (200, omitted), "{:#}", answer.body);
+        assert_eq!(upstream.last()["tools"].as_array().map_or(0, Vec::len), offered);
+    }
+}
