@@ -73,7 +73,6 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
-        tracing::info!(address = %listener.local_addr()?, "serving");
         App::build(&settings).await?.serve(listener, shutdown).await;
         Ok(())
     })?;

@@ -3,6 +3,7 @@
 //! Floor 1: owns names and forms, not the events; those who know what happens call in here. Nothing that
 //! clients or models say is logged, measured or traced.
 
+mod json_line;
 pub mod logs;
 pub mod metrics;
 pub mod traces;

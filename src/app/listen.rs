@@ -31,6 +31,10 @@ pub(super) async fn serve(
     let mut builder = Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
     builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
+    match listener.local_addr() {
+        Ok(address) => tracing::info!(%address, "serving"),
+        Err(error) => tracing::warn!(%error, "serving at an address that is not known"),
+    }
     let closing_time = loop {
         let stream = tokio::select! {
             accepted = listener.accept() => match accepted {

@@ -505,17 +505,22 @@ impl Run {
 
     /// Ends the response: commits its row, then lets the terminal event leave.
     async fn end(self: Box<Self>, outcome: Outcome) {
-        let Self { engine, prepared, machine, calls, mut outlet, started, first_event, turns, .. } = *self;
+        let Self { engine, prepared, machine, calls, call, mut outlet, started, first_event, turns, .. } =
+            *self;
         calls.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
         let ending = match outcome {
             Outcome::Ended(ending) => ending,
             Outcome::Refused(error) => {
-                tracing::info!(status = error.status, code = error.code(), "no response was made");
+                log_failure(&prepared, &call, error.code(), error.body.param.as_deref());
                 metrics.run_refused(prepared.provider.name(), &prepared.ask.model, error.code(), took);
                 return outlet.refuse(error).await;
             }
+        };
+        let param = match &ending {
+            Ending::Failed(error) => error.param.clone(),
+            _ => None,
         };
         let outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
         let mut finished = machine.end(ending, outcome, unix_now(), outlet.events());
@@ -546,11 +551,24 @@ impl Run {
         });
         if response.status == Status::Failed {
             let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
-            tracing::warn!(response = %response.id, code, "a response failed");
+            log_failure(&prepared, &call, code, param.as_deref());
         }
         // A client that has gone finds the response in the store.
         let _gone = outlet.flush().await;
     }
+}
+
+/// All that an operator needs to find what failed; its message may quote what was said, and stays with the client.
+fn log_failure(prepared: &Prepared, call: &CallContext, code: &str, param: Option<&str>) {
+    tracing::warn!(
+        request_id = call.request_id,
+        response_id = %prepared.response.id,
+        provider = prepared.provider.name(),
+        model = prepared.ask.model,
+        code,
+        param,
+        "a response failed"
+    );
 }
 
 fn shutting_down() -> ApiError {
@@ -589,7 +607,7 @@ impl From<ApiError> for Stop {
 
 impl From<ProviderError> for Stop {
     fn from(error: ProviderError) -> Self {
-        tracing::info!(%error, "the provider failed");
+        tracing::info!(error = error.for_log(), "the provider failed");
         Self::Error(error.into())
     }
 }

@@ -55,6 +55,14 @@ pub enum Failure {
 }
 
 impl ProviderError {
+    /// For the log: the provider's own words may quote what was said, and stay with the client.
+    pub fn for_log(&self) -> String {
+        match self.kind {
+            Failure::Status(_) | Failure::Reported | Failure::ContextLength => format!("{:?}", self.kind),
+            _ => self.to_string(),
+        }
+    }
+
     /// A failure without particulars.
     pub fn new(kind: Failure, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None, code: None, retried: false }

@@ -4,10 +4,11 @@ use std::io::{IsTerminal, stderr};
 use std::panic;
 
 use tracing::Subscriber;
-use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
+use super::json_line::JsonLine;
 use crate::config::LogFormat;
 
 /// Writes lines of this form.
@@ -21,8 +22,7 @@ where
         LogFormat::Text => layer.with_ansi(colours(terminal)).with_filter(filter).boxed(),
         LogFormat::Auto if terminal => layer.with_ansi(colours(terminal)).with_filter(filter).boxed(),
         LogFormat::Json | LogFormat::Auto => {
-            // Fields beside `message`, and those of the innermost span: what log stores index best.
-            let json = layer.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            let json = layer.fmt_fields(JsonFields::new()).event_format(JsonLine);
             json.with_filter(filter).boxed()
         }
     }

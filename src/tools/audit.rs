@@ -86,7 +86,7 @@ pub(super) fn decision(request: &ToolRequest, denied: Option<&ToolError>) {
         response = context.response_id.as_ref().map(tracing::field::display),
         request = context.request_id,
         call = request.call.key.as_ref().map(tracing::field::display),
-        tool = request.plan.name(),
+        tool = request.plan.qualified_name(),
         executor = &*request.plan.definition.executor,
         arguments_sha256 = hash(&request.call.raw),
         decision = if denied.is_some() { "denied" } else { "allowed" },

@@ -1,5 +1,6 @@
 //! What is known of a tool before it is called.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -126,6 +127,14 @@ impl ToolDefinition {
     pub fn with_returns(mut self, schema: &Value) -> Self {
         self.returns = Some(schema.into());
         self
+    }
+
+    /// The name by which settings, metrics and records know it: `label__name` of a tool of an MCP server.
+    pub fn qualified_name(&self) -> Cow<'_, str> {
+        match &self.server {
+            Some(label) => Cow::Owned(format!("{label}__{}", self.name)),
+            None => Cow::Borrowed(&self.name),
+        }
     }
 
     /// Whether it has this tag.

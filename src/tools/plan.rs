@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use globset::Glob;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -18,6 +19,8 @@ use crate::protocol::schema::Schema;
 /// How calls of one tool are made.
 pub(super) struct Plan {
     pub definition: Arc<ToolDefinition>,
+    /// [`ToolDefinition::qualified_name`], made once.
+    qualified_name: String,
     pub route: Route,
     pub arguments: Schema,
     pub returns: Option<(Schema, ReturnSchema)>,
@@ -48,7 +51,8 @@ impl Plan {
         settings: &ToolsSettings,
     ) -> Result<Self, String> {
         let none = ToolOverride::default();
-        let own = settings.overrides.get(&definition.name).unwrap_or(&none);
+        let qualified_name = definition.qualified_name().into_owned();
+        let own = settings.overrides.get(&qualified_name).unwrap_or(&none);
         let may_repeat = own.idempotent.unwrap_or_else(|| definition.annotations.may_repeat());
         let retry = own.retry.as_ref().unwrap_or(&settings.retry);
         let checked = settings.results.return_schema != ReturnSchema::Off;
@@ -66,14 +70,20 @@ impl Plan {
             may_repeat,
             max_calls: own.max_calls,
             max_result_bytes: own.max_result_bytes.unwrap_or(settings.results.max_bytes),
-            cache: cache_plan(&definition, own, settings),
+            cache: cache_plan(&definition, &qualified_name, own, settings),
             definition: Arc::new(definition),
+            qualified_name,
         })
     }
 
     /// The tool's name.
     pub(super) fn name(&self) -> &str {
         &self.definition.name
+    }
+
+    /// The name for metrics and records.
+    pub(super) fn qualified_name(&self) -> &str {
+        &self.qualified_name
     }
 }
 
@@ -83,14 +93,17 @@ impl Plan {
 /// operator says of the tool by name goes before hints, as those are of unknown worth and mostly absent.
 fn cache_plan(
     definition: &ToolDefinition,
+    qualified_name: &str,
     own: &ToolOverride,
     settings: &ToolsSettings,
 ) -> Option<CachePlan> {
     let cache = &settings.cache;
-    if !cache.enabled || own.cacheable == Some(false) || cache.never.contains(&definition.name) {
+    // What forbids holds under either name, and a name alone means the tool whoever has it.
+    let never = |pattern: &String| matches(pattern, qualified_name) || matches(pattern, &definition.name);
+    if !cache.enabled || own.cacheable == Some(false) || cache.never.iter().any(never) {
         return None;
     }
-    let named = cache.ttl.get(&definition.name);
+    let named = cache.ttl.get(qualified_name).or_else(|| cache.ttl.get(&definition.name));
     let hints = definition.annotations;
     let changes_something = hints.destructive || !hints.read_only;
     let by_hints = !changes_something && (!hints.open_world || named.is_some());
@@ -101,6 +114,14 @@ fn cache_plan(
     // A result that was got with somebody's credentials is for nobody else.
     let per_user = own.cache_per_user || definition.requires_auth;
     (!ttl.is_zero()).then_some(CachePlan { ttl, per_user })
+}
+
+/// Whether a name is by a glob. Most are plain names, which need not be compiled.
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.contains(['*', '?', '[', '{', '\\']) {
+        true => Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(name)),
+        false => pattern == name,
+    }
 }
 
 /// Compiles a schema of arguments or results.

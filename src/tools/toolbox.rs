@@ -127,8 +127,13 @@ impl Toolbox {
                 tracing::warn!(tool = other, "on_error: there is no such tool to fall back on");
             }
         }
-        for tool in self.settings.overrides.keys().filter(|tool| catalog.get(tool).is_none()) {
-            tracing::warn!(tool, "tools.overrides: there is no such tool yet");
+        // Those of MCP servers are listed when they are asked for.
+        let is_missing = |tool: &&String| catalog.get(tool).is_none() && !tool.contains("__");
+        for tool in self.settings.overrides.keys().filter(is_missing) {
+            tracing::warn!(
+                tool,
+                "tools.overrides: there is no such tool yet; one of an MCP server is label__name"
+            );
         }
     }
 

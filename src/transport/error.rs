@@ -1,5 +1,7 @@
 //! Errors as HTTP answers. The one place where an [`ApiError`] meets a status line.
 
+use std::borrow::Cow;
+
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,6 +12,15 @@ use crate::protocol::error::{ApiError, ErrorBody};
 /// An error on its way out.
 #[derive(Debug)]
 pub(super) struct Problem(pub ApiError);
+
+/// What the log says of a request that got an error.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal {
+    /// As the body has it.
+    pub code: Option<Cow<'static, str>>,
+    /// The refused field.
+    pub param: Option<String>,
+}
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -38,6 +49,8 @@ impl IntoResponse for Problem {
         if let Some(retry) = error.should_retry {
             headers.insert("x-should-retry", HeaderValue::from_static(if retry { "true" } else { "false" }));
         }
+        response.extensions_mut().insert(Refusal { code: error.body.code, param: error.body.param });
+        let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -12,6 +12,7 @@ use tracing::{Instrument, Span};
 
 use super::AppState;
 use super::client_profile::{self, ClientProfile};
+use super::error::Refusal;
 use crate::protocol::id::Id;
 use crate::telemetry::traces::{self, TraceParent};
 
@@ -61,7 +62,15 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let span = tracing::info_span!("request", otel.name = "HTTP", otel.kind = "server", otel.status_code = Empty, %method, status = Empty);
+    let span = tracing::info_span!(
+        "request",
+        otel.name = "HTTP",
+        otel.kind = "server",
+        otel.status_code = Empty,
+        request_id = %trail.request_id,
+        %method,
+        status = Empty
+    );
     traces::join(&span, trail.caller);
     let mut response = next.run(request).instrument(span.clone()).await;
     span.record("status", response.status().as_u16());
@@ -80,11 +89,14 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     headers.insert(VERSION, HeaderValue::from_static("2020-10-01"));
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     app.metrics.http_request(route, method.as_str(), response.status().as_u16(), took);
+    let refusal = response.extensions().get::<Refusal>();
     tracing::info!(
         request_id = %trail.request_id,
         %method,
         route,
         status = response.status().as_u16(),
+        code = refusal.and_then(|refusal| refusal.code.as_deref()),
+        param = refusal.and_then(|refusal| refusal.param.as_deref()),
         ms = took.as_secs_f64() * 1e3,
         "request"
     );

@@ -216,6 +216,29 @@ fn is_test(name: &str) -> bool {
 const SHORT_TESTS: [&str; 7] =
     ["six_fields", "values", "mistakes", "files_inside", "zones", "formats", "bombs_are_defused"];
 
+#[test]
+fn no_dollar_of_the_documents_is_lost_in_a_shell() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let pages = pages.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let mut commands = 0;
+    for page in pages.chain(["README.md", "CONTRIBUTING.md"].map(|name| root.join(name))) {
+        let text = fs::read_to_string(&page).unwrap();
+        for block in text.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next()) {
+            commands += 1;
+            // What a shell would take for the first, second, … argument of a script.
+            let lines = block.lines().filter(|line| !line.starts_with('#'));
+            let code: Vec<_> = lines.map(|line| line.split(" # ").next().unwrap_or_default()).collect();
+            let bare: String = code.join("\n").split('\'').step_by(2).collect();
+            let lost = bare
+                .match_indices('$')
+                .find(|(at, _)| bare[at + 1..].starts_with(|c: char| c.is_ascii_digit()));
+            assert!(lost.is_none(), "{}: a shell empties a variable in {block}", page.display());
+        }
+    }
+    assert!(commands > 5);
+}
+
 /// The text of all Rust files below a directory.
 fn read_sources(directory: &Path, sources: &mut String) {
     for entry in fs::read_dir(directory).unwrap() {

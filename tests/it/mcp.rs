@@ -11,6 +11,7 @@ mod hangs;
 mod lists;
 mod load;
 mod lost;
+mod names;
 mod places;
 mod real;
 mod results;

@@ -3,6 +3,7 @@
 mod browsers;
 mod clients;
 mod drain;
+mod logs;
 mod probes;
 mod traces;
 mod waiting;

@@ -150,7 +150,7 @@ impl ModelStream for Answer {
                 self.state = State::Over;
                 return Err(error);
             };
-            tracing::info!(provider = self.server.name, %error, ?wait, "trying again");
+            tracing::info!(provider = self.server.name, error = error.for_log(), ?wait, "trying again");
             self.server.metrics.upstream_retry(&self.server.name);
             tokio::time::sleep(wait).await;
         }

@@ -56,7 +56,9 @@ async fn tools_are_there_when_they_have_what_they_need() {
         (json!({"get_weather": {"api_key": "k"}}), &["calculate", "datetime", "get_weather"]),
         (json!({"get_weather": {"api_key": ""}}), &["calculate", "datetime"]),
         (json!({"get_weather": {"base_url": "http://127.0.0.1:1"}}), &["calculate", "datetime"]),
-        (json!({"web_search": {"api_key": "k"}}), &["calculate", "datetime"]),
+        (json!({"web_search": {"api_key": "k"}}), &["calculate", "datetime", "web_search"]),
+        (json!({"web_search": {"api_key": ""}}), &["calculate", "datetime"]),
+        (json!({"web_search": {"provider": "duckduckgo"}}), &["calculate", "datetime", "web_search"]),
         (json!({"web_search": {"provider": "brave"}}), &["calculate", "datetime"]),
         (
             json!({"web_search": {"provider": "tavily", "api_key": "k"}}),

@@ -93,7 +93,7 @@ impl Watch {
         let (outcome, code) = match &result {
             Ok(output) => (outcome(output), self.trace.failure()),
             Err(error) => {
-                log(self.plan.name(), error);
+                log(self.plan.qualified_name(), error);
                 (error.code.as_str(), Some(error.code))
             }
         };
@@ -124,7 +124,7 @@ impl Watch {
         let (attempts, asked) = (self.trace.attempts(), self.trace.take_asked());
         // Where nobody was asked, who would have been.
         let executor = asked.last().unwrap_or(&self.plan.definition.executor);
-        let tool = self.plan.name();
+        let tool = self.plan.qualified_name();
         self.metrics.tool_call(tool, executor, outcome, duration);
         asked.iter().for_each(|executor| self.metrics.tool_attempt(tool, executor));
         let fallback_from = meta.fallback_from.as_deref();

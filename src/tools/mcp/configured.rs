@@ -66,11 +66,6 @@ impl Configured {
         };
         let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
         let mut tools = settings.tools.clone();
-        tools.overrides = tools
-            .overrides
-            .into_iter()
-            .filter_map(|(name, own)| Some((name.strip_prefix(label)?.strip_prefix("__")?.to_owned(), own)))
-            .collect();
         tools.cache.enabled &= !takes_callers;
         Ok(Self {
             label: label.into(),

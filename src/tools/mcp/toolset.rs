@@ -1,6 +1,6 @@
 //! A server's tools as runs use them: named, checked, each with all the layers of a call around it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
@@ -137,7 +137,9 @@ impl Maker<'_> {
     fn make(&self, listing: &Listing) -> ToolSet {
         let left_out = listing.tools.unreadable.clone();
         let set = self.set(listing.tools.tools.iter(), left_out, listing.number);
-        self.states.retain(|name| set.tools.iter().any(|tool| tool.listed.name == name));
+        let names: HashSet<_> =
+            set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
+        self.states.retain(|name| names.contains(name));
         set
     }
 
@@ -209,7 +211,7 @@ impl Maker<'_> {
 
     fn plan(&self, mut definition: ToolDefinition, executor: &Arc<dyn ToolExecutor>) -> Result<Plan, String> {
         let settings = &self.terms.tools;
-        let state = self.states.leg(&definition.name, &self.terms.executor, settings);
+        let state = self.states.leg(&definition.qualified_name(), &self.terms.executor, settings);
         let leg = stack::leg(Arc::clone(executor), Arc::clone(&self.terms.executor), None, &state);
         let route = || {
             let way = Way {

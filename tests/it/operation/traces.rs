@@ -154,15 +154,16 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
     let metrics = http.get(format!("{}/metrics", process.base)).send().await.unwrap().text().await.unwrap();
     for line in [
         r#"antwort_tool_calls_total{tool="calculate",outcome="ok",executor="local"} 1"#,
-        r#"antwort_tool_calls_total{tool="boom",outcome="tool_execution_failed",executor="mcp:sums"} 1"#,
-        r#"antwort_tool_calls_total{tool="fail",outcome="error",executor="mcp:sums"} 1"#,
-        r#"antwort_tool_attempts_total{tool="boom",executor="mcp:sums"} 1"#,
+        r#"antwort_tool_calls_total{tool="sums__boom",outcome="tool_execution_failed",executor="mcp:sums"} 1"#,
+        r#"antwort_tool_calls_total{tool="sums__fail",outcome="error",executor="mcp:sums"} 1"#,
+        r#"antwort_tool_attempts_total{tool="sums__boom",executor="mcp:sums"} 1"#,
     ] {
         assert!(metrics.contains(&format!("\n{line}\n")), "{line} is not in\n{metrics}");
     }
     let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
     let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let record = records.into_iter().find(|line| line["record"] == "call" && line["tool"] == "boom").unwrap();
+    let record =
+        records.into_iter().find(|line| line["record"] == "call" && line["tool"] == "sums__boom").unwrap();
     assert_eq!((&record["executor"], &record["attempts"]), (&json!("mcp:sums"), &json!(1)));
     assert_eq!(record["code"], "tool_execution_failed");
     assert!(record["duration_ms"].is_u64());

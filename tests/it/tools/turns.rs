@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{ask, call, calls, gateway, gateway_with};
+use super::{ask, call, calls, gateway, gateway_with, kinds};
 use crate::support::gateway::Builder;
 use crate::support::upstream::{Reply, Upstream};
 
@@ -123,4 +123,18 @@ async fn the_model_is_told_of_calls_that_a_cancelled_run_left_half_way() {
         assert_eq!(told.len(), 2, "{visibility}: {messages:#?}");
         assert!(told.iter().all(|text| text.contains("may have had its effect")), "{told:?}");
     }
+}
+
+#[tokio::test]
+async fn without_parallel_calls_only_the_first_call_of_a_turn_is_made() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    upstream.reply(calls(&["noop", "echo"])).text("Done.");
+    let response = gateway.create(ask(json!({"parallel_tool_calls": false}))).await;
+    assert_eq!(kinds(&response), ["mcp_call", "message"]);
+    assert_eq!(response["output"][0]["name"], "noop");
+    let asked = upstream.last();
+    assert_eq!(asked["parallel_tool_calls"], false);
+    let results = asked["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
+    assert_eq!(results.count(), 1, "the other one is not spoken of: the model may make it in its next turn");
 }
