@@ -37,8 +37,8 @@ pub use settings::{
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
-    LogSettings, ModelsSettings, OnMismatch, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings,
-    Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
+    LogSettings, ModelsSettings, OnMismatch, OnMissingCall, ReasoningDisplay, Scope, SealKey, SealSettings,
+    ServerSettings, Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
     TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{

@@ -305,6 +305,8 @@ pub struct Supports {
     pub custom_tools: bool,
     /// `tool_choice` that names a function; otherwise some call is demanded, and the gateway sees to which.
     pub named_tool_choice: bool,
+    /// `tool_choice` of type `allowed_tools`; otherwise only the gateway sees to it.
+    pub allowed_tools: bool,
     /// Content parts of type `image_url`.
     pub images: bool,
     /// Content parts of type `input_audio`.

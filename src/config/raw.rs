@@ -113,6 +113,7 @@ pub(super) struct RawSupports {
     pub response_format: Option<bool>,
     pub custom_tools: Option<bool>,
     pub named_tool_choice: Option<bool>,
+    pub allowed_tools: Option<bool>,
     pub images: Option<bool>,
     pub audio: Option<bool>,
     pub files: Option<bool>,

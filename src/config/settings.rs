@@ -204,6 +204,18 @@ pub struct EngineSettings {
     pub ceilings: LimitOverrides,
     /// Answers in a form that was asked for.
     pub structured: StructuredSettings,
+    /// A call that the request demands and that the model does not make, though it was asked twice.
+    pub on_missing_call: OnMissingCall,
+}
+
+/// What becomes of a response that lacks the call that its request demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMissingCall {
+    /// It fails.
+    Fail,
+    /// What came is kept, and the response is completed.
+    Keep,
 }
 
 /// Answers in a form that was asked for, unless an agent or a request says otherwise.
@@ -227,6 +239,7 @@ impl Default for EngineSettings {
             limits: RunLimits::default(),
             ceilings: LimitOverrides::default(),
             structured: StructuredSettings::default(),
+            on_missing_call: OnMissingCall::Fail,
         }
     }
 }

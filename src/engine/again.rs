@@ -1,9 +1,12 @@
 //! Asks the model once more: what it said stays, and it is told what is wrong with it.
 
+use super::gate::Denied;
 use super::run::{Run, Stop};
+use crate::config::settings::OnMissingCall;
+use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Message};
-use crate::protocol::tool_choice::ToolChoice;
-use crate::response::machine::Turn;
+use crate::response::machine::{Ending, Turn};
+use crate::response::turn::CallChoice;
 
 impl Run {
     /// Asks for the answer in its form. Nothing is called for it, so that it is one inference.
@@ -16,8 +19,52 @@ impl Run {
             "Your last answer does not have the form that was asked for: {problem}. Answer again in that form, \
              and with nothing else."
         ));
-        self.prepared.ask.tool_choice = ToolChoice::None;
+        self.prepared.ask.tool_choice = CallChoice::None;
         self.gate.shut();
+        Ok(())
+    }
+
+    /// Whether the model is asked once more where it has not made the call that is demanded.
+    ///
+    /// Not in a single-shot request, which is one inference.
+    pub(super) fn asks_again(&self) -> bool {
+        self.prepared.executes && !self.asked_for_call
+    }
+
+    /// What follows from a turn without the call that is demanded.
+    pub(super) fn miss_call(&mut self, turn: &Turn, denied: Vec<Denied>) -> Result<Option<Ending>, Stop> {
+        if self.asks_again() {
+            return self.ask_for_call(turn, denied).map(|()| None);
+        }
+        self.gate.settle_demand();
+        match self.engine.parts.limits.engine.on_missing_call {
+            OnMissingCall::Keep => self.judge(turn),
+            OnMissingCall::Fail => Ok(Some(Ending::Failed(missing_call().body))),
+        }
+    }
+
+    /// Asks for the call. What the model called instead it is told of in the results of these calls.
+    fn ask_for_call(&mut self, turn: &Turn, denied: Vec<Denied>) -> Result<(), Stop> {
+        tracing::debug!("the model did not make the call that is demanded; asking once more");
+        self.asked_for_call = true;
+        let is_told = !denied.is_empty();
+        let output = self.machine.close_turn(self.outlet.events())?;
+        self.check_size()?;
+        self.carry_on(turn, output, denied)?;
+        let offer = &self.prepared.offer;
+        let choice = offer.choice.again(offer.tools.len());
+        if !is_told {
+            let named = match &choice {
+                CallChoice::One(place) => offer.tools.get(*place),
+                _ => None,
+            };
+            let what = match named {
+                Some(tool) => format!("the tool '{}'", tool.wire_name),
+                None => "one of the tools that you may call".to_owned(),
+            };
+            self.tell(format!("You have to call {what} now, before you answer."));
+        }
+        self.prepared.ask.tool_choice = choice;
         Ok(())
     }
 
@@ -28,4 +75,13 @@ impl Run {
         message.id = self.prepared.ids.next("msg");
         self.prepared.ask.conversation.push(Item::Message(message).into());
     }
+}
+
+fn missing_call() -> ApiError {
+    ApiError::new(
+        500,
+        "model_error",
+        "tool_choice_not_satisfied",
+        "The model did not make the call that 'tool_choice' demands. What it said is kept in the output.",
+    )
 }

@@ -82,9 +82,9 @@ impl Calls {
         }
     }
 
-    /// Whether the request's or the configuration's number of calls was used up.
-    pub(super) fn are_used_up(&self) -> bool {
-        self.context.budget.was_exceeded()
+    /// How many calls the run may still make.
+    pub(super) fn left(&self) -> u64 {
+        self.context.budget.left()
     }
 
     /// Tells running tools that nobody waits for them any more.

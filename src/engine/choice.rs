@@ -10,7 +10,7 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::ServerTool;
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 use crate::response::machine::OWN_SERVER;
-use crate::response::turn::{CallKind, ModelTool, Surface};
+use crate::response::turn::{CallChoice, CallKind, ModelTool, Surface};
 
 /// Which calls may pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,18 +23,145 @@ pub(super) enum Allowed {
     Nothing,
 }
 
-/// Checks what the choice and the lists name. Returns what they allow, their intersection; and of a forced choice
-/// the tools of which one must be called in the first turn.
-///
-/// `omitted`: types of tools that the request has and that were left out: what is not served cannot be chosen.
-/// `tolerant`: what is allowed may be gone, or not be known as its server could not be asked: then it allows nothing,
-/// and is no mistake of the request.
-pub(super) fn check(
+/// Which calls must be made in the first turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// None need be.
+    Nothing,
+    /// At least one of those that may: `required`.
+    Any,
+    /// At least one of those in these places, and no other: a forced choice.
+    OneOf(HashSet<usize>),
+}
+
+impl Demand {
+    /// Whether a call of the tool in this place may be made.
+    pub(super) fn admits(&self, place: usize) -> bool {
+        match self {
+            Self::Nothing | Self::Any => true,
+            Self::OneOf(places) => places.contains(&place),
+        }
+    }
+}
+
+/// What a request says of the calls of its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Choice {
+    /// Holds in every turn.
+    pub allowed: Allowed,
+    /// Holds until it is met.
+    pub demand: Demand,
+}
+
+impl Choice {
+    /// Checks what the choice and the lists name. What they allow is their intersection.
+    ///
+    /// `omitted`: types of tools that the request has and that were left out: what is not served cannot be chosen.
+    /// `tolerant`: what is allowed may be gone, or not be known as its server could not be asked: then it allows
+    /// nothing, and is no mistake of the request.
+    pub(super) fn of(
+        request: &CreateResponse,
+        tools: &[Arc<ModelTool>],
+        omitted: &[&str],
+        tolerant: bool,
+    ) -> Result<Self, ApiError> {
+        let listed = listed(request, tools, tolerant)?;
+        let nothing = Self { allowed: Allowed::Nothing, demand: Demand::Nothing };
+        let (chosen, demand) = match &request.tool_choice {
+            ToolChoice::None => return Ok(nothing),
+            ToolChoice::Required if tools.is_empty() => {
+                return Err(ApiError::invalid(
+                    "invalid_value",
+                    "tool_choice",
+                    "Tool choice 'required' needs at least one tool in 'tools'.",
+                ));
+            }
+            ToolChoice::Auto => (None, Demand::Nothing),
+            ToolChoice::Required => (None, Demand::Any),
+            ToolChoice::Allowed { mode, tools: refs } => {
+                let demand = match mode {
+                    AllowedMode::None => return Ok(nothing),
+                    AllowedMode::Auto => Demand::Nothing,
+                    AllowedMode::Required => Demand::Any,
+                };
+                (Some(chosen(refs, tools, omitted, tolerant)?), demand)
+            }
+            forced => {
+                // It binds the first inference only, and narrows nothing after it.
+                let forced = as_ref(forced);
+                refuse_omitted(&forced, omitted, "tool_choice")?;
+                let places = named_by(&forced, tools, "tool_choice")?;
+                (None, Demand::OneOf(places.into_iter().collect()))
+            }
+        };
+        let allowed = match (chosen, listed) {
+            (None, None) => Allowed::All,
+            (Some(places), None) | (None, Some(places)) => Allowed::Only(places),
+            (Some(a), Some(b)) => Allowed::Only(a.intersection(&b).copied().collect()),
+        };
+        let choice = Self { allowed, demand };
+        if choice.demand != Demand::Nothing && choice.demanded(tools.len()).is_empty() && !tolerant {
+            return Err(ApiError::invalid(
+                "invalid_value",
+                "tool_choice",
+                "Tool choice demands a call of a tool that 'allowed_tools' does not allow.",
+            ));
+        }
+        Ok(choice)
+    }
+
+    /// Places of the tools of which one is to be called; `tools`: how many there are.
+    fn demanded(&self, tools: usize) -> Vec<usize> {
+        let is_allowed = |place: &usize| match &self.allowed {
+            Allowed::All => true,
+            Allowed::Only(places) => places.contains(place),
+            Allowed::Nothing => false,
+        };
+        (0..tools).filter(is_allowed).filter(|place| self.demand.admits(*place)).collect()
+    }
+
+    /// What the provider is told as long as the demand is not met.
+    pub(super) fn first(&self, tools: usize) -> CallChoice {
+        match (&self.demand, &self.allowed) {
+            (Demand::Nothing, _) => self.later(),
+            (Demand::Any, Allowed::All) => CallChoice::Required,
+            (Demand::Any, _) => CallChoice::Among { places: self.demanded(tools), required: true },
+            (Demand::OneOf(_), _) => match self.demanded(tools).as_slice() {
+                [place] => CallChoice::One(*place),
+                several => CallChoice::Among { places: several.to_vec(), required: true },
+            },
+        }
+    }
+
+    /// What it is told when it is asked once more: the one tool by its name, where only one is left.
+    pub(super) fn again(&self, tools: usize) -> CallChoice {
+        match self.demanded(tools).as_slice() {
+            [place] => CallChoice::One(*place),
+            _ => self.first(tools),
+        }
+    }
+
+    /// What it is told once nothing is demanded any more.
+    pub(super) fn later(&self) -> CallChoice {
+        match &self.allowed {
+            Allowed::All => CallChoice::Auto,
+            Allowed::Nothing => CallChoice::None,
+            Allowed::Only(places) => {
+                let mut places: Vec<usize> = places.iter().copied().collect();
+                // The same bytes in every turn.
+                places.sort_unstable();
+                CallChoice::Among { places, required: false }
+            }
+        }
+    }
+}
+
+/// Places of the tools in the request's own list; `None`: it has none.
+fn listed(
     request: &CreateResponse,
     tools: &[Arc<ModelTool>],
-    omitted: &[&str],
     tolerant: bool,
-) -> Result<(Allowed, HashSet<usize>), ApiError> {
+) -> Result<Option<HashSet<usize>>, ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
     for (i, name) in request.allowed_tools.iter().enumerate() {
         let places = places(tools, |tool| tool.name == *name);
@@ -43,64 +170,26 @@ pub(super) fn check(
         }
         listed.get_or_insert_default().extend(places);
     }
-    let mut first = HashSet::new();
-    let chosen = match &request.tool_choice {
-        ToolChoice::None | ToolChoice::Allowed { mode: AllowedMode::None, .. } => {
-            return Ok((Allowed::Nothing, HashSet::new()));
-        }
-        ToolChoice::Required if tools.is_empty() => {
-            return Err(ApiError::invalid(
-                "invalid_value",
-                "tool_choice",
-                "Tool choice 'required' needs at least one tool in 'tools'.",
-            ));
-        }
-        ToolChoice::Auto | ToolChoice::Required => None,
-        ToolChoice::Allowed { tools: refs, .. } => {
-            let mut chosen = HashSet::new();
-            for (i, named) in refs.iter().enumerate() {
-                refuse_omitted(named, omitted, &format!("tool_choice.tools[{i}]"))?;
-                match named_by(named, tools, &format!("tool_choice.tools[{i}]")) {
-                    Err(_) if tolerant => {}
-                    places => chosen.extend(places?),
-                }
-            }
-            Some(chosen)
-        }
-        forced => {
-            let forced = as_ref(forced);
-            refuse_omitted(&forced, omitted, "tool_choice")?;
-            // A forced choice binds the first inference only; it narrows nothing.
-            first.extend(named_by(&forced, tools, "tool_choice")?);
-            None
-        }
-    };
-    let allowed = match (chosen, listed) {
-        (None, None) => Allowed::All,
-        (Some(places), None) | (None, Some(places)) => Allowed::Only(places),
-        (Some(a), Some(b)) => Allowed::Only(a.intersection(&b).copied().collect()),
-    };
-    Ok((allowed, first))
+    Ok(listed)
 }
 
-/// The choice as the provider is told: a forced tool by its name among the tools.
-pub(super) fn for_provider(choice: ToolChoice, tools: &[Arc<ModelTool>]) -> ToolChoice {
-    if tools.is_empty() {
-        return ToolChoice::Auto;
-    }
-    let (ToolChoice::Hosted { .. } | ToolChoice::Mcp { .. }) = &choice else { return choice };
-    let one = match named_by(&as_ref(&choice), tools, "tool_choice").as_deref() {
-        Ok([place]) => tools.get(*place).map(Arc::as_ref),
-        // One of several: some call is demanded, and the gate sees to which.
-        _ => return ToolChoice::Required,
-    };
-    match one {
-        Some(ModelTool { name, namespace: Some(label), .. }) => {
-            ToolChoice::Mcp { server_label: label.clone(), name: Some(name.clone()) }
+/// Places of the tools that the choice allows.
+fn chosen(
+    refs: &[ToolRef],
+    tools: &[Arc<ModelTool>],
+    omitted: &[&str],
+    tolerant: bool,
+) -> Result<HashSet<usize>, ApiError> {
+    let mut chosen = HashSet::new();
+    for (i, named) in refs.iter().enumerate() {
+        let path = format!("tool_choice.tools[{i}]");
+        refuse_omitted(named, omitted, &path)?;
+        match named_by(named, tools, &path) {
+            Err(_) if tolerant => {}
+            places => chosen.extend(places?),
         }
-        Some(tool) => ToolChoice::Function { name: tool.name.clone() },
-        None => choice,
     }
+    Ok(chosen)
 }
 
 fn refuse_omitted(named: &ToolRef, omitted: &[&str], path: &str) -> Result<(), ApiError> {

@@ -3,17 +3,17 @@
 //! Every tool stays visible to the model (prompt caches), so a model may call what it must not. Such a
 //! call never becomes an item, not even in a stream; it goes back to the model as an error.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::choice::Allowed;
+use super::choice::{Allowed, Demand};
 use super::offer::Offer;
 use crate::protocol::id::IdMint;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
 use crate::response::machine::OWN_SERVER;
-use crate::response::turn::{CallKind, Context, ModelEvent, ModelTool};
+use crate::response::turn::{CallKind, Context, ModelEvent, ModelTool, Surface};
 
 /// A call that did not pass.
 #[derive(Debug, Clone)]
@@ -22,34 +22,58 @@ pub(super) struct Denied {
     name: String,
     namespace: Option<String>,
     arguments: String,
-    reason: String,
-    /// Whether the model is told. A call beyond the allowed number is only dropped: the model may repeat it.
-    answered: bool,
+    objection: Objection,
+}
+
+/// Why a call does not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Objection {
+    /// The model must not make it, for this reason.
+    Forbidden(String),
+    /// The run has made as many calls as it may.
+    Limit,
+    /// It is only dropped, and the model is not told: it may make it again in the next turn, or nothing follows.
+    Dropped(&'static str),
 }
 
 /// Watches one turn.
 pub(super) struct Gate {
     allowed: Allowed,
-    /// In the first turn: those of which one must be called; empty: no such turn, or none any more.
-    first: HashSet<usize>,
+    /// What must be called, as long as it was not.
+    demand: Demand,
     tools: Arc<[Arc<ModelTool>]>,
     parallel: bool,
+    /// Calls of this turn that passed.
     passed: usize,
+    /// Calls of the gateway's tools that may still pass in this turn.
+    left: u64,
+    /// A call was ignored in this run as it was beyond the limit.
+    is_beyond_limit: bool,
     /// Bytes of arguments that did not pass, over all turns.
     bytes: usize,
     denied: BTreeMap<u32, Denied>,
 }
 
 impl Gate {
-    /// `first`: the tools of which one is demanded in the first turn. `tools`: those of the request. `parallel`:
-    /// whether a turn may hold several calls.
+    /// `demand`: what must be called in the first turn. `tools`: those of the request. `parallel`: whether a turn
+    /// may hold several calls.
     pub(super) fn new(
         allowed: Allowed,
-        first: HashSet<usize>,
+        demand: Demand,
         tools: Arc<[Arc<ModelTool>]>,
         parallel: bool,
     ) -> Self {
-        Self { allowed, first, tools, parallel, passed: 0, bytes: 0, denied: BTreeMap::new() }
+        Self {
+            allowed,
+            demand,
+            tools,
+            parallel,
+            passed: 0,
+            left: u64::MAX,
+            is_beyond_limit: false,
+            bytes: 0,
+            denied: BTreeMap::new(),
+        }
     }
 
     /// Other tools from now on, and other places of the allowed ones among them.
@@ -65,17 +89,25 @@ impl Gate {
         self.allowed = Allowed::Nothing;
     }
 
+    /// A turn begins, in which this many calls of the gateway's tools may still be made.
+    pub(super) fn begin_turn(&mut self, left: u64) {
+        self.left = left;
+        self.passed = 0;
+    }
+
     /// Lets an event pass, or keeps it.
     pub(super) fn admit(&mut self, event: ModelEvent) -> Option<ModelEvent> {
         match event {
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
-                let Some((reason, answered)) = self.objection(namespace.as_deref(), &name) else {
+                let Some(objection) = self.objection(kind, namespace.as_deref(), &name) else {
                     self.passed += 1;
+                    self.left = self.left.saturating_sub(u64::from(is_run_here(kind)));
                     return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace });
                 };
-                tracing::debug!(tool = %name, %reason, "a call was not let through");
+                tracing::debug!(tool = %name, ?objection, "a call was not let through");
+                self.is_beyond_limit |= objection == Objection::Limit;
                 let arguments = String::new();
-                self.denied.insert(slot, Denied { kind, name, namespace, arguments, reason, answered });
+                self.denied.insert(slot, Denied { kind, name, namespace, arguments, objection });
                 None
             }
             ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
@@ -97,39 +129,81 @@ impl Gate {
 
     /// Whether anything of this turn was kept back that the model will be told of.
     pub(super) fn kept_back(&self) -> bool {
-        self.denied.values().any(|denied| denied.answered)
+        self.denied.values().any(Denied::is_told)
+    }
+
+    /// Whether a call was ignored in this run as it was beyond the limit.
+    pub(super) fn is_beyond_limit(&self) -> bool {
+        self.is_beyond_limit
+    }
+
+    /// Whether the turn lacks the call that is demanded. One that was beyond the limit was made, and ignored.
+    pub(super) fn lacks_call(&self) -> bool {
+        self.demand != Demand::Nothing
+            && self.passed == 0
+            && self.denied.values().all(|denied| denied.objection != Objection::Limit)
+    }
+
+    /// Nothing is demanded any more.
+    pub(super) fn settle_demand(&mut self) {
+        self.demand = Demand::Nothing;
     }
 
     /// Ends the turn: what was denied in it and must be told to the model, in order.
     pub(super) fn end_turn(&mut self) -> Vec<Denied> {
-        self.passed = 0;
-        self.first.clear();
-        std::mem::take(&mut self.denied).into_values().filter(|denied| denied.answered).collect()
+        std::mem::take(&mut self.denied).into_values().filter(Denied::is_told).collect()
     }
 
-    fn objection(&self, namespace: Option<&str>, name: &str) -> Option<(String, bool)> {
+    fn objection(&self, kind: CallKind, namespace: Option<&str>, name: &str) -> Option<Objection> {
+        let forbidden = |reason: String| Some(Objection::Forbidden(reason));
         let place = Offer::find(&self.tools, namespace, name);
         match (&self.allowed, place) {
-            (Allowed::Nothing, _) => return Some(("tool_choice is \"none\"".into(), false)),
-            (_, None) => return Some((format!("there is no tool '{name}'"), true)),
+            (Allowed::Nothing, _) => return Some(Objection::Dropped("tool_choice is \"none\"")),
+            (_, None) => return forbidden(format!("there is no tool '{name}'")),
             (Allowed::Only(places), Some(place)) if !places.contains(&place) => {
-                return Some((format!("tool '{name}' is not among the allowed tools of this request"), true));
+                return forbidden(format!("tool '{name}' is not among the allowed tools of this request"));
             }
-            (_, Some(place)) if !self.first.is_empty() && !self.first.contains(&place) => {
-                return Some((format!("tool '{name}' is not the one that was asked for"), true));
+            (_, Some(place)) if !self.demand.admits(place) => {
+                return forbidden(format!("tool '{name}' is not the one that was asked for"));
             }
             _ => {}
         }
-        (!self.parallel && self.passed > 0).then(|| ("parallel_tool_calls is false".into(), false))
+        if !self.parallel && self.passed > 0 {
+            return Some(Objection::Dropped("parallel_tool_calls is false"));
+        }
+        (is_run_here(kind) && self.left == 0).then_some(Objection::Limit)
     }
 }
 
+/// Whether the gateway makes the call in this run, so that it counts against the limit.
+fn is_run_here(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Server(surface) if surface != Surface::Approval)
+}
+
 impl Denied {
+    /// Whether the model is told.
+    fn is_told(&self) -> bool {
+        !matches!(self.objection, Objection::Dropped(_))
+    }
+
+    /// Whether it was wrong to make it.
+    pub(super) fn is_mistake(&self) -> bool {
+        matches!(self.objection, Objection::Forbidden(_))
+    }
+
+    fn reason(&self) -> &str {
+        match &self.objection {
+            Objection::Forbidden(reason) => reason,
+            Objection::Limit => "skipped: the limit of tool calls is reached",
+            Objection::Dropped(reason) => reason,
+        }
+    }
+
     /// The call and its error, as the model sees them in the next turn.
     pub(super) fn into_history(self, ids: &mut IdMint) -> Vec<Context> {
         let call_id = ids.next("call").to_string();
         let status = ItemStatus::Completed;
-        let output = ToolOutput::Text(format!("Error: {}.", self.reason));
+        let output = ToolOutput::Text(format!("Error: {}.", self.reason()));
         let (call, answer) = match self.kind {
             CallKind::Server(_) => return vec![self.into_server_call(ids).into()],
             CallKind::Function => (
@@ -164,13 +238,14 @@ impl Denied {
     }
 
     fn into_server_call(self, ids: &mut IdMint) -> Item {
+        let error = Some(McpCallError::Text(self.reason().to_owned()));
         Item::McpCall(McpCall {
             id: ids.next("mcp"),
             server_label: self.namespace.unwrap_or_else(|| OWN_SERVER.to_owned()),
             name: self.name,
             arguments: self.arguments,
             output: None,
-            error: Some(McpCallError::Text(self.reason)),
+            error,
             status: ItemStatus::Failed,
             approval_request_id: None,
         })
@@ -200,7 +275,7 @@ mod tests {
             input: crate::response::turn::ToolInput::Json { schema: None, strict: None },
             kind: CallKind::Function,
         });
-        Gate::new(allowed, HashSet::new(), tools.map(Arc::new).into(), parallel)
+        Gate::new(allowed, Demand::Nothing, tools.map(Arc::new).into(), parallel)
     }
 
     #[test]
@@ -213,7 +288,7 @@ mod tests {
         assert_eq!(denied.len(), 1);
         assert_eq!(denied[0].arguments, "{}");
         assert_eq!(gate.bytes(), 2, "what is kept back counts against the limits of size");
-        assert!(denied[0].reason.contains("not among the allowed tools"));
+        assert!(denied[0].reason().contains("not among the allowed tools"));
     }
 
     #[test]
@@ -230,7 +305,30 @@ mod tests {
         assert!(one.admit(start(0, "a")).is_some());
         assert!(one.admit(start(1, "b")).is_none());
         assert!(one.end_turn().is_empty(), "a surplus call is dropped without a word");
+        one.begin_turn(1);
         assert!(one.admit(start(0, "b")).is_some(), "the next turn may call again");
         assert!(gate(Allowed::Nothing, true).admit(start(0, "a")).is_none());
+    }
+
+    #[test]
+    fn only_calls_that_the_gateway_makes_count_against_its_limit() {
+        let call = |slot, kind| match start(slot, "a") {
+            ModelEvent::CallStarted { call_id, name, namespace, .. } => {
+                ModelEvent::CallStarted { slot, kind, call_id, name, namespace }
+            }
+            other => other,
+        };
+        let mut gate = gate(Allowed::All, true);
+        gate.begin_turn(1);
+        let kinds = [CallKind::Function, CallKind::Server(Surface::Approval), CallKind::Server(Surface::Mcp)];
+        for (slot, kind) in (0..).zip(kinds) {
+            assert!(gate.admit(call(slot, kind)).is_some(), "{kind:?}");
+        }
+        assert!(!gate.is_beyond_limit());
+        assert!(gate.admit(call(3, CallKind::Server(Surface::Hidden))).is_none());
+        assert!(gate.is_beyond_limit() && gate.kept_back());
+        assert!(gate.admit(call(4, CallKind::Function)).is_some());
+        let denied = gate.end_turn();
+        assert!(denied.len() == 1 && !denied[0].is_mistake(), "the model is told, and did nothing wrong");
     }
 }

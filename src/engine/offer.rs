@@ -3,12 +3,12 @@
 //! Server-side tools are offered only where the request or its agent asks for them. A client's function stays
 //! the client's, whatever server-side tool has the same name: the server's is then offered as `antwort__name`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::choice::{self, Allowed};
+use super::choice::Choice;
 use super::mcp::Listed;
 use super::search;
 use crate::config::settings::UnservedTools;
@@ -31,10 +31,8 @@ pub(super) struct Offer {
     pub tools: Arc<[Arc<ModelTool>]>,
     /// Who runs them, by their place among the tools; `None`: the client.
     pub runners: Vec<Option<Runner>>,
-    /// Which may be called.
-    pub allowed: Allowed,
-    /// Which may be called in the first turn, where one of several is demanded; empty: see `allowed`.
-    pub first: HashSet<usize>,
+    /// Which may be called, and which must.
+    pub choice: Choice,
     /// Types of tools that are not served here and were left out, each once.
     pub omitted: Vec<&'static str>,
 }
@@ -145,9 +143,9 @@ pub(super) fn offer(
         }
     }
     tools.add_listed(servers);
-    let (allowed, first) = choice::check(request, &tools.tools, &tools.omitted, tolerant)?;
+    let choice = Choice::of(request, &tools.tools, &tools.omitted, tolerant)?;
     let Collected { tools, runners, omitted, .. } = tools;
-    Ok(Offer { tools: tools.into(), runners, allowed, first, omitted })
+    Ok(Offer { tools: tools.into(), runners, choice, omitted })
 }
 
 impl Offer {

@@ -10,7 +10,7 @@ use super::offering::{self, Offering};
 use super::profile::{self, Profile};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
-use super::{Caller, Parts, choice, compaction, echo, history, unix_now};
+use super::{Caller, Parts, compaction, echo, history, unix_now};
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
@@ -341,7 +341,7 @@ fn ask(
         instructions: request.instructions.or(instructions),
         conversation,
         tools: Arc::clone(&offer.tools),
-        tool_choice: choice::for_provider(request.tool_choice, &offer.tools),
+        tool_choice: offer.choice.first(offer.tools.len()),
         result_format: ResultFormat::Text,
         parallel_tool_calls: request.parallel_tool_calls,
         max_output_tokens: request.max_output_tokens,

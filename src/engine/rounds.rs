@@ -97,7 +97,7 @@ impl Run {
 
     fn count_failed_turn(&mut self, failed: bool) -> Result<(), Stop> {
         self.failed_turns = if failed { self.failed_turns + 1 } else { 0 };
-        if self.failed_turns < self.prepared.limits.run.max_consecutive_failures || self.calls.are_used_up() {
+        if self.failed_turns < self.prepared.limits.run.max_consecutive_failures {
             return Ok(());
         }
         Err(Stop::Error(ApiError::new(

@@ -16,6 +16,7 @@ use tracing::field::Empty;
 
 use super::approvals;
 use super::calls::Calls;
+use super::choice::Choice;
 use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
@@ -24,10 +25,9 @@ use super::{Caller, Engine, compaction, history, record, search, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, ItemStatus, Reasoning};
 use crate::protocol::response::{RunOutcome, Status};
-use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
-use crate::response::turn::{Context, FinishReason, ModelEvent, ProviderState};
+use crate::response::turn::{CallChoice, Context, FinishReason, ModelEvent, ProviderState};
 
 /// Turns in a row in which the model only called what it must not.
 const MAX_DENIED_TURNS: usize = 3;
@@ -95,6 +95,8 @@ pub(super) struct Run {
     /// Turns so far that made calls: the journal's number of the next.
     pub(super) journalled: u32,
     denied_turns: usize,
+    /// The model was asked once more for the call that is demanded.
+    pub(super) asked_for_call: bool,
     /// Turns in a row all of whose calls failed.
     pub(super) failed_turns: u32,
     /// The name of the limit that the deadline is.
@@ -115,8 +117,8 @@ impl Run {
         let machine = Machine::new(prepared.response.clone(), ids, prepared.options.clone());
         let offer = &prepared.offer;
         let tools = Arc::clone(&offer.tools);
-        let (allowed, first) = (offer.allowed.clone(), offer.first.clone());
-        let gate = Gate::new(allowed, first, tools, prepared.ask.parallel_tool_calls);
+        let Choice { allowed, demand } = offer.choice.clone();
+        let gate = Gate::new(allowed, demand, tools, prepared.ask.parallel_tool_calls);
         let calls = Calls::new(&engine, &prepared, &caller, deadline);
         let call = CallContext {
             deadline: Some(deadline),
@@ -143,6 +145,7 @@ impl Run {
             turns: 0,
             journalled: 0,
             denied_turns: 0,
+            asked_for_call: false,
             failed_turns: 0,
             deadline_name,
             engine,
@@ -175,6 +178,7 @@ impl Run {
             self.check_deadline()?;
             self.turns += 1;
             self.prepared.structured.begin_answer();
+            self.gate.begin_turn(self.calls.left());
             let turn = self.infer().await?;
             if let Some(ending) = self.follow(turn).await? {
                 return Ok(ending);
@@ -266,7 +270,8 @@ impl Run {
         }
         drop(stream);
         self.cite()?;
-        Ok(self.machine.end_turn(self.gate.kept_back(), self.outlet.events())?)
+        let nothing_is_shown = if self.gate.lacks_call() { self.asks_again() } else { self.gate.kept_back() };
+        Ok(self.machine.end_turn(nothing_is_shown, self.outlet.events())?)
     }
 
     /// Names the sources in the text with which the turn ends.
@@ -290,6 +295,7 @@ impl Run {
 
     /// What follows from a turn: the end, or another turn.
     async fn follow(&mut self, turn: Turn) -> Result<Option<Ending>, Stop> {
+        let lacks_call = self.gate.lacks_call();
         let denied = self.gate.end_turn();
         match turn.finish {
             Some(FinishReason::Length) => return Ok(Some(Ending::Incomplete("max_output_tokens".into()))),
@@ -298,6 +304,10 @@ impl Run {
             }
             Some(FinishReason::Stop) | None => {}
         }
+        if lacks_call {
+            return self.miss_call(&turn, denied);
+        }
+        self.gate.settle_demand();
         let waits = turn.client_calls + turn.asked_calls > 0;
         self.engine.parts.metrics.client_calls(turn.client_calls);
         if turn.server_calls.is_empty() && !waits && denied.is_empty() {
@@ -319,7 +329,7 @@ impl Run {
         }
         if made {
             self.denied_turns = 0;
-        } else {
+        } else if denied.iter().any(Denied::is_mistake) {
             self.count_denied_turn()?;
         }
         self.carry_on(&turn, output, denied)?;
@@ -329,7 +339,7 @@ impl Run {
     }
 
     /// What follows from a turn in which nothing was called any more: the end, if the answer has its form.
-    fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
+    pub(super) fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
         if self.prepared.compacts && self.machine.response().output.is_empty() {
             return Ok(Some(Ending::Failed(compaction::failed().body)));
         }
@@ -393,17 +403,14 @@ impl Run {
 
     fn prepare_next_turn(&mut self) {
         let ask = &mut self.prepared.ask;
-        if self.calls.are_used_up() {
+        if self.gate.is_beyond_limit() && self.calls.left() == 0 {
             // One last inference, which must not ask for what it will not get.
-            ask.tool_choice = ToolChoice::None;
+            ask.tool_choice = CallChoice::None;
             self.gate.shut();
             return;
         }
-        // `required` and forced choices bind the first inference only, or the loop would never end.
-        match &mut ask.tool_choice {
-            ToolChoice::Allowed { mode, .. } => *mode = AllowedMode::Auto,
-            other => *other = ToolChoice::Auto,
-        }
+        // A demand that was met is over, or the loop would never end.
+        ask.tool_choice = self.prepared.offer.choice.later();
     }
 
     /// `max_output_tokens` is for the whole response: what a turn spent is missing in the next.

@@ -4,7 +4,7 @@ use super::approvals::{self, Approved};
 use super::offering;
 use super::run::{Run, Stop};
 use crate::response::machine::{CallResult, Ending, ServerCall, Violation};
-use crate::response::turn::{CallKind, ModelEvent};
+use crate::response::turn::{CallChoice, CallKind, ModelEvent};
 use crate::tools::Code;
 
 impl Run {
@@ -33,7 +33,11 @@ impl Run {
         self.prepared.servers = servers;
         offering::offer_again(&self.engine.parts, &mut self.prepared)?;
         let offer = &self.prepared.offer;
-        self.gate.replace_tools(offer.allowed.clone(), offer.tools.clone());
+        self.gate.replace_tools(offer.choice.allowed.clone(), offer.tools.clone());
+        // Places are others, too.
+        if self.prepared.ask.tool_choice != CallChoice::None {
+            self.prepared.ask.tool_choice = offer.choice.later();
+        }
         Ok(())
     }
 

@@ -11,7 +11,6 @@ use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::item::Item;
 use crate::protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
 use crate::protocol::response::Usage;
-use crate::protocol::tool_choice::ToolChoice;
 
 /// What one inference is asked.
 #[derive(Debug, Clone)]
@@ -25,7 +24,7 @@ pub struct ModelRequest {
     /// All tools, in a stable order; the same in every turn of a run.
     pub tools: Arc<[Arc<ModelTool>]>,
     /// As it binds this inference.
-    pub tool_choice: ToolChoice,
+    pub tool_choice: CallChoice,
     /// How results of calls that the gateway made are told.
     pub result_format: ResultFormat,
     /// Whether several calls may come in one turn.
@@ -46,6 +45,26 @@ pub struct ModelRequest {
     pub extra: Vec<(String, Box<RawValue>)>,
     /// Whether to ask the provider for a stream.
     pub stream: bool,
+}
+
+/// Which tools the model may or must call in one inference. Places are those among its tools.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallChoice {
+    /// None.
+    None,
+    /// As it likes.
+    Auto,
+    /// At least one.
+    Required,
+    /// This one.
+    One(usize),
+    /// Only these.
+    Among {
+        /// In ascending order.
+        places: Vec<usize>,
+        /// At least one of them.
+        required: bool,
+    },
 }
 
 /// An item as the model sees it, with what only its provider understands.

@@ -62,7 +62,6 @@ pub enum CacheUse {
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicU64,
-    refused: AtomicU64,
     /// Only of tools that have a limit of their own.
     calls_by_tool: Mutex<HashMap<String, u64>>,
 }
@@ -76,17 +75,12 @@ impl Default for Budget {
 impl Budget {
     /// This many calls.
     pub fn of(calls: u64) -> Self {
-        Self { left: AtomicU64::new(calls), refused: AtomicU64::new(0), calls_by_tool: Mutex::default() }
+        Self { left: AtomicU64::new(calls), calls_by_tool: Mutex::default() }
     }
 
     /// Takes one call; false if none is left.
     pub fn take(&self) -> bool {
-        let taken =
-            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok();
-        if !taken {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        taken
+        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// Takes one call of a tool that may have this many in a run; false if it has had them.
@@ -101,8 +95,8 @@ impl Budget {
         most > 0
     }
 
-    /// Whether a call was refused for want of budget.
-    pub fn was_exceeded(&self) -> bool {
-        self.refused.load(Ordering::Relaxed) > 0
+    /// How many calls may still be made.
+    pub fn left(&self) -> u64 {
+        self.left.load(Ordering::Relaxed)
     }
 }

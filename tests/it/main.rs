@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod choices;
 mod clients;
 mod codex;
 mod compaction;

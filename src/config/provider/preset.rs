@@ -67,6 +67,8 @@ impl Preset {
             custom_tools: false,
             // llama.cpp takes a word there, and an object for none.
             named_tool_choice: self != Self::LlamaCpp,
+            // Others refuse the word, or take it for `auto`.
+            allowed_tools: self == Self::OpenAi,
             images: true,
             audio: self != Self::Ollama,
             files: !local && self != Self::Vllm,

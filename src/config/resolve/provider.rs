@@ -198,6 +198,7 @@ fn supports(raw: &RawSupports, base: Supports) -> Supports {
         response_format: raw.response_format.unwrap_or(base.response_format),
         custom_tools: raw.custom_tools.unwrap_or(base.custom_tools),
         named_tool_choice: raw.named_tool_choice.unwrap_or(base.named_tool_choice),
+        allowed_tools: raw.allowed_tools.unwrap_or(base.allowed_tools),
         images: raw.images.unwrap_or(base.images),
         audio: raw.audio.unwrap_or(base.audio),
         files: raw.files.unwrap_or(base.files),

@@ -167,13 +167,12 @@ impl Calls {
         if call.name.is_empty() || fragment && !over {
             return;
         }
-        let (mut kind, name, namespace) = match tool {
+        // What the tool was declared as goes before what the provider takes it for.
+        let (kind, name, namespace) = match tool {
             Some(tool) => (tool.kind, tool.name.clone(), tool.namespace.clone()),
+            None if call.raw => (CallKind::Custom, call.name.clone(), None),
             None => (CallKind::Function, call.name.clone(), None),
         };
-        if call.raw {
-            kind = CallKind::Custom;
-        }
         let slot = self.started;
         self.started += 1;
         call.slot = Some(slot);

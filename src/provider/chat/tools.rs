@@ -1,7 +1,7 @@
 //! Tools and the choice among them, as chat completions have them.
 //!
 //! All tools of a request are sent in every turn, in its order: a choice narrows what may be called, not
-//! what is seen. What a provider cannot enforce (`allowed_tools`), the engine does.
+//! what is seen. Providers that know `allowed_tools` are told it; the engine enforces it in any case.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -11,8 +11,7 @@ use serde::ser::Serializer;
 use serde_json::value::RawValue;
 
 use crate::config::Supports;
-use crate::protocol::tool_choice::{AllowedMode, ToolChoice};
-use crate::response::turn::{ModelTool, ToolInput};
+use crate::response::turn::{CallChoice, ModelTool, ToolInput};
 
 /// The list of tools.
 pub(super) struct Tools<'a> {
@@ -137,45 +136,62 @@ fn describe<'a>(description: Option<&'a str>, grammar: Option<&'a str>) -> Optio
 #[serde(untagged)]
 pub(super) enum Choice<'a> {
     Mode(&'static str),
-    Function { r#type: &'static str, function: Named<'a> },
-    Custom { r#type: &'static str, custom: Named<'a> },
+    One(Named<'a>),
+    Allowed { r#type: &'static str, allowed_tools: Allowed<'a> },
+}
+
+/// One of the tools, by its name.
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Named<'a> {
+    Function { function: Name<'a> },
+    Custom { custom: Name<'a> },
 }
 
 #[derive(Serialize)]
-pub(super) struct Named<'a> {
+pub(super) struct Name<'a> {
     name: &'a str,
 }
 
+#[derive(Serialize)]
+pub(super) struct Allowed<'a> {
+    mode: &'static str,
+    tools: Vec<Named<'a>>,
+}
+
 impl<'a> Choice<'a> {
-    pub fn new(choice: &ToolChoice, tools: &'a [Arc<ModelTool>], supports: Supports) -> Option<Self> {
-        let tool = match choice {
-            ToolChoice::Auto | ToolChoice::Allowed { mode: AllowedMode::Auto, .. } => return None,
-            ToolChoice::None | ToolChoice::Allowed { mode: AllowedMode::None, .. } => {
-                return Some(Self::Mode("none"));
+    pub fn new(choice: &CallChoice, tools: &'a [Arc<ModelTool>], supports: Supports) -> Option<Self> {
+        match choice {
+            CallChoice::Auto => None,
+            CallChoice::None => Some(Self::Mode("none")),
+            CallChoice::Required => Some(Self::Mode("required")),
+            // Where it cannot be named some call is demanded, and the engine sees to which.
+            CallChoice::One(place) => match tools.get(*place).filter(|_| supports.named_tool_choice) {
+                Some(tool) => Some(Self::One(Named::new(tool, supports))),
+                None => Some(Self::Mode("required")),
+            },
+            CallChoice::Among { places, required } => {
+                let mode = if *required { "required" } else { "auto" };
+                let named = places.iter().filter_map(|place| tools.get(*place));
+                let tools: Vec<_> = named.map(|tool| Named::new(tool, supports)).collect();
+                if supports.allowed_tools && !tools.is_empty() {
+                    return Some(Self::Allowed {
+                        r#type: "allowed_tools",
+                        allowed_tools: Allowed { mode, tools },
+                    });
+                }
+                required.then_some(Self::Mode(mode))
             }
-            ToolChoice::Function { name } | ToolChoice::Custom { name } => {
-                tools.iter().find(|tool| tool.name == *name)
-            }
-            ToolChoice::Mcp { server_label, name: Some(name) } => {
-                tools.iter().find(|tool| tool.name == *name && tool.namespace.as_ref() == Some(server_label))
-            }
-            ToolChoice::Required
-            | ToolChoice::Allowed { mode: AllowedMode::Required, .. }
-            | ToolChoice::Mcp { name: None, .. }
-            | ToolChoice::Hosted { .. } => None,
-        };
-        // One of a group cannot be demanded by name: some call is demanded, and the engine sees to which.
-        let Some(tool) = tool.filter(|_| supports.named_tool_choice) else {
-            return Some(Self::Mode("required"));
-        };
-        let named = Named { name: &tool.wire_name };
-        Some(match tool.input {
-            ToolInput::Text { .. } if supports.custom_tools => {
-                Self::Custom { r#type: "custom", custom: named }
-            }
-            ToolInput::Text { .. } | ToolInput::Json { .. } => {
-                Self::Function { r#type: "function", function: named }
-            }
-        })
+        }
+    }
+}
+
+impl<'a> Named<'a> {
+    fn new(tool: &'a ModelTool, supports: Supports) -> Self {
+        let name = Name { name: &tool.wire_name };
+        match tool.input {
+            ToolInput::Text { .. } if supports.custom_tools => Self::Custom { custom: name },
+            ToolInput::Text { .. } | ToolInput::Json { .. } => Self::Function { function: name },
+        }
     }
 }

@@ -9,8 +9,7 @@ use super::*;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Message};
 use crate::protocol::request::{ReasoningRequest, TextFormat};
-use crate::protocol::tool_choice::ToolChoice;
-use crate::response::turn::{Context, FinishReason, Hints, ModelEvent, Sampling};
+use crate::response::turn::{CallChoice, Context, FinishReason, Hints, ModelEvent, Sampling};
 use crate::telemetry::metrics::Metrics;
 use server::{Server as Script, Step, json, status, stream};
 
@@ -25,7 +24,7 @@ fn request(stream: bool) -> ModelRequest {
         instructions: None,
         conversation: vec![Context::from(Item::Message(Message::user("hi")))],
         tools: Arc::new([]),
-        tool_choice: ToolChoice::Auto,
+        tool_choice: CallChoice::Auto,
         result_format: crate::config::ResultFormat::Text,
         parallel_tool_calls: true,
         max_output_tokens: None,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{ask, call, calls, gateway, gateway_with, kinds};
 use crate::support::gateway::text_of;
+use crate::support::transcript::transcript;
 use crate::support::upstream::{Reply, Upstream, chunk, done, finish};
 
 /// What the model was told of its last calls.
@@ -207,17 +208,73 @@ async fn each_limit_ends_the_run_and_is_named() {
 }
 
 #[tokio::test]
-async fn the_limit_of_calls_leaves_one_last_inference() {
+async fn calls_beyond_the_limit_are_no_items_and_leave_one_last_inference() {
+    let upstream = Upstream::spawn().await;
+    for dialect in ["openai", "open_responses"] {
+        let (gateway, seen) = gateway(&upstream).await;
+        let gateway = gateway.with_header("antwort-dialect", dialect);
+        for visibility in ["full", "items", "hidden"] {
+            let limited = json!({"max_tool_calls": 2, "antwort": {"stream_visibility": visibility}});
+            upstream.reply(calls(&["noop", "noop", "echo"])).text("That is all I know.");
+            let streamed = gateway.stream(ask(limited.clone())).await;
+            upstream.reply(calls(&["noop", "noop", "echo"])).text("That is all I know.");
+            let response = gateway.create(ask(limited)).await;
+            for response in [&response, &streamed.response] {
+                assert_eq!(response["status"], "completed");
+                assert_eq!(kinds(response).len(), 3, "{dialect} {visibility}: {response:#}");
+                assert!(!response["output"].to_string().contains("echo"));
+                assert_eq!(text_of(response), "That is all I know.");
+            }
+            assert!(streamed.events.iter().all(|event| event["item"]["name"] != "echo"));
+            assert_eq!(upstream.last()["tool_choice"], "none");
+            assert_eq!(told(&upstream)[..2], ["ok", "ok"]);
+            assert_eq!(told(&upstream)[2], "Error: skipped: the limit of tool calls is reached");
+            // What was ignored needs no answer later.
+            let again =
+                json!({"model": "test-model", "previous_response_id": response["id"], "input": "And?"});
+            gateway.create(again).await;
+            let messages = upstream.last()["messages"].as_array().unwrap().clone();
+            assert_eq!(messages.iter().filter(|message| message["role"] == "tool").count(), 2);
+        }
+        assert_eq!((seen.count("noop"), seen.count("echo")), (12, 0));
+    }
+}
+
+#[tokio::test]
+async fn a_call_beyond_the_limit_leaves_no_event_in_a_stream() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, _) = gateway(&upstream).await;
+    upstream.reply(calls(&["noop", "echo"])).text("Done.");
+    let streamed = gateway.stream(ask(json!({"max_tool_calls": 1}))).await;
+    insta::assert_snapshot!("call_beyond_limit", transcript(&streamed.events));
+}
+
+#[tokio::test]
+async fn calls_that_were_never_made_leave_the_limit_to_others() {
     let upstream = Upstream::spawn().await;
     let (gateway, seen) = gateway(&upstream).await;
-    upstream.reply(calls(&["noop", "noop", "echo"])).text("That is all I know.");
-    let response = gateway.create(ask(json!({"max_tool_calls": 2}))).await;
-    assert_eq!(response["status"], "completed");
-    assert_eq!((seen.count("noop"), seen.count("echo")), (2, 0));
-    assert_eq!(response["output"][2]["error"]["code"], "tool_call_limit");
+    // Bad arguments, and a tool that there is not.
+    upstream.reply(call("needs")).reply(call("no_such_tool")).reply(call("noop")).reply(call("noop"));
+    upstream.text("Done.");
+    let response = gateway.stream(ask(json!({"max_tool_calls": 1}))).await.response;
+    assert_eq!((response["status"].as_str(), seen.count("noop")), (Some("completed"), 1));
+    assert_eq!(kinds(&response), ["mcp_call", "mcp_call", "message"]);
+    assert_eq!(response["antwort"]["turns"], 5);
     assert_eq!(upstream.last()["tool_choice"], "none");
-    assert!(told(&upstream)[2].contains("skipped"));
-    assert_eq!(text_of(&response), "That is all I know.");
+}
+
+#[tokio::test]
+async fn the_clients_calls_pass_beyond_the_limit() {
+    let upstream = Upstream::spawn().await;
+    let (gateway, seen) = gateway(&upstream).await;
+    upstream.reply(calls(&["noop", "noop", "ask_user"]));
+    let first = gateway.stream(ask(json!({"max_tool_calls": 1}))).await.response;
+    assert_eq!((first["status"].as_str(), seen.count("noop")), (Some("requires_action"), 1));
+    assert_eq!(kinds(&first), ["mcp_call", "function_call"]);
+    let output =
+        json!([{"type": "function_call_output", "call_id": first["output"][1]["call_id"], "output": "yes"}]);
+    let again = json!({"model": "test-model", "previous_response_id": first["id"], "input": output});
+    assert_eq!(gateway.create(again).await["status"], "completed");
 }
 
 #[tokio::test]

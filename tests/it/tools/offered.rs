@@ -205,19 +205,19 @@ async fn a_provider_that_takes_no_names_is_told_that_some_call_is_demanded() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_demanded_is_the_one_that_is_called() {
+async fn a_server_that_is_demanded_is_the_one_that_is_called_or_the_response_fails() {
     let upstream = Upstream::spawn().await;
     let (gateway, seen) = gateway(&upstream).await;
     upstream.reply(call("ask_user")).reply(call("ask_user"));
     let forced = json!({"tool_choice": {"type": "mcp", "server_label": "antwort"}});
-    let response = gateway.create(ask(forced)).await;
+    let response = gateway.create(ask(forced.clone())).await;
     assert_eq!(upstream.requests()[0].body["tool_choice"], "required");
-    assert_eq!(
-        kinds(&response),
-        ["function_call"],
-        "the first turn's call was not let through, the second's was"
-    );
+    assert_eq!(response["error"]["code"], "tool_choice_not_satisfied");
+    assert!(kinds(&response).iter().all(|kind| *kind != "function_call"), "neither call was let through");
     assert_eq!((upstream.requests().len(), seen.count("noop")), (2, 0));
+    upstream.reply(call("ask_user")).reply(call("noop")).text("Done.");
+    let response = gateway.create(ask(forced)).await;
+    assert_eq!((kinds(&response), seen.count("noop")), (vec!["mcp_call", "message"], 1));
 }
 
 #[tokio::test]

@@ -11,8 +11,7 @@ use crate::protocol::item::Item;
 use crate::protocol::request::{
     Effort, JsonSchemaFormat, Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity,
 };
-use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
-use crate::response::turn::{Context, Hints, ModelRequest, ProviderState, Sampling};
+use crate::response::turn::{CallChoice, Context, Hints, ModelRequest, ProviderState, Sampling};
 
 fn asked(items: Value) -> ModelRequest {
     let Value::Array(items) = items else { panic!("a list of items") };
@@ -24,7 +23,7 @@ fn asked(items: Value) -> ModelRequest {
             .map(|item| Context::from(serde_json::from_value::<Item>(item).unwrap()))
             .collect(),
         tools: Arc::new([]),
-        tool_choice: ToolChoice::Auto,
+        tool_choice: CallChoice::Auto,
         result_format: crate::config::ResultFormat::Text,
         parallel_tool_calls: true,
         max_output_tokens: None,
@@ -464,19 +463,18 @@ fn tools_are_the_same_bytes_in_every_turn() {
 #[test]
 fn choices() {
     let function = |name: &str| json!({"type": "function", "function": {"name": name}});
-    let allowed =
-        |mode| ToolChoice::Allowed { mode, tools: vec![ToolRef::Function { name: "f".to_owned() }] };
+    let place = |name: &str| tools().iter().position(|tool| tool.wire_name == name).unwrap();
+    let among = |places: Vec<usize>, required| CallChoice::Among { places, required };
+    let two = || vec![place("ns__js"), place("patch")];
     let rows = [
-        (ToolChoice::Auto, Value::Null),
-        (ToolChoice::None, json!("none")),
-        (ToolChoice::Required, json!("required")),
-        (ToolChoice::Function { name: "js".to_owned() }, function("ns__js")),
-        (ToolChoice::Custom { name: "patch".to_owned() }, function("patch")),
-        (ToolChoice::Mcp { server_label: "ns".to_owned(), name: Some("js".to_owned()) }, function("ns__js")),
-        (ToolChoice::Mcp { server_label: "ns".to_owned(), name: None }, json!("required")),
-        (allowed(AllowedMode::Auto), Value::Null),
-        (allowed(AllowedMode::Required), json!("required")),
-        (allowed(AllowedMode::None), json!("none")),
+        (CallChoice::Auto, Value::Null),
+        (CallChoice::None, json!("none")),
+        (CallChoice::Required, json!("required")),
+        (CallChoice::One(place("ns__js")), function("ns__js")),
+        (CallChoice::One(place("patch")), function("patch")),
+        (among(two(), false), Value::Null),
+        (among(two(), true), json!("required")),
+        (among(Vec::new(), false), Value::Null),
     ];
     for (tool_choice, expected) in rows {
         let request = ModelRequest { tools: tools(), tool_choice: tool_choice.clone(), ..hello() };
@@ -485,7 +483,17 @@ fn choices() {
         assert_eq!(sent["tools"].as_array().unwrap().len(), 4);
         assert_eq!(sent["parallel_tool_calls"], true);
     }
-    let without_tools = ModelRequest { tool_choice: ToolChoice::None, ..hello() };
+    let mut native = openai();
+    native.supports.custom_tools = true;
+    for (required, mode) in [(false, "auto"), (true, "required")] {
+        let request = ModelRequest { tools: tools(), tool_choice: among(two(), required), ..hello() };
+        let named = json!([function("ns__js"), {"type": "custom", "custom": {"name": "patch"}}]);
+        let expected = json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": named}});
+        assert_eq!(super::request::sent(&request, &native)["tool_choice"], expected);
+    }
+    let none_left = ModelRequest { tools: tools(), tool_choice: among(Vec::new(), false), ..hello() };
+    assert_eq!(super::request::sent(&none_left, &native)["tool_choice"], Value::Null);
+    let without_tools = ModelRequest { tool_choice: CallChoice::None, ..hello() };
     let sent = sent(&without_tools, &generic());
     assert!(sent.get("tool_choice").is_none() && sent.get("parallel_tool_calls").is_none());
 }
