@@ -9,6 +9,18 @@ use crate::response::machine::{Ending, Turn};
 use crate::response::turn::CallChoice;
 
 impl Run {
+    /// Whether the model will be asked again after the turn that it has just made: clients are told that what it
+    /// says is not the answer.
+    pub(super) fn is_asked_again_after(&self) -> bool {
+        if self.machine.is_cut_off() {
+            return false;
+        }
+        if self.gate.lacks_call() {
+            return self.asks_again();
+        }
+        !self.gate.has_calls() && self.prepared.structured.needs_repair(self.machine.turn_output())
+    }
+
     /// Asks for the answer in its form. Nothing is called for it, so that it is one inference.
     pub(super) fn ask_for_repair(&mut self, turn: &Turn, problem: &str) -> Result<(), Stop> {
         tracing::debug!(problem, "the answer misses its form; asking once more");

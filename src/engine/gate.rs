@@ -132,6 +132,11 @@ impl Gate {
         self.denied.values().any(Denied::is_told)
     }
 
+    /// Whether the turn has calls that something follows from.
+    pub(super) fn has_calls(&self) -> bool {
+        self.passed > 0 || self.kept_back()
+    }
+
     /// Whether a call was ignored in this run as it was beyond the limit.
     pub(super) fn is_beyond_limit(&self) -> bool {
         self.is_beyond_limit

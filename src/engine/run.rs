@@ -270,6 +270,9 @@ impl Run {
         }
         drop(stream);
         self.cite()?;
+        if self.is_asked_again_after() {
+            self.machine.mark_commentary();
+        }
         let nothing_is_shown = if self.gate.lacks_call() { self.asks_again() } else { self.gate.kept_back() };
         Ok(self.machine.end_turn(nothing_is_shown, self.outlet.events())?)
     }

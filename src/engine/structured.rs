@@ -71,6 +71,13 @@ impl Structured {
         self.answer = Answer::NotJudged;
     }
 
+    /// Whether judging what has been said of a turn will lead to a repair.
+    pub(super) fn needs_repair(&self, turn: &[Item]) -> bool {
+        self.on_mismatch == OnMismatch::Repair
+            && !self.asked_again
+            && matches!(self.form.check(turn), Answer::Invalid(_))
+    }
+
     /// Judges the turn with which the model ends its work.
     pub(super) fn judge(&mut self, turn: &[Item]) -> Judgement {
         self.answer = self.form.check(turn);

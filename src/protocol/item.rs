@@ -18,7 +18,7 @@ use super::parse::{self, Shape, ShapeError};
 
 pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
-pub use message::{Message, Role};
+pub use message::{Message, Phase, Role};
 pub use reasoning::{Compaction, CompactionTrigger, Reasoning, ReasoningText, SummaryText};
 
 /// Where an item stands. Only hosted items use the values after `Incomplete`.

@@ -169,6 +169,8 @@ struct TurnSoFar {
     /// Bytes of text and arguments in what waits.
     waiting_bytes: usize,
     finish: Option<FinishReason>,
+    /// What the model says is not its answer: it will be asked again.
+    is_commentary: bool,
     usage: Option<Usage>,
     client_calls: usize,
     server_calls: Vec<ServerCall>,
@@ -329,7 +331,7 @@ impl Machine {
     ///
     /// `kept_back`: it said something that is not shown, so that nothing to show is no silence.
     pub fn end_turn(&mut self, kept_back: bool, out: &mut Events) -> Result<Turn, Violation> {
-        let cut = matches!(self.turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter));
+        let cut = self.is_cut_off();
         self.turn.cut = cut;
         self.write_waiting(Patience::Over, out)?;
         match &self.open {
@@ -409,6 +411,16 @@ impl Machine {
     pub fn open_text_so_far(&self) -> Option<&str> {
         let Open::Message(open) = &self.open else { return None };
         self.text_of(open)
+    }
+
+    /// Whether the model was cut off, so that what it said is no whole answer.
+    pub fn is_cut_off(&self) -> bool {
+        matches!(self.turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter))
+    }
+
+    /// What the model is saying is not its answer, as it will be asked again: the message that is open says so.
+    pub fn mark_commentary(&mut self) {
+        self.turn.is_commentary = true;
     }
 
     /// What has been written of the turn.

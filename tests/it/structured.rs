@@ -113,6 +113,10 @@ async fn a_repair_tells_the_model_what_is_wrong_and_asks_once_more() {
     insta::assert_snapshot!("repair", transcript(&streamed.events));
     let response = &streamed.response;
     assert_eq!(response["usage"]["total_tokens"], 16, "both inferences are counted");
+    // Helpers of SDKs parse messages without a phase, and final answers.
+    let phases: Vec<_> =
+        response["output"].as_array().unwrap().iter().map(|item| item["phase"].clone()).collect();
+    assert_eq!(phases, [json!("commentary"), Value::Null]);
     let messages = upstream.last()["messages"].clone();
     assert_eq!(messages[1], json!({"role": "assistant", "content": "{\"n\": \"seven\"}"}));
     assert_eq!(messages[2]["role"], "user");

@@ -4,7 +4,7 @@ use super::{Events, Machine, Open, Violation};
 use crate::protocol::content::{Annotation, ContentPart, LogProb, OutputText, Refusal};
 use crate::protocol::event::{Event, Part};
 use crate::protocol::id::Id;
-use crate::protocol::item::{Item, ItemStatus, Message, Role};
+use crate::protocol::item::{Item, ItemStatus, Message, Phase, Role};
 
 /// The message that is being written.
 #[derive(Debug, Clone)]
@@ -122,9 +122,11 @@ impl Machine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close_part(open, out)?;
+        let phase = self.turn.is_commentary.then_some(Phase::Commentary);
         self.finish_item(open.output_index, out, |item| {
             if let Item::Message(message) = item {
                 message.status = status;
+                message.phase = phase;
             }
         })
     }

@@ -16,7 +16,7 @@ fn line(event: &Value) -> String {
     }
     if let Some(item) = event.get("item") {
         line.push_str(&format!(" {} {}", item["type"], item["status"]));
-        for key in ["name", "output", "error"] {
+        for key in ["phase", "name", "output", "error"] {
             if let Some(value) = item.get(key) {
                 line.push_str(&format!(" {key}={value}"));
             }
