@@ -36,7 +36,7 @@ pub use canonical::canonical;
 pub use catalog::{Catalog, RegisteredTool};
 pub use context::{Budget, CacheUse, ToolContext};
 pub use definition::{Annotations, ToolDefinition, ToolKind};
-pub use error::{Code, Fault, Remote, ToolError};
+pub use error::{Challenge, Code, Fault, Remote, ToolError};
 pub use executor::{Health, Local, Progress, Tool, ToolExecutor};
 pub use journal::Journal;
 pub use mock::{Mock, MockError};

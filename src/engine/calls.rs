@@ -16,11 +16,12 @@ use super::{Caller, Engine, record, search};
 use crate::config::UserMessages;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
+use crate::protocol::item::hosted::McpLogin;
 use crate::response::machine::{CallResult, Machine, OWN_SERVER, RemoteError, Search, ServerCall};
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
-    Budget, CacheUse, CallKey, Citation, Code, Fault, Progress, Remote, ToolCall, ToolContext, ToolError,
-    ToolOutput, canonical,
+    Budget, CacheUse, CallKey, Challenge, Citation, Code, Fault, Progress, Remote, ToolCall, ToolContext,
+    ToolError, ToolOutput, canonical,
 };
 
 /// What the run knows of its calls over all turns.
@@ -196,7 +197,11 @@ impl Calls {
 fn remote(error: Remote) -> RemoteError {
     match error {
         Remote::JsonRpc(code) => RemoteError::Protocol(code),
-        Remote::Http(status) => RemoteError::Http(status),
+        Remote::Http(status) => RemoteError::Http { status, login: None },
+        Remote::Challenged(status, challenge) => {
+            let Challenge { resource_metadata, scope } = *challenge;
+            RemoteError::Http { status, login: Some(Box::new(McpLogin { resource_metadata, scope })) }
+        }
     }
 }
 

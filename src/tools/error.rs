@@ -24,12 +24,23 @@ pub struct ToolError {
 }
 
 /// An error in the terms of the protocol by which a remote tool is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remote {
     /// A JSON-RPC error of this code.
     JsonRpc(i64),
     /// This HTTP status.
     Http(u16),
+    /// This HTTP status, with a challenge.
+    Challenged(u16, Box<Challenge>),
+}
+
+/// What a server wants to be shown, by its `WWW-Authenticate`: a stranger's words, not too long.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Challenge {
+    /// The URL of what it says of itself (RFC 9728), where a client learns who can log a user in.
+    pub resource_metadata: Option<String>,
+    /// The scopes that it asks for, with spaces in between.
+    pub scope: Option<String>,
 }
 
 /// Where a call went wrong.

@@ -22,7 +22,9 @@ pub use code::{CodeInterpreterCall, CodeInterpreterOutput, ImageGenerationCall, 
 pub use computer::{
     ComputerAction, ComputerCall, ComputerCallOutput, ComputerScreenshot, MouseButton, Point, SafetyCheck,
 };
-pub use mcp::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError, McpListTools, McpListedTool};
+pub use mcp::{
+    McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError, McpListTools, McpListedTool, McpLogin,
+};
 pub use search::{FileSearchCall, FileSearchResult, WebSearchAction, WebSearchCall, WebSource};
 pub use shell::{
     ApplyPatchCall, ApplyPatchCallOutput, Caller, LocalShellAction, LocalShellCall, LocalShellCallOutput,

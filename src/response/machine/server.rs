@@ -8,7 +8,9 @@ use serde::de::IgnoredAny;
 use super::{Events, Machine, Open, Violation};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
-use crate::protocol::item::hosted::{McpCall, McpCallError, WebSearchAction, WebSearchCall, WebSource};
+use crate::protocol::item::hosted::{
+    McpCall, McpCallError, McpLogin, WebSearchAction, WebSearchCall, WebSource,
+};
 use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, ServerToolError, UserMessage};
 use crate::response::turn::{Surface, ToolCallRequest};
 
@@ -54,12 +56,17 @@ pub struct CallResult {
 }
 
 /// An error in the terms of the protocol by which a server is called.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteError {
     /// A JSON-RPC error of this code.
     Protocol(i64),
-    /// This HTTP status.
-    Http(u16),
+    /// An HTTP status, and what the server wants to be shown.
+    Http {
+        /// The status.
+        status: u16,
+        /// The login that it wants.
+        login: Option<Box<McpLogin>>,
+    },
 }
 
 /// What a search asked and found.
@@ -407,13 +414,15 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
         Some(code) => {
             call.status = ItemStatus::Failed;
             let message = || result.output.clone();
-            call.error = Some(match result.remote {
+            call.error = Some(match &result.remote {
                 Some(RemoteError::Protocol(code)) => {
-                    McpCallError::McpProtocolError { code, message: message() }
+                    McpCallError::McpProtocolError { code: *code, message: message() }
                 }
-                Some(RemoteError::Http(code)) => {
-                    McpCallError::HttpError { code: i64::from(code), message: message() }
-                }
+                Some(RemoteError::Http { status, login }) => McpCallError::HttpError {
+                    code: i64::from(*status),
+                    message: message(),
+                    login: login.clone(),
+                },
                 None => McpCallError::of_tool(code, &result.output),
             });
         }

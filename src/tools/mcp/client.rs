@@ -242,7 +242,10 @@ fn refuses_handshakes(error: &McpError) -> bool {
 fn came_further(error: &McpError) -> bool {
     matches!(
         error,
-        McpError::Unauthorized(_) | McpError::UnknownVersion(_) | McpError::Http { status: 403, .. }
+        McpError::Unauthorized { .. }
+            | McpError::InsufficientScope { .. }
+            | McpError::UnknownVersion(_)
+            | McpError::Http { status: 403, .. }
     )
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `source` makes credentials of a configured server's settings, `request` those that a request brings. What is
 //! sent as it is said is in `fixed`; tokens that have to be had first are kept by `kept`, asked for by `token` with
-//! the proof of `client`, at the place that `discovery` finds.
+//! the proof of `client`, at the place that `discovery` finds. `challenge` is what a server says that it wants.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,10 +11,12 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::error::McpError;
+pub use challenge::Challenged;
 pub use fixed::Fixed;
 pub use request::{BadHeader, for_request};
 pub use source::CredentialSource;
 
+mod challenge;
 mod client;
 mod discovery;
 mod fixed;
@@ -37,9 +39,9 @@ pub trait Credentials: Send + Sync {
     /// The headers, which may have to be had from somewhere first.
     async fn headers(&self) -> Result<Arc<HeaderMap>, McpError>;
 
-    /// The server did not take `refused` (status 401); `challenge` is its `WWW-Authenticate`. Whether it is worth
-    /// while to ask for the headers again and to try once more.
-    async fn rejected(&self, refused: &HeaderMap, challenge: Option<&str>) -> bool;
+    /// The server did not take `refused`, and says what it wants. Whether it is worth while to ask for the headers again
+    /// and to try once more.
+    async fn rejected(&self, refused: &HeaderMap, challenged: &Challenged) -> bool;
 }
 
 /// A SHA-256 of credentials.

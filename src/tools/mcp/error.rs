@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::net::egress::EgressError;
-use crate::tools::{Code, Fault, Remote, ToolError};
+use crate::tools::{Challenge, Code, Fault, Remote, ToolError};
 
 /// Why a server did not do what it was asked. Messages hold no credentials and no URLs with their queries.
 #[derive(Debug, thiserror::Error)]
@@ -18,8 +18,19 @@ pub enum McpError {
     #[error("the server speaks version {0} of the protocol, which the gateway does not know")]
     UnknownVersion(String),
     /// The credentials could not be had or were not taken.
-    #[error("the server refused the credentials{0}")]
-    Unauthorized(String),
+    #[error("the server refused the credentials{why}{}", wanted(challenge.as_deref()))]
+    Unauthorized {
+        /// To be said behind that.
+        why: String,
+        /// What the server wants to be shown instead.
+        challenge: Option<Box<Challenge>>,
+    },
+    /// The credentials are good, and not for this.
+    #[error("the credentials do not reach as far as the server wants{}", wanted(Some(challenge)))]
+    InsufficientScope {
+        /// What the server wants.
+        challenge: Box<Challenge>,
+    },
     /// An HTTP error before the request was worked on.
     #[error("the server answered with status {status}")]
     Http {
@@ -59,15 +70,37 @@ pub enum McpError {
     Malformed(String),
 }
 
+/// What a challenge says, for people.
+fn wanted(challenge: Option<&Challenge>) -> String {
+    let Some(Challenge { resource_metadata, scope }) = challenge else { return String::new() };
+    match (resource_metadata, scope) {
+        (Some(place), Some(scope)) => {
+            format!("; it wants a login for the scope `{scope}`, and says where at {place}")
+        }
+        (Some(place), None) => format!("; it wants a login, and says where at {place}"),
+        (None, Some(scope)) => format!("; it wants the scope `{scope}`"),
+        (None, None) => String::new(),
+    }
+}
+
 fn seconds(time: Duration) -> String {
     format!("{:.0?}", time)
 }
 
 impl McpError {
+    /// The credentials could not be had, or not be used.
+    pub fn unauthorized(why: impl Into<String>) -> Self {
+        Self::Unauthorized { why: why.into(), challenge: None }
+    }
+
     /// Whether the server surely did not work on the request, so that it may be made again.
     pub fn was_not_processed(&self) -> bool {
         match self {
-            Self::Connect(_) | Self::UnknownVersion(_) | Self::Unauthorized(_) | Self::SessionLost => true,
+            Self::Connect(_)
+            | Self::UnknownVersion(_)
+            | Self::Unauthorized { .. }
+            | Self::InsufficientScope { .. }
+            | Self::SessionLost => true,
             Self::Http { status, .. } => matches!(status, 400..=499 | 503),
             Self::Egress(error) => !matches!(error, EgressError::Broken { .. } | EgressError::Timeout { .. }),
             Self::Protocol { .. }
@@ -99,9 +132,13 @@ impl From<McpError> for ToolError {
                 };
                 Self::new(Code::ToolUnavailable, fault, message).from_remote(Remote::Http(*status))
             }
-            McpError::Unauthorized(_) => {
-                Self::new(Code::AccessDenied, Fault::Tool, message).from_remote(Remote::Http(401))
+            McpError::Unauthorized { challenge, .. } => {
+                let remote =
+                    challenge.clone().map_or(Remote::Http(401), |what| Remote::Challenged(401, what));
+                Self::new(Code::AccessDenied, Fault::Tool, message).from_remote(remote)
             }
+            McpError::InsufficientScope { challenge } => Self::new(Code::AccessDenied, Fault::Tool, message)
+                .from_remote(Remote::Challenged(403, challenge.clone())),
             McpError::Protocol { code, .. } => Self::failed(message).from_remote(Remote::JsonRpc(*code)),
             McpError::Timeout { .. } => Self::new(Code::ToolTimeout, Fault::Transport, message),
             McpError::TooLarge { .. } => Self::new(Code::ResultTooLarge, Fault::Tool, message),

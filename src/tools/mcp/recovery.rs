@@ -63,7 +63,7 @@ impl Recovery {
 impl Refusal {
     fn of(error: &McpError) -> Self {
         match error {
-            McpError::SessionLost | McpError::Unauthorized(_) => Self::Status,
+            McpError::SessionLost | McpError::Unauthorized { .. } => Self::Status,
             McpError::Http { status: 400..=499, .. } => Self::Status,
             McpError::Protocol { code, message } => Self::Protocol(*code, message.clone()),
             _ => Self::Other,
@@ -92,7 +92,7 @@ impl Suspicion {
             McpError::SessionLost => Self::Lost,
             // About time, size or load, whoever asks.
             McpError::Http { status: 408 | 413 | 425 | 429, .. } => Self::None,
-            McpError::Http { status: 400..=499, .. } | McpError::Unauthorized(_) => Self::Refused,
+            McpError::Http { status: 400..=499, .. } | McpError::Unauthorized { .. } => Self::Refused,
             McpError::Protocol { code: INTERNAL, .. } => Self::Unclear,
             McpError::Protocol { .. } => Self::Refused,
             McpError::Http { status: 500..=599, .. }
@@ -100,6 +100,7 @@ impl Suspicion {
             | McpError::Malformed(_)
             | McpError::Egress(EgressError::Broken { .. }) => Self::Unclear,
             McpError::Http { .. }
+            | McpError::InsufficientScope { .. }
             | McpError::Egress(_)
             | McpError::Connect(_)
             | McpError::UnknownVersion(_)
@@ -227,7 +228,7 @@ mod tests {
         let http = |status| McpError::Http { status, retry_after: None };
         for (list, call, expected) in [
             (McpError::SessionLost, http(400), true),
-            (http(401), McpError::Unauthorized(String::new()), true),
+            (http(401), McpError::unauthorized(""), true),
             (http(410), http(422), true),
             (http(500), http(500), false),
             (http(502), http(400), false),

@@ -168,3 +168,111 @@ async fn each_callers_token_is_exchanged_for_one_of_their_own() {
     let answer = gateway.post("/v1/responses", &ask(json!([tool]))).await;
     assert_eq!((answer.status, &answer.body["error"]["param"]), (400, &json!("tools[0].authorization")));
 }
+
+/// The forms of the requests for tokens: their scopes.
+fn scopes(server: &McpServer) -> Vec<String> {
+    let asked = server.oauth().requests();
+    asked.iter().map(|asked| asked.form.get("scope").cloned().unwrap_or_default()).collect()
+}
+
+fn without_scopes() -> McpAuth {
+    McpAuth::ClientCredentials(ClientCredentials { scopes: Vec::new(), ..with_secret() })
+}
+
+#[tokio::test]
+async fn the_scope_of_a_challenge_is_asked_for() {
+    let (upstream, server) = (Upstream::spawn().await, guarded().await);
+    server.wants_scope("mcp:basic");
+    let gateway = before_server(&upstream, &server, without_scopes()).await;
+    for _ in 0..2 {
+        whoami(&gateway, &upstream).await;
+    }
+    assert_eq!(scopes(&server), ["", "mcp:basic"]);
+    let gateway = before_server(&upstream, &server, McpAuth::ClientCredentials(with_secret())).await;
+    whoami(&gateway, &upstream).await;
+    assert_eq!(
+        scopes(&server)[2..],
+        ["tools more", "tools more mcp:basic"],
+        "beside those of the configuration"
+    );
+}
+
+#[tokio::test]
+async fn a_call_that_needs_more_scopes_steps_up_once() {
+    let (upstream, server) = (Upstream::spawn().await, guarded().await);
+    server.wants_scope_for("whoami", "people:read").wants_scope_for("echo", "people:read");
+    let gateway = before_server(&upstream, &server, without_scopes()).await;
+    for _ in 0..2 {
+        whoami(&gateway, &upstream).await;
+    }
+    assert_eq!(scopes(&server), ["", "people:read"]);
+    assert_eq!((server.count("initialize"), server.count_calls("whoami")), (1, 2), "the session goes on");
+}
+
+#[tokio::test]
+async fn a_scope_that_cannot_be_had_is_named_and_costs_nothing_else() {
+    let (upstream, server) = (Upstream::spawn().await, guarded().await);
+    server.wants_scope_for("delete_all", "admin").oauth().gives_not("admin");
+    let gateway = before_server(&upstream, &server, without_scopes()).await;
+    for _ in 0..3 {
+        upstream.reply(call("delete_all", json!({}))).text("Done.");
+        let response = gateway.create(ask(json!([{"type": "mcp", "server_label": "guarded"}]))).await;
+        let error = &item(&response, "mcp_call")["error"];
+        assert_eq!(
+            *error,
+            json!({"type": "http_error", "code": 403, "scope": "admin", "resource_metadata": server.metadata_url(),
+                "message": error["message"]})
+        );
+        assert!(error["message"].as_str().unwrap().contains("`admin`"), "{error}");
+        whoami(&gateway, &upstream).await;
+    }
+    assert_eq!(scopes(&server), ["", "admin", ""], "it is asked for once");
+    assert_eq!((server.count_calls("delete_all"), server.count("initialize")), (0, 1));
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_persons_login_says_so() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    server.auth(Auth::Tokens(vec!["good"])).wants_scope("files:read");
+    let tool = |token: &str| json!({"type": "mcp", "server_label": "s", "server_url": server.url(), "authorization": token, "require_approval": "never"});
+    let response = gateway.create(ask(json!([tool("bad")]))).await;
+    let error = item(&response, "mcp_list_tools")["error"].as_str().unwrap().to_owned();
+    assert!(error.contains(&server.metadata_url()) && error.contains("`files:read`"), "{error}");
+
+    let server = McpServer::spawn().await;
+    server.auth(Auth::Tokens(vec!["good"]));
+    let tool = json!({"type": "mcp", "server_label": "s", "server_url": server.url(), "authorization": "good", "require_approval": "never"});
+    gateway.create(ask(json!([tool]))).await;
+    server.wants_scope("files:read");
+    upstream.reply(call("whoami", json!({}))).text("Done.");
+    let response = gateway.create(ask(json!([tool]))).await;
+    let error = &item(&response, "mcp_call")["error"];
+    let expected = json!({"type": "http_error", "code": 401, "scope": "files:read",
+        "resource_metadata": server.metadata_url(), "message": error["message"]});
+    assert_eq!(*error, expected, "{response:#}");
+    assert!(error["message"].as_str().unwrap().contains("login"), "{error}");
+    // What a client was shown, it can send again.
+    let stored = response["id"].as_str().unwrap();
+    let again = json!({"model": "test-model", "input": "Go on.", "previous_response_id": stored});
+    assert_eq!(gateway.create(again).await["status"], "completed");
+    let mut replayed = response["output"].as_array().unwrap().clone();
+    replayed.push(json!({"role": "user", "content": "Go on."}));
+    let again = json!({"model": "test-model", "input": replayed});
+    assert_eq!(gateway.create(again).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn a_server_without_metadata_gives_tokens_at_its_own_root() {
+    let (upstream, server) = (Upstream::spawn().await, guarded().await);
+    server.without_metadata();
+    let gateway = before_server(&upstream, &server, without_scopes()).await;
+    whoami(&gateway, &upstream).await;
+    assert_eq!((server.oauth().requests().len(), server.count("initialize")), (1, 1));
+    // One that wants no token is asked for none.
+    let (upstream, open) = (Upstream::spawn().await, McpServer::spawn().await);
+    open.without_metadata();
+    let gateway = before_server(&upstream, &open, without_scopes()).await;
+    assert_eq!(whoami(&gateway, &upstream).await, "body");
+    assert!(open.oauth().requests().is_empty());
+}

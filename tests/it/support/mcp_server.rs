@@ -184,6 +184,29 @@ impl McpServer {
         self
     }
 
+    /// Takes no token that was not given with this scope, and says so with 401.
+    pub fn wants_scope(&self, scope: &str) -> &Self {
+        self.script.knobs().scope = Some(scope.to_owned());
+        self
+    }
+
+    /// Calls of this tool need a token that was given with this scope; it says so with 403.
+    pub fn wants_scope_for(&self, tool: &str, scope: &str) -> &Self {
+        self.script.knobs().tool_scopes.insert(tool.to_owned(), scope.to_owned());
+        self
+    }
+
+    /// Says nowhere where tokens are, as servers of 2025-03-26.
+    pub fn without_metadata(&self) -> &Self {
+        self.script.knobs().no_metadata = true;
+        self
+    }
+
+    /// Where its metadata are.
+    pub fn metadata_url(&self) -> String {
+        self.script.metadata()
+    }
+
     /// From the next call of a tool on, takes the token no more that comes with it.
     pub fn expire_token(&self) -> &Self {
         self.script.knobs().expires_next = true;

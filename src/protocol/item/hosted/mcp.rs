@@ -69,6 +69,17 @@ pub struct McpCall {
     pub approval_request_id: Option<String>,
 }
 
+/// The login that a server wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct McpLogin {
+    /// The URL of what it says of itself: who can log a user in (RFC 9728).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_metadata: Option<String>,
+    /// The scopes that it asks for, with spaces in between.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+}
+
 /// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -94,6 +105,9 @@ pub enum McpCallError {
         code: i64,
         /// In words.
         message: String,
+        /// Of a server that wants a login, or one that reaches farther.
+        #[serde(flatten)]
+        login: Option<Box<McpLogin>>,
     },
     /// A plain text, as earlier versions of the API had it.
     #[serde(untagged)]
@@ -172,6 +186,15 @@ impl Shape for McpCallError {
             message: String,
         }
         #[derive(Deserialize)]
+        struct Status {
+            code: i64,
+            message: String,
+            #[serde(default)]
+            resource_metadata: Option<String>,
+            #[serde(default)]
+            scope: Option<String>,
+        }
+        #[derive(Deserialize)]
         struct Content {
             content: Json,
             #[serde(default)]
@@ -190,8 +213,10 @@ impl Shape for McpCallError {
                 Ok(Self::McpToolExecutionError { content, code })
             }
             Some("http_error") => {
-                let Coded { code, message } = parse::read(raw)?;
-                Ok(Self::HttpError { code, message })
+                let Status { code, message, resource_metadata, scope } = parse::read(raw)?;
+                let login = McpLogin { resource_metadata, scope };
+                let login = (login != McpLogin::default()).then(|| Box::new(login));
+                Ok(Self::HttpError { code, message, login })
             }
             Some(other) => Err(ShapeError::unknown_type(
                 other,

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, WWW_AUTHENTICATE};
-use reqwest::{Method, Response, StatusCode, Url};
+use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::{Method, Response, Url};
 
 use crate::net::egress::Egress;
 use crate::net::retry_after;
-use crate::tools::mcp::credentials::Credentials;
+use crate::tools::mcp::credentials::{Challenged, Credentials};
 use crate::tools::mcp::error::McpError;
 
 /// Bytes that are read of an error's body.
@@ -51,25 +51,22 @@ impl Http {
         Arc::new(Self { url, limit, egress, credentials })
     }
 
-    /// Sends a request, whatever the answer's status is: but a 401 is an error, after one more try if the
-    /// credentials have changed since.
+    /// Sends a request, whatever the answer's status is: but a challenge (401, or a 403 that asks for more scopes) is an
+    /// error, after one more try if the credentials have changed since.
     pub async fn send(&self, url: &Url, request: Outgoing) -> Result<Response, McpError> {
         let shown = self.credentials.headers().await?;
         let response = self.send_with(url, request.clone(), &shown).await?;
-        if response.status() != StatusCode::UNAUTHORIZED {
-            return Ok(response);
-        }
-        let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
-        if !self.credentials.rejected(&shown, challenge).await {
-            return Err(McpError::Unauthorized(String::new()));
+        let Some(challenged) = Challenged::of(&response, url) else { return Ok(response) };
+        if !self.credentials.rejected(&shown, &challenged).await {
+            return Err(challenged.into_error(""));
         }
         drop(response);
         let shown = self.credentials.headers().await?;
         let response = self.send_with(url, request, &shown).await?;
-        if response.status() == StatusCode::UNAUTHORIZED {
-            return Err(McpError::Unauthorized(" again".to_owned()));
+        match Challenged::of(&response, url) {
+            Some(challenged) => Err(challenged.into_error(" again")),
+            None => Ok(response),
         }
-        Ok(response)
     }
 
     async fn send_with(&self, url: &Url, request: Outgoing, shown: &HeaderMap) -> Result<Response, McpError> {

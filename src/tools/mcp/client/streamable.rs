@@ -153,7 +153,9 @@ impl Streamable {
         }
         let request = Outgoing { method: Method::GET, headers, body: None };
         let response = self.http.send(&self.http.url, request).await.map_err(|error| match error {
-            McpError::Unauthorized(_) => TransportError::ServerDoesNotSupportSse,
+            McpError::Unauthorized { .. } | McpError::InsufficientScope { .. } => {
+                TransportError::ServerDoesNotSupportSse
+            }
             error => TransportError::Client(error),
         })?;
         let status = response.status();

@@ -21,7 +21,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemoteResult};
-use crate::tools::mcp::credentials::Fingerprint;
+use crate::tools::mcp::credentials::{Challenged, Fingerprint};
 use crate::tools::{Arguments, Progress};
 
 const MIB: usize = 1 << 20;
@@ -133,9 +133,9 @@ impl Credentials for Token {
         Ok(Arc::new(HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&value).unwrap())])))
     }
 
-    async fn rejected(&self, refused: &HeaderMap, challenge: Option<&str>) -> bool {
+    async fn rejected(&self, refused: &HeaderMap, challenged: &Challenged) -> bool {
         self.refusals.fetch_add(1, Ordering::SeqCst);
-        self.challenges.lock().unwrap().extend(challenge.map(str::to_owned));
+        self.challenges.lock().unwrap().push(challenged.scopes.join(" "));
         let mut names = self.names.lock().unwrap();
         assert_eq!(refused[AUTHORIZATION], format!("Bearer {}", names.last().unwrap()));
         names.len() > 1 && names.pop().is_some()

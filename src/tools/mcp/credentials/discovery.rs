@@ -2,7 +2,8 @@
 //!
 //! The server names its authorization server (RFC 9728), and that one its token endpoint (RFC 8414, or OpenID
 //! Connect). Each must say that it is the one that was asked for, so that neither can pose as another. Whoever may
-//! answer for the server thereby chooses who gets the client's secret: the first choice holds for good.
+//! answer for the server thereby chooses who gets the client's secret: the first choice holds for good. A server that wants
+//! a token and has no metadata gives it at its own `/token` (the revision of 2025-03-26).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,14 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::Challenged;
 use super::token::Failure;
 use crate::config::mcp::is_safe;
 use crate::net::egress::Egress;
 
 mod documents;
-use documents::{Resource, challenged_url, issuer_documents, resource_documents};
+use documents::{Resource, issuer_documents, resource_documents};
+pub(super) use documents::{challenged_url, parameter};
 
 /// How long what was found is believed.
 const FOUND_FOR: Duration = Duration::from_hours(1);
@@ -72,6 +75,8 @@ struct State {
     hint: Option<Url>,
     /// Who was found first.
     first: Option<String>,
+    /// Whether the server has refused what had no token in it: then it wants one, whether or not it says where.
+    wants_token: bool,
 }
 
 #[derive(Clone)]
@@ -97,6 +102,10 @@ impl Discovery {
                         state.first.clone_from(&server.issuer);
                         Known::Server(Arc::new(server))
                     }
+                    Ok(None) if state.wants_token => match default_endpoint(&self.server, egress) {
+                        Ok(server) => Known::Server(Arc::new(server)),
+                        Err(failure) => Known::Failed(failure),
+                    },
                     Ok(None) => Known::Nothing,
                     Err(failure) => {
                         // A wrong hint must not be in the way for ever.
@@ -128,16 +137,26 @@ impl Discovery {
         }
     }
 
-    /// Reads a `WWW-Authenticate`: whether it says where the metadata are, and something else than before.
-    pub(super) async fn challenged(&self, challenge: &str) -> bool {
-        let Some(url) = challenged_url(challenge, &self.server) else { return false };
+    /// The server has refused a request: whether that says something new of where tokens are.
+    pub(super) async fn challenged(&self, challenged: &Challenged) -> bool {
         let mut state = self.state.lock().await;
-        if state.hint.as_ref() == Some(&url) {
-            return false;
+        let mut is_news = false;
+        if let Some(url) = &challenged.metadata
+            && state.hint.as_ref() != Some(url)
+        {
+            state.hint = Some(url.clone());
+            is_news = true;
         }
-        state.hint = Some(url);
-        state.known = None;
-        true
+        // A server that says nothing and wants a token is one of the revision of 2025-03-26.
+        let says_nothing = challenged.metadata.is_none() && matches!(state.known, Some((Known::Nothing, _)));
+        if says_nothing && !challenged.insufficient && !state.wants_token {
+            state.wants_token = true;
+            is_news = true;
+        }
+        if is_news {
+            state.known = None;
+        }
+        is_news
     }
 
     async fn look(
@@ -181,6 +200,19 @@ impl Discovery {
         }
         Ok(None)
     }
+}
+
+/// Where tokens are of a server without any metadata, by the revision of 2025-03-26: at the root of the server itself.
+fn default_endpoint(server: &Url, egress: &Egress) -> Result<AuthorizationServer, Failure> {
+    let mut endpoint = server.clone();
+    endpoint.set_path("/token");
+    endpoint.set_query(None);
+    endpoint.set_fragment(None);
+    if !is_safe(&endpoint) {
+        return Err(Failure::refused("the token endpoint is not at an https URL"));
+    }
+    egress.check(&endpoint).map_err(Failure::Forbidden)?;
+    Ok(AuthorizationServer::at(endpoint))
 }
 
 async fn authorization_server(egress: &Egress, issuer: &str) -> Result<Option<AuthorizationServer>, Failure> {

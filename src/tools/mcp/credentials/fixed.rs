@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::print::Print;
-use super::{Credentials, Fingerprint};
+use super::{Challenged, Credentials, Fingerprint};
 use crate::tools::mcp::error::McpError;
 
 /// Headers that never change.
@@ -35,7 +35,7 @@ impl Credentials for Fixed {
         Ok(Arc::clone(&self.headers))
     }
 
-    async fn rejected(&self, _refused: &HeaderMap, _challenge: Option<&str>) -> bool {
+    async fn rejected(&self, _refused: &HeaderMap, _challenged: &Challenged) -> bool {
         false
     }
 }

@@ -119,7 +119,7 @@ impl Exchange {
         let print = Print::of("exchange")
             .field(self.asks.server.as_str().as_bytes())
             .field(self.asks.client.id.as_bytes())
-            .field(self.asks.scope.as_bytes())
+            .field(self.asks.scopes.join(" ").as_bytes())
             .option(self.asks.resource.as_deref().map(str::as_bytes))
             .option(self.audience.as_deref().map(str::as_bytes))
             .headers(&self.beside)
@@ -175,8 +175,8 @@ fn token_client(
         }
         None => TokenPlace::Found(Box::new(Discovery::of(server.clone()))),
     };
-    let (scope, resource) = (scopes.join(" "), resource.cloned());
-    Ok(TokenClient { egress: Arc::clone(egress), client, place, scope, resource, server })
+    let (scopes, resource) = (scopes.to_vec(), resource.cloned());
+    Ok(TokenClient { egress: Arc::clone(egress), client, place, scopes, resource, server })
 }
 
 fn print_of_client(said: &ClientCredentials, server: &Url) -> Print {
@@ -193,9 +193,9 @@ fn print_of_client(said: &ClientCredentials, server: &Url) -> Print {
 }
 
 fn unusable(problem: &str) -> McpError {
-    McpError::Unauthorized(format!(": {problem}"))
+    McpError::unauthorized(format!(": {problem}"))
 }
 
 fn no_token(why: &str) -> McpError {
-    McpError::Unauthorized(format!(": it {why}, and the caller sent no bearer token"))
+    McpError::unauthorized(format!(": it {why}, and the caller sent no bearer token"))
 }

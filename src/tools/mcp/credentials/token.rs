@@ -52,7 +52,7 @@ impl Failure {
 impl From<Failure> for McpError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::Refused(why) => Self::Unauthorized(format!(": {why}")),
+            Failure::Refused(why) => Self::unauthorized(format!(": {why}")),
             Failure::Forbidden(error) => Self::Egress(error),
             Failure::Unreachable(why) => Self::Connect(why),
         }
@@ -72,8 +72,8 @@ pub(super) struct TokenClient {
     pub(super) egress: Arc<Egress>,
     pub(super) client: Client,
     pub(super) place: TokenPlace,
-    /// Words with spaces in between; empty: none.
-    pub(super) scope: String,
+    /// Those of the configuration.
+    pub(super) scopes: Vec<String>,
     /// For whom the tokens are, where the configuration says it.
     pub(super) resource: Option<String>,
     /// The MCP server, without query.
@@ -97,8 +97,8 @@ pub(super) struct Token {
 }
 
 impl TokenClient {
-    /// Asks for a token; `None`: the server says nowhere where it could be had.
-    pub(super) async fn ask(&self, grant: &Grant) -> Result<Option<Token>, Failure> {
+    /// Asks for a token that reaches as far as `more` too; `None`: the server says nowhere where it could be had.
+    pub(super) async fn ask(&self, grant: &Grant, more: &[String]) -> Result<Option<Token>, Failure> {
         let server = match &self.place {
             TokenPlace::Said(server) => Arc::clone(server),
             TokenPlace::Found(discovery) => match discovery.find(&self.egress).await? {
@@ -106,7 +106,7 @@ impl TokenClient {
                 None => return Ok(None),
             },
         };
-        let token = self.ask_at(&server, grant).await;
+        let token = self.ask_at(&server, grant, more).await;
         if let (Err(_), TokenPlace::Found(discovery)) = (&token, &self.place) {
             // Perhaps it has moved.
             discovery.forget().await;
@@ -114,8 +114,13 @@ impl TokenClient {
         token.map(Some)
     }
 
-    async fn ask_at(&self, server: &AuthorizationServer, grant: &Grant) -> Result<Token, Failure> {
-        let (headers, form) = self.request(server, grant)?;
+    async fn ask_at(
+        &self,
+        server: &AuthorizationServer,
+        grant: &Grant,
+        more: &[String],
+    ) -> Result<Token, Failure> {
+        let (headers, form) = self.request(server, grant, more)?;
         let answer = self.egress.post_form(server.token_endpoint.as_str(), headers, form).await;
         let answer = answer.map_err(|error| Failure::at("the token endpoint", error))?;
         if answer.final_url.origin() != server.token_endpoint.origin() {
@@ -124,12 +129,18 @@ impl TokenClient {
         read(&answer)
     }
 
-    fn request(&self, server: &AuthorizationServer, grant: &Grant) -> Result<(HeaderMap, String), Failure> {
+    fn request(
+        &self,
+        server: &AuthorizationServer,
+        grant: &Grant,
+        more: &[String],
+    ) -> Result<(HeaderMap, String), Failure> {
         let mut headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
         let mut form = Serializer::new(String::new());
         grant.fill(&mut form);
-        if !self.scope.is_empty() {
-            form.append_pair("scope", &self.scope);
+        let scopes: Vec<&str> = self.scopes.iter().chain(more).map(String::as_str).collect();
+        if !scopes.is_empty() {
+            form.append_pair("scope", &scopes.join(" "));
         }
         let resource = self.resource.as_deref().or(server.resource.as_deref());
         form.append_pair("resource", resource.unwrap_or_else(|| name_of(&self.server)));

@@ -29,6 +29,8 @@ pub struct Issuer {
     failures: Vec<(u16, Value)>,
     tokens: Vec<(String, Option<Instant>)>,
     requests: Vec<TokenRequest>,
+    scopes: HashMap<String, String>,
+    gives_not: Option<String>,
 }
 
 /// How a client shows who it is.
@@ -52,6 +54,11 @@ pub struct TokenRequest {
 }
 
 impl Issuer {
+    /// Whether a token was given with this scope.
+    pub fn has_scope(&self, token: &str, scope: &str) -> bool {
+        self.scopes.get(token).is_some_and(|given| given.split(' ').any(|given| given == scope))
+    }
+
     /// Whether a token was given out and has not expired.
     pub fn is_valid(&self, token: &str) -> bool {
         let now = Instant::now();
@@ -101,6 +108,12 @@ impl<'a> OAuth<'a> {
         self
     }
 
+    /// Gives no token with this scope.
+    pub fn gives_not(&self, scope: &str) -> &Self {
+        self.0.issuer().gives_not = Some(scope.to_owned());
+        self
+    }
+
     /// Takes no token any more that it has given out.
     pub fn revoke_all(&self) -> &Self {
         self.0.issuer().tokens.clear();
@@ -129,12 +142,18 @@ pub fn routes() -> Router<Arc<Script>> {
 
 async fn resource(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMap) -> Response {
     script.arrived(Method::GET, &uri, &headers, b"");
+    if script.knobs().no_metadata {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     let resource = format!("{}/mcp", script.base);
     Json(json!({"resource": resource, "authorization_servers": [script.base]})).into_response()
 }
 
 async fn metadata(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMap) -> Response {
     script.arrived(Method::GET, &uri, &headers, b"");
+    if script.knobs().no_metadata {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     Json(json!({
         "issuer": script.base,
         "token_endpoint": format!("{}/token", script.base),
@@ -174,7 +193,12 @@ async fn token(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMap, 
             return refuse(StatusCode::BAD_REQUEST, "unsupported_grant_type", other.unwrap_or_default());
         }
     }
+    let scope = form.get("scope").cloned().unwrap_or_default();
+    if issuer.gives_not.as_ref().is_some_and(|denied| scope.split(' ').any(|scope| scope == denied)) {
+        return refuse(StatusCode::BAD_REQUEST, "invalid_scope", &scope);
+    }
     let token = format!("at-{}", Uuid::now_v7().simple());
+    issuer.scopes.insert(token.clone(), scope);
     let expires_in = issuer.expires_in;
     issuer
         .tokens

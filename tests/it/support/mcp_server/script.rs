@@ -109,6 +109,12 @@ pub struct Knobs {
     pub protocol: Option<String>,
     pub lost: Lost,
     pub auth: Auth,
+    /// The scope that every token must have been given with.
+    pub scope: Option<String>,
+    /// The same for calls of a tool.
+    pub tool_scopes: HashMap<String, String>,
+    /// Whether nothing says where tokens are.
+    pub no_metadata: bool,
     /// The token of the next call is the next to be refused.
     pub expires_next: bool,
     pub refused: HashSet<String>,
@@ -165,6 +171,9 @@ impl Script {
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#,
             ),
             auth: Auth::Open,
+            scope: None,
+            tool_scopes: HashMap::new(),
+            no_metadata: false,
             expires_next: false,
             refused: HashSet::new(),
             per_page: None,
@@ -248,12 +257,29 @@ impl Script {
             Auth::Issued => token.as_ref().is_some_and(|token| self.issuer().is_valid(token)),
         };
         let refused = token.as_ref().is_some_and(|token| knobs.refused.contains(token));
-        (!known || refused).then(|| {
-            let error = if token.is_some() { r#" error="invalid_token","# } else { "" };
-            let metadata = format!("{}/.well-known/oauth-protected-resource", self.base);
-            let challenge = format!(r#"Bearer{error} resource_metadata="{metadata}""#);
-            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response()
-        })
+        let has = |scope: &str| token.as_ref().is_some_and(|token| self.issuer().has_scope(token, scope));
+        let lacks = knobs.scope.as_ref().is_some_and(|scope| !has(scope));
+        if !known || refused || lacks {
+            let error = if token.is_some() { " error=\"invalid_token\"," } else { "" };
+            let scope = knobs.scope.as_ref().map(|scope| format!(", scope=\"{scope}\"")).unwrap_or_default();
+            let challenge = match knobs.no_metadata {
+                true => "Bearer".to_owned(),
+                false => format!("Bearer{error} resource_metadata=\"{}\"{scope}", self.metadata()),
+            };
+            return Some((StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response());
+        }
+        let tool = message.and_then(|message| message["params"]["name"].as_str()).unwrap_or_default();
+        let scope = knobs.tool_scopes.get(tool).filter(|scope| !has(scope))?;
+        let challenge = format!(
+            "Bearer error=\"insufficient_scope\", scope=\"{scope}\", resource_metadata=\"{}\"",
+            self.metadata()
+        );
+        Some((StatusCode::FORBIDDEN, [(header::WWW_AUTHENTICATE, challenge)]).into_response())
+    }
+
+    /// Where the server's metadata are.
+    pub fn metadata(&self) -> String {
+        format!("{}/.well-known/oauth-protected-resource", self.base)
     }
 
     /// Refuses what a client should not have sent, and fails the test of it.

@@ -66,7 +66,7 @@ async fn servers_in_trouble_are_not_taken_for_old_ones() {
         let server = Server::doing(move |_seen: Seen| async move { status(code) }).await;
         let error = found(&client(), &server).await.err().unwrap();
         let expected = matches!(error, McpError::Http { status, .. } if status == code);
-        assert!(expected || matches!(error, McpError::Unauthorized(_)), "{error:?}");
+        assert!(expected || matches!(error, McpError::Unauthorized { .. }), "{error:?}");
         assert!(server.seen().iter().all(|seen| seen.verb == "POST"));
     }
 }

@@ -211,9 +211,10 @@ async fn refused_credentials_are_tried_once_more_when_they_have_changed() {
     let server = Server::doing(|seen: Seen| async move {
         if seen.header("authorization") != Some("Bearer fresh") {
             let mut response = status(401);
-            response
-                .headers_mut()
-                .insert("www-authenticate", HeaderValue::from_static("Bearer error=\"expired\""));
+            response.headers_mut().insert(
+                "www-authenticate",
+                HeaderValue::from_static("Bearer error=\"expired\", scope=\"a b\""),
+            );
             return response;
         }
         shake(&seen, Some("s1")).unwrap_or_else(|| seen.ok(&text("welcome")))
@@ -225,11 +226,11 @@ async fn refused_credentials_are_tried_once_more_when_they_have_changed() {
     let connection = client().connect(&endpoint, Arc::clone(&token) as Arc<dyn Credentials>).await.unwrap();
     assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "welcome");
     assert_eq!(token.refusals.load(Ordering::SeqCst), 1);
-    assert_eq!(*token.challenges.lock().unwrap(), ["Bearer error=\"expired\""]);
+    assert_eq!(*token.challenges.lock().unwrap(), ["a b"]);
 
     for names in [&["stale"][..], &["stale", "staler"]] {
         let error = client().connect(&endpoint, Token::in_turn(names)).await.err().unwrap();
-        assert!(matches!(error, McpError::Unauthorized(_)), "{error:?}");
+        assert!(matches!(error, McpError::Unauthorized { .. }), "{error:?}");
     }
 }
 

@@ -63,14 +63,14 @@ fn at(origin: &Url, path: &str) -> Url {
 }
 
 /// The `resource_metadata` of a `WWW-Authenticate`, if it may be followed: at the server itself, or by https.
-pub(super) fn challenged_url(challenge: &str, server: &Url) -> Option<Url> {
+pub(in super::super) fn challenged_url(challenge: &str, server: &Url) -> Option<Url> {
     let url = Url::parse(&parameter(challenge, "resource_metadata")?).ok()?;
     let bare = url.username().is_empty() && url.password().is_none();
     (bare && (url.origin() == server.origin() || url.scheme() == "https" && is_safe(&url))).then_some(url)
 }
 
 /// A parameter of a challenge. What stands in the quotes of another one is none.
-fn parameter(challenge: &str, name: &str) -> Option<String> {
+pub(in super::super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     let mut rest = challenge;
     while let Some((before, after)) = rest.split_once('=') {
         let key = before.trim_end().rsplit([' ', '\t', ',']).next().unwrap_or_default();

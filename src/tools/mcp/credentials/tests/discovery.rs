@@ -40,6 +40,10 @@ fn of(server: &Server, egress: &Arc<Egress>) -> Arc<dyn Credentials> {
     source(auth, egress, &format!("{}/mcp?key=q", server.base)).for_caller(None).unwrap()
 }
 
+fn challenge(server: &Server, said: &str) -> Challenged {
+    Challenged::read(said, &Url::parse(&server.base).unwrap(), false)
+}
+
 async fn refusal(change: impl Fn(&str, &mut BTreeMap<String, Value>) + Send + Sync + 'static) -> String {
     let server = with(change).await;
     let error = failure(&*of(&server, &at_home())).await.to_string();
@@ -53,7 +57,7 @@ async fn the_token_endpoint_is_found_and_remembered() {
     let credentials = of(&server, &at_home());
     let first = credentials.headers().await.unwrap();
     assert_eq!(shown(&first), Some("Bearer t0"));
-    assert!(credentials.rejected(&first, None).await);
+    assert!(credentials.rejected(&first, &Challenged::default()).await);
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t1"));
     let paths: Vec<_> = server.seen().into_iter().map(|seen| seen.path).collect();
     assert_eq!(paths, [&format!("{RESOURCE}/mcp"), ISSUER, "/token", "/token"]);
@@ -162,14 +166,25 @@ async fn a_challenge_says_where_the_metadata_are() {
     let credentials = of(&server, &at_home());
     let nothing = credentials.headers().await.unwrap();
     assert_eq!(shown(&nothing), None, "nobody knows yet");
-    assert!(!credentials.rejected(&nothing, None).await);
-    assert!(!credentials.rejected(&nothing, Some("Bearer error=\"invalid_token\"")).await);
-    let challenge = format!("Bearer resource_metadata=\"{}/elsewhere\"", server.base);
-    assert!(credentials.rejected(&nothing, Some(&challenge)).await);
+    let said = format!("Bearer resource_metadata=\"{}/elsewhere\"", server.base);
+    let challenge = challenge(&server, &said);
+    assert!(credentials.rejected(&nothing, &challenge).await);
     let headers = credentials.headers().await.unwrap();
     assert_eq!(shown(&headers), Some("Bearer t0"));
-    assert!(credentials.rejected(&nothing, Some(&challenge)).await, "what was sent before had no token");
+    assert!(credentials.rejected(&nothing, &challenge).await, "what was sent before had no token");
     assert_eq!(server.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_token_and_says_nothing_gives_it_at_its_root() {
+    let server = with(|_, all| all.clear()).await;
+    let credentials = of(&server, &at_home());
+    let nothing = credentials.headers().await.unwrap();
+    assert_eq!(shown(&nothing), None);
+    assert!(server.asked().is_empty(), "nobody has asked for a token yet");
+    assert!(credentials.rejected(&nothing, &Challenged::default()).await);
+    assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t0"));
+    assert_eq!(server.asked()[0].form["resource"], format!("{}/mcp", server.base));
 }
 
 #[tokio::test]
@@ -177,8 +192,8 @@ async fn a_challenge_does_not_lead_inside() {
     let server = with(|_, all| all.clear()).await;
     let credentials = of(&server, &at_home());
     let nothing = credentials.headers().await.unwrap();
-    let inside = Some("Bearer resource_metadata=\"https://192.168.1.1/x\"");
-    assert!(credentials.rejected(&nothing, inside).await);
+    let inside = challenge(&server, "Bearer resource_metadata=\"https://192.168.1.1/x\"");
+    assert!(credentials.rejected(&nothing, &inside).await);
     assert!(matches!(failure(&*credentials).await, McpError::Egress(_)));
 }
 
@@ -197,7 +212,7 @@ async fn the_first_authorization_server_stays_the_only_one() {
     .await;
     let credentials = of(&server, &at_home());
     let first = credentials.headers().await.unwrap();
-    assert!(credentials.rejected(&first, None).await);
+    assert!(credentials.rejected(&first, &Challenged::default()).await);
     assert!(failure(&*credentials).await.to_string().contains("invalid_client"));
     let error = failure(&*credentials).await.to_string();
     assert!(error.contains("another authorization server than before"), "{error}");

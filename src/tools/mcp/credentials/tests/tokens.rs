@@ -129,13 +129,16 @@ async fn only_the_token_that_was_refused_is_thrown_away_and_not_again_and_again(
     let server = giving(3600).await;
     let credentials = with_secret(&server);
     let first = credentials.headers().await.unwrap();
-    assert!(credentials.rejected(&first, None).await);
-    assert!(credentials.rejected(&first, None).await, "for others that sent it there is a newer one too");
+    assert!(credentials.rejected(&first, &Challenged::default()).await);
+    assert!(
+        credentials.rejected(&first, &Challenged::default()).await,
+        "for others that sent it there is a newer one too"
+    );
     let second = credentials.headers().await.unwrap();
     assert_eq!(shown(&second), Some("Bearer t1"));
-    assert!(credentials.rejected(&first, None).await);
+    assert!(credentials.rejected(&first, &Challenged::default()).await);
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t1"), "the newer one stays");
-    assert!(!credentials.rejected(&second, None).await, "the server refuses all of them");
+    assert!(!credentials.rejected(&second, &Challenged::default()).await, "the server refuses all of them");
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t1"));
     assert_eq!(server.asked().len(), 2);
 }
@@ -183,7 +186,7 @@ async fn a_token_endpoint_that_may_not_be_reached_gets_nothing() {
     let found = json!({"auth": {"type": "token_exchange", "client_id": "id"}});
     for auth in [insecure, found] {
         let refused = CredentialSource::new(&settings(auth), &at_home(), &Url::parse("https://h").unwrap());
-        assert!(matches!(refused, Err(McpError::Unauthorized(_))));
+        assert!(matches!(refused, Err(McpError::Unauthorized { .. })));
     }
 }
 
@@ -239,7 +242,7 @@ async fn a_token_endpoint_that_leads_elsewhere_gives_no_token() {
         let location = format!("{}/token", other.base);
         let server = Server::spawn(move |_, _, _| (status, json!({"location": location}))).await;
         let error = failure(&*with_secret(&server)).await;
-        assert!(matches!(error, McpError::Unauthorized(_)), "{error}");
+        assert!(matches!(error, McpError::Unauthorized { .. }), "{error}");
     }
     for seen in other.seen() {
         assert!(seen.form.is_empty() && seen.authorization.is_none(), "{seen:?}");
