@@ -69,18 +69,29 @@ for (const [upstream, Class, status, code] of [
   });
 }
 
-test("retries are the client's choice", async () => {
+/** How often a client with so many retries asks. */
+async function triesOf(client, maxRetries, model) {
+  let tries = 0;
+  const counting = client.withOptions({
+    maxRetries,
+    fetch: (...request) => {
+      tries++;
+      return fetch(...request);
+    },
+  });
+  await errorOf(ask(counting, { model }), sdk.InternalServerError);
+  return tries;
+}
+
+test('what the gateway has tried again is not tried again by the client', async () => {
+  for (const maxRetries of [0, 2]) assert.equal(await triesOf(client, maxRetries, 'err-503'), 1);
+});
+
+test("other retries are the client's choice", async () => {
   for (const maxRetries of [0, 2]) {
-    let tries = 0;
-    const counting = client.withOptions({
-      maxRetries,
-      fetch: (...request) => {
-        tries++;
-        return fetch(...request);
-      },
-    });
-    await errorOf(ask(counting, { model: 'err-503' }), sdk.InternalServerError);
-    assert.equal(tries, maxRetries + 1);
+    assert.equal(await triesOf(client, maxRetries, 'err-500'), maxRetries + 1);
+    // This gateway tries nothing again.
+    assert.equal(await triesOf(withKey(SDK_KEY_FULL), maxRetries, 'err-503'), maxRetries + 1);
   }
 });
 

@@ -111,18 +111,28 @@ def counted(client, retries):
     return client.with_options(max_retries=retries, http_client=http), times
 
 
-def test_retries_are_the_clients_choice(client):
-    for retries in (0, 2):
-        counting, times = counted(client, retries)
-        error_of(ask(counting, model="err-503"), openai.InternalServerError)
-        assert len(times) == retries + 1
+@pytest.mark.parametrize(("upstream", "cls"), [(429, openai.RateLimitError), (503, openai.InternalServerError)])
+def test_what_the_gateway_has_tried_again_the_sdk_does_not(client, upstream, cls):
+    counting, times = counted(client, 2)
+    error = error_of(ask(counting, model=f"err-{upstream}"), cls)
+    assert error.response.headers["x-should-retry"] == "false"
+    assert len(times) == 1
+
+
+def test_other_retries_are_the_clients_choice(client, with_key):
+    # The gateway that asks for keys tries nothing again.
+    for asked, model in ((client, "err-500"), (with_key(FULL), "err-503")):
+        for retries in (0, 2):
+            counting, times = counted(asked, retries)
+            error_of(ask(counting, model=model), openai.InternalServerError)
+            assert len(times) == retries + 1
     counting, times = counted(client, 2)
     error_of(ask(counting, temperature=3), openai.BadRequestError)
     assert len(times) == 1, "what is wrong stays wrong"
 
 
-def test_the_sdk_waits_as_long_as_the_provider_asked(client):
-    counting, times = counted(client, 1)
+def test_the_sdk_waits_as_long_as_the_provider_asked(with_key):
+    counting, times = counted(with_key(FULL), 1)
     error_of(ask(counting, model="err-429"), openai.RateLimitError)
     assert len(times) == 2 and times[1] - times[0] >= 1
 
