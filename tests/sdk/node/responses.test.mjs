@@ -143,11 +143,16 @@ test('parse', async () => {
   assert.deepEqual((await client.responses.stream(ask).finalResponse()).output_parsed, plan);
 });
 
-test('an answer in no form fails', async () => {
-  const format = { type: 'json_schema', name: 'x', schema: { type: 'object' } };
-  const response = await client.responses.create({ model: 'unruly', input: 'hi', text: { format } });
+test('an answer in no form fails if the form is strict', async () => {
+  const ask = (strict) => {
+    const format = { type: 'json_schema', name: 'x', schema: { type: 'object', properties: {}, additionalProperties: false }, strict };
+    return client.responses.create({ model: 'unruly', input: 'hi', text: { format } });
+  };
+  const response = await ask(true);
   assert.equal(response.status, 'failed');
   assert.equal(response.error.code, 'invalid_structured_output');
+  const kept = await ask(false);
+  assert.deepEqual([kept.status, kept.antwort.structured.valid], ['completed', false]);
 });
 
 test('a refusal', async () => {
