@@ -16,7 +16,7 @@ use super::{complain, offline, say, tools};
 use crate::app::tools::Tools;
 use crate::config::mcp::is_safe;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
-use crate::tools::mcp::{Binding, Decision, Freshness, ServedTool, ToolSet, Wanting};
+use crate::tools::mcp::{Binding, Decision, Freshness, OnBehalfOf, ServedTool, ToolSet, Wanting};
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
 
@@ -129,7 +129,8 @@ impl<'a> Caller<'a> {
     }
 
     fn bind(&self, tools: &Tools, label: &str) -> Result<Binding, String> {
-        let wanting = Wanting { tenant: &self.tenant, authorization: self.authorization.as_ref() };
+        let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
+        let wanting = Wanting { tenant: &self.tenant, authorization: self.authorization.as_ref(), of };
         tools.mcp.bind_label(label, None, wanting).map_err(|error| error.to_string())
     }
 

@@ -114,6 +114,10 @@ pub struct McpServerSettings {
     pub max_in_flight: Option<usize>,
     /// Whether it may use the model, if `mcp.sampling` lets any server.
     pub sampling: bool,
+    /// What it is told of whom a call or a list is for, in `_meta["antwort/context"]`.
+    pub context: Vec<McpContext>,
+    /// Whether what its tools say to the user alone becomes an item `antwort:user_message`.
+    pub user_output: bool,
     /// The tenants that may use it; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenants: Option<Vec<String>>,
@@ -135,6 +139,20 @@ impl McpServerSettings {
             (Some(timeout), Some(max)) => (timeout, max),
         }
     }
+}
+
+/// What a server may be told of whom it works for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum McpContext {
+    /// The tenant of the caller's key.
+    Tenant,
+    /// The user: `safety_identifier` or `user` of the request, else the name of the caller's key.
+    User,
+    /// `metadata.channel` of the request.
+    Channel,
+    /// `metadata.chat_id` of the request.
+    Chat,
 }
 
 /// How a server is spoken to.

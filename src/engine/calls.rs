@@ -181,15 +181,17 @@ impl Calls {
                 self.sources.push(citation);
             }
         }
-        let shown = self.user_messages == UserMessages::Item && !output.silent;
+        let speaks = self.user_messages == UserMessages::Item || output.always_tells_user;
+        let speaks = speaks && !output.silent;
         let skipped = output.meta.skipped;
         Ok(CallResult {
             output: output.for_model,
+            shown: output.shown,
             error: (output.is_error && !skipped).then_some(Code::ToolExecutionFailed.as_str()),
             remote: None,
             skipped,
             search,
-            user_message: output.for_user.filter(|text| shown && !text.is_empty()),
+            user_message: output.for_user.filter(|text| speaks && !text.is_empty()),
         })
     }
 }

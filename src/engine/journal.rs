@@ -40,16 +40,18 @@ impl Journal for RunJournal {
     }
 
     fn completed(&self, key: &CallKey, outcome: &Result<ToolOutput, ToolError>) {
+        // After a crash the journal is what clients are shown, too.
+        let shown = |output: &ToolOutput| output.shown.as_ref().unwrap_or(&output.for_model).clone();
         let (output, error) = match outcome {
-            Ok(output) if output.is_error => (&output.for_model, Some(Code::ToolExecutionFailed.as_str())),
-            Ok(output) => (&output.for_model, None),
-            Err(error) => (&error.message, Some(error.code.as_str())),
+            Ok(output) if output.is_error => (shown(output), Some(Code::ToolExecutionFailed.as_str())),
+            Ok(output) => (shown(output), None),
+            Err(error) => (error.message.clone(), Some(error.code.as_str())),
         };
         self.store.call_ended(CallOutcome {
             id: key.response.clone(),
             turn: key.turn,
             index: key.index,
-            output: output.clone(),
+            output,
             error,
         });
     }

@@ -15,7 +15,7 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{Approval, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool};
 use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::{
-    BindError, Binding, Decision, Freshness, ServedTool, ToolSet, Wanting, picks, shows_same,
+    BindError, Binding, Decision, Freshness, OnBehalfOf, ServedTool, ToolSet, Wanting, picks, shows_same,
 };
 use crate::tools::{Subject, Toolbox};
 
@@ -68,7 +68,18 @@ pub(super) fn bind(
     let more = more.flat_map(|(i, tools)| {
         tools.iter().enumerate().map(move |(j, tool)| (tool, format!("input[{i}].tools[{j}]")))
     });
-    let wanting = Wanting { tenant: &caller.owner.tenant, authorization: caller.authorization.as_ref() };
+    let note = |key: &str| {
+        let found = request.metadata.0.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_str())
+    };
+    let of = OnBehalfOf {
+        user: request.safety_identifier.as_deref().or(request.user.as_deref()),
+        principal: &caller.owner.principal,
+        channel: note("channel"),
+        chat: note("chat_id"),
+    };
+    let authorization = caller.authorization.as_ref();
+    let wanting = Wanting { tenant: &caller.owner.tenant, authorization, of };
     let mut asked: Vec<Asked> = Vec::new();
     let mut spaces = HashSet::new();
     for (tool, path) in own.chain(more) {

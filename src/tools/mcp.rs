@@ -9,8 +9,10 @@ pub mod client;
 mod configured;
 pub mod connection;
 pub mod content;
+mod context;
 pub mod credentials;
 pub mod error;
+mod lists;
 mod pool;
 mod recovery;
 pub mod sampler;
@@ -24,9 +26,10 @@ mod trouble;
 pub use binding::{Binding, Decision, picks};
 pub use client::{Client, ClientOptions};
 pub use connection::{
-    CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent, RemoteHints,
-    RemoteResult, RemoteTool, RemoteTools, ServerInfo, StdioCommand,
+    Audience, CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent,
+    RemoteHints, RemotePart, RemoteResult, RemoteTool, RemoteTools, ServerInfo, StdioCommand,
 };
+pub use context::{CallerContext, OnBehalfOf};
 pub use credentials::{BadHeader, CredentialSource, Credentials, Fingerprint};
 pub use error::McpError;
 pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};

@@ -22,6 +22,10 @@ pub struct ToolOutput {
     pub for_user: Option<String>,
     /// Nothing is shown to the user, whatever `for_user` says.
     pub silent: bool,
+    /// The user is shown `for_user` also where the tools of the gateway are not to speak to users.
+    pub always_tells_user: bool,
+    /// What clients are shown in place of `for_model`, where some of that is for the model alone.
+    pub shown: Option<String>,
     /// The tool says that it failed; `for_model` says how.
     pub is_error: bool,
     /// The same result for programs.

@@ -33,6 +33,8 @@ pub(super) struct Plan {
     pub max_result_bytes: usize,
     /// `None`: results are not used again.
     pub cache: Option<CachePlan>,
+    /// What its server is told of the caller, as a hash: results of one context are for no other.
+    pub context: Option<[u8; 32]>,
 }
 
 /// For how long and for whom results are used again.
@@ -71,9 +73,16 @@ impl Plan {
             max_calls: own.max_calls,
             max_result_bytes: own.max_result_bytes.unwrap_or(settings.results.max_bytes),
             cache: cache_plan(&definition, &qualified_name, own, settings),
+            context: None,
             definition: Arc::new(definition),
             qualified_name,
         })
+    }
+
+    /// The same, for calls of one context.
+    pub(super) fn for_context(mut self, context: Option<[u8; 32]>) -> Self {
+        self.context = context;
+        self
     }
 
     /// The tool's name.
@@ -219,7 +228,15 @@ impl States {
 
     /// Forgets the tools that are gone: servers may invent names without end.
     pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
-        self.tools.lock().unwrap_or_else(PoisonError::into_inner).retain(|tool, _| is_there(tool));
+        self.retain_beyond(0, is_there);
+    }
+
+    /// The same, once more than so many are known.
+    pub(super) fn retain_beyond(&self, most: usize, is_there: impl Fn(&str) -> bool) {
+        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        if tools.len() > most {
+            tools.retain(|tool, _| is_there(tool));
+        }
     }
 }
 

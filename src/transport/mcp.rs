@@ -15,7 +15,7 @@ use crate::engine::sessions_full;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 use crate::tools::mcp::{
-    BindError, Binding, Decision, Freshness, McpError, ServedTool, ServerState, ToolSet, Wanting,
+    BindError, Binding, Decision, Freshness, McpError, OnBehalfOf, ServedTool, ServerState, ToolSet, Wanting,
 };
 use crate::tools::{RegisteredTool, Subject, ToolDefinition};
 
@@ -45,15 +45,19 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Lists the tools of the server with this label, if they are not known yet.
+    /// Lists the tools of the server with this label, if they are not known yet. `place`: channel and chat, for
+    /// servers that are told of them.
     pub(super) async fn of(
         app: &AppState,
         caller: &Authenticated,
         headers: &HeaderMap,
         label: &str,
+        place: (Option<&str>, Option<&str>),
     ) -> Result<Self, ApiError> {
         let own = own_authorization(app, headers);
-        let wanting = Wanting { tenant: &caller.0.owner.tenant, authorization: own.as_ref() };
+        let owner = &caller.0.owner;
+        let of = OnBehalfOf { user: None, principal: &owner.principal, channel: place.0, chat: place.1 };
+        let wanting = Wanting { tenant: &owner.tenant, authorization: own.as_ref(), of };
         let binding = app.engine.mcp().bind_label(label, None, wanting).map_err(|error| refused(&error))?;
         let set = binding.tools(Freshness::Usual).await.map_err(|error| unavailable(label, &error))?;
         Ok(Self { binding, set })

@@ -52,7 +52,7 @@ pub(super) async fn list(
     let catalog = app.engine.toolbox().catalog();
     let label = server_label(&query);
     let served = match label {
-        Some(label) => Some(Served::of(&app, &principal, &headers, label).await?),
+        Some(label) => Some(Served::of(&app, &principal, &headers, label, (None, None)).await?),
         None => None,
     };
     let mut tools: Vec<&ToolDefinition> = match &served {
@@ -106,7 +106,10 @@ pub(super) async fn execute(
     let _place = app.engine.admit()?;
     // Kept until the call has ended: a tool does not keep its server's session.
     let served = match server_label(&query) {
-        Some(label) => Some(Served::of(&app, &principal, &headers, label).await?),
+        Some(label) => {
+            let place = (context.channel.as_deref(), context.chat_id.as_deref());
+            Some(Served::of(&app, &principal, &headers, label, place).await?)
+        }
         None => None,
     };
     let tool = match &served {

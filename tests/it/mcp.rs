@@ -3,10 +3,12 @@
 mod admin;
 mod approvals;
 mod asked;
+mod audience;
 mod auth;
 mod calls;
 mod choices;
 mod cli;
+mod context;
 mod hangs;
 mod lists;
 mod load;

@@ -80,6 +80,11 @@ fn one(label: &str, server: &McpServerSettings, check: &mut Check<'_>) {
             check.wrong(&["mcp", "servers", label, "rules", pattern], wrong);
         }
     }
+    for (index, what) in server.context.iter().enumerate() {
+        if server.context.iter().take(index).any(|other| other == what) {
+            check.wrong(&["mcp", "servers", label, "context", &index.to_string()], "is there twice");
+        }
+    }
     if let Some(tenants) = &server.tenants {
         if tenants.is_empty() {
             check.wrong(&of("tenants"), "is empty, so that nobody may use it: leave it out for all tenants");

@@ -43,6 +43,8 @@ pub(super) struct HiddenCall {
 pub struct CallResult {
     /// What the model reads.
     pub output: String,
+    /// What clients are shown of it in place of `output`, where some of that is for the model alone.
+    pub shown: Option<String>,
     /// Why it failed: a stable code. `output` says it in words.
     pub error: Option<&'static str>,
     /// How the server said that it failed, where it said so in the terms of its protocol.
@@ -262,7 +264,7 @@ impl Machine {
             self.item_bytes = call.arguments.len();
             self.count(&result.output);
             let mut item = mcp_call(&id, &call, self.approval_of(slot), ItemStatus::Completed);
-            conclude(&mut item, &result);
+            conclude(&mut item, &result, &result.output);
             self.history.insert(output_index, Item::McpCall(item));
             return self.say(&call.name, result.user_message, out);
         }
@@ -289,7 +291,12 @@ impl Machine {
     ) -> Result<(), Violation> {
         let approval = self.approval_of(open.slot);
         let mut concluded = mcp_call(&open.id, &open.call, approval, ItemStatus::Completed);
-        conclude(&mut concluded, result);
+        conclude(&mut concluded, result, &result.output);
+        if let Some(shown) = &result.shown {
+            // The model reads on what it has read, whatever clients see of it.
+            self.history.insert(open.output_index, Item::McpCall(concluded.clone()));
+            conclude(&mut concluded, result, shown);
+        }
         let stage = match open.surface {
             Surface::Mcp if concluded.error.is_some() => Some(HostedStage::McpCallFailed),
             Surface::Mcp => Some(HostedStage::McpCallCompleted),
@@ -302,7 +309,7 @@ impl Machine {
             Surface::Extension => Item::ServerToolCall(extension(concluded, result)),
             Surface::WebSearch => {
                 let status = concluded.status;
-                self.history.insert(open.output_index, Item::McpCall(concluded));
+                self.history.entry(open.output_index).or_insert(Item::McpCall(concluded));
                 Item::WebSearchCall(WebSearchCall {
                     id: open.id.clone(),
                     status,
@@ -360,13 +367,14 @@ impl Machine {
         };
         let result = CallResult { output: message.to_owned(), error: Some(code), ..CallResult::default() };
         let mut item = mcp_call(id, call, None, ItemStatus::Completed);
-        conclude(&mut item, &result);
+        conclude(&mut item, &result, &result.output);
         self.history.insert(output_index, Item::McpCall(item));
     }
 
     /// A tool's words to the user, as an item of their own.
     fn say(&mut self, name: &str, text: Option<String>, out: &mut Events) -> Result<(), Violation> {
         let Some(text) = text else { return Ok(()) };
+        self.count(&text);
         let (id, status) = (self.ids.next("um"), ItemStatus::InProgress);
         let message = UserMessage { id, status, name: name.to_owned(), text };
         let index = self.add_item(Item::UserMessage(message), out)?;
@@ -409,11 +417,12 @@ fn mcp_call(
     }
 }
 
-fn conclude(call: &mut McpCall, result: &CallResult) {
+/// Says in a call what came of it, in these words.
+fn conclude(call: &mut McpCall, result: &CallResult, words: &str) {
     match result.error {
         Some(code) => {
             call.status = ItemStatus::Failed;
-            let message = || result.output.clone();
+            let message = || words.to_owned();
             call.error = Some(match &result.remote {
                 Some(RemoteError::Protocol(code)) => {
                     McpCallError::McpProtocolError { code: *code, message: message() }
@@ -423,10 +432,10 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
                     message: message(),
                     login: login.clone(),
                 },
-                None => McpCallError::of_tool(code, &result.output),
+                None => McpCallError::of_tool(code, words),
             });
         }
-        None => call.output = Some(result.output.clone()),
+        None => call.output = Some(words.to_owned()),
     }
     if result.skipped {
         call.status = ItemStatus::Incomplete;
@@ -434,8 +443,8 @@ fn conclude(call: &mut McpCall, result: &CallResult) {
 }
 
 fn extension(call: McpCall, result: &CallResult) -> ServerToolCall {
-    let error =
-        result.error.map(|code| ServerToolError { code: code.to_owned(), message: result.output.clone() });
+    let words = result.shown.as_ref().unwrap_or(&result.output);
+    let error = result.error.map(|code| ServerToolError { code: code.to_owned(), message: words.clone() });
     let McpCall { id, server_label, name, arguments, output, status, approval_request_id, .. } = call;
     let server_label = Some(server_label).filter(|label| label != OWN_SERVER);
     ServerToolCall { id, status, server_label, name, arguments, output, error, approval_request_id }

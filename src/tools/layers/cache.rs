@@ -78,6 +78,9 @@ fn key(request: &ToolRequest, plan: CachePlan) -> Key {
     field(definition.name.as_bytes());
     field(definition.version.as_deref().unwrap_or_default().as_bytes());
     field(&arguments);
+    if let Some(context) = &request.plan.context {
+        field(context);
+    }
     if plan.per_user {
         field(request.context.principal.as_bytes());
     }
@@ -92,6 +95,7 @@ fn size(output: &ToolOutput) -> usize {
     size_of::<ToolOutput>()
         + output.for_model.len()
         + output.for_user.as_ref().map_or(0, String::len)
+        + output.shown.as_ref().map_or(0, String::len)
         + output.structured.as_ref().map_or(0, size_of_value)
         + citations
 }

@@ -33,17 +33,36 @@ impl<S: Next> Service<ToolRequest> for Truncate<S> {
         let (results, policy) = (Arc::clone(&self.results), Arc::clone(&self.policy));
         let answer = self.inner.call(request);
         Box::pin(async move {
-            let output = answer.await?;
-            if output.for_model.len() <= plan.max_result_bytes {
+            let mut output = answer.await?;
+            let most = plan.max_result_bytes;
+            // What clients are shown has no more room, and nobody reads on in it.
+            [&mut output.shown, &mut output.for_user]
+                .into_iter()
+                .flatten()
+                .for_each(|text| shorten(text, most));
+            if output.for_model.len() <= most {
                 return Ok(output);
             }
-            // Who may not read on is told nothing of it, and nothing is kept for them.
+            // Who may not read on is told nothing of it, and nothing is kept for them. Nor is what the user must not
+            // see: what `read_tool_output` gives is shown.
             let may_read_on = context.reads_kept_results
+                && output.shown.is_none()
                 && policy.refusal(Subject::of(&context), None, ReadToolOutput::NAME).is_none();
             let reader = may_read_on.then_some(&*context);
-            Ok(cut(output, plan.max_result_bytes, &results, reader))
+            Ok(cut(output, most, &results, reader))
         })
     }
+}
+
+/// Cuts a text that is shown; in place of its end it says how much is missing.
+fn shorten(text: &mut String, most: usize) {
+    if text.len() <= most {
+        return;
+    }
+    let total = text.len();
+    text.truncate(text.floor_char_boundary(most.saturating_sub(64)));
+    let note = Note { total, kept: total, id: None }.text(text.len(), total);
+    text.push_str(&note);
 }
 
 fn cut(

@@ -6,8 +6,9 @@ use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 use super::configured::Terms;
 use super::error::McpError;
+use super::lists::ToolList;
 use super::session::{Freshness, Session};
-use super::toolset::{ServedTool, ToolSet};
+use super::toolset::{Maker, ServedTool, ToolSet};
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{Approval, McpToolFilter};
@@ -29,6 +30,8 @@ pub enum Decision {
 pub struct Binding {
     pub(super) label: Arc<str>,
     pub(super) session: Arc<Session>,
+    /// What it has for the caller.
+    pub(super) list: Arc<ToolList>,
     pub(super) terms: Arc<Terms>,
     pub(super) rules: Arc<Rules>,
     /// Whether the operator configured it.
@@ -57,22 +60,26 @@ impl Binding {
     /// # Errors
     /// If they cannot be listed and none are known.
     pub async fn tools(&self, freshness: Freshness) -> Result<Arc<ToolSet>, McpError> {
-        let listing = self.session.tools(freshness).await?;
-        Ok(self.session.tool_sets.of(&self.session, &listing, &self.label, &self.terms, &self.stack))
+        let listing = self.session.tools(&self.list, freshness).await?;
+        Ok(self.list.sets.of(&self.maker(), &listing))
     }
 
     /// Its tools as an earlier response listed them, if nothing newer is known. Asks nobody.
     pub fn tools_of_item(&self, listed: &[McpListedTool]) -> Option<Arc<ToolSet>> {
-        if self.session.known_tools().is_some() {
+        if self.list.known().is_some() {
             return None;
         }
-        let sets = &self.session.tool_sets;
-        Some(Arc::new(sets.of_item(&self.session, listed, &self.label, &self.terms, &self.stack)))
+        Some(Arc::new(self.maker().of_item(listed)))
+    }
+
+    fn maker(&self) -> Maker<'_> {
+        let Self { label, session, list, terms, stack, .. } = self;
+        Maker { session, context: list.context.as_ref(), label, terms, stack }
     }
 
     /// Whether the server has other tools now, or says so.
     pub fn has_changed_since(&self, set: &ToolSet) -> bool {
-        let Some(known) = self.session.known_tools() else { return false };
+        let Some(known) = self.list.known() else { return false };
         set.number != 0 && (known.number != set.number || self.session.has_changed(&known))
     }
 

@@ -10,7 +10,7 @@ use super::connection::{Endpoint, HttpKind, Place, StdioCommand};
 use super::credentials::CredentialSource;
 use super::session::SessionLimits;
 use crate::config::{
-    McpAuth, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
+    McpAuth, McpContext, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
 };
 use crate::net::egress::{Egress, EgressOptions};
 
@@ -22,6 +22,10 @@ pub(super) struct Terms {
     pub timeout: Duration,
     /// Whether what its server says of a tool's effects counts for retries and for using results again.
     pub trusts_hints: bool,
+    /// What its server is told of the caller.
+    pub context: Vec<McpContext>,
+    /// Whether what its tools say to the user alone is shown.
+    pub user_output: bool,
     /// The general settings as they hold for its tools.
     pub tools: ToolsSettings,
 }
@@ -50,7 +54,7 @@ impl Terms {
         tools.timeout = max_time;
         tools.routes.clear();
         let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
-        Self { executor, timeout, trusts_hints, tools }
+        Self { executor, timeout, trusts_hints, context: Vec::new(), user_output: false, tools }
     }
 }
 
@@ -72,12 +76,11 @@ impl Configured {
             endpoint,
             credentials,
             takes_callers,
-            terms: Arc::new(Terms::new(
-                format!("mcp:{label}").into(),
-                tools,
-                server.patience(),
-                server.trust,
-            )),
+            terms: Arc::new(Terms {
+                context: server.context.clone(),
+                user_output: server.user_output,
+                ..Terms::new(format!("mcp:{label}").into(), tools, server.patience(), server.trust)
+            }),
             rules: Arc::new(Rules::read(server)?),
             limits: limits(
                 &settings.mcp,

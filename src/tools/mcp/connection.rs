@@ -10,6 +10,7 @@ use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::Value;
 
+use super::context::CallerContext;
 use super::credentials::Credentials;
 use super::error::McpError;
 use crate::net::egress::Egress;
@@ -88,7 +89,8 @@ pub trait Connection: Send + Sync {
     fn server(&self) -> &ServerInfo;
 
     /// The tools that it has, all pages of them, up to the page on which there are more than `most`.
-    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError>;
+    async fn list_tools(&self, most: usize, context: Option<&CallerContext>)
+    -> Result<RemoteTools, McpError>;
 
     /// Runs a call. Dropping the future tells the server that it is cancelled.
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError>;
@@ -203,20 +205,49 @@ pub struct CallMeta<'a> {
     pub idempotency_key: Option<&'a str>,
     /// The trace to continue: `traceparent`.
     pub traceparent: Option<&'a str>,
+    /// For whom the call is: `antwort/context`.
+    pub context: Option<&'a CallerContext>,
 }
 
 /// What came of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteResult {
     /// In the server's order.
-    pub content: Vec<RemoteContent>,
+    pub content: Vec<RemotePart>,
     /// The same for programs.
     pub structured: Option<Value>,
     /// The tool says that it failed.
     pub is_error: bool,
 }
 
-/// A piece of a result.
+/// A piece of a result, and whom it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemotePart {
+    /// What it is.
+    pub content: RemoteContent,
+    /// Whom it is for.
+    pub audience: Audience,
+}
+
+impl From<RemoteContent> for RemotePart {
+    fn from(content: RemoteContent) -> Self {
+        Self { content, audience: Audience::Everybody }
+    }
+}
+
+/// Whom a piece of a result is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Audience {
+    /// The model and the user; also where the server says nothing.
+    #[default]
+    Everybody,
+    /// The user alone.
+    User,
+    /// The model alone.
+    Model,
+}
+
+/// What a piece of a result is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteContent {
     /// Text.

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use super::connection::{RemoteContent, RemoteResult};
+use super::connection::{Audience, RemoteContent, RemoteResult};
 use crate::tools::ToolOutput;
 
 /// Characters of a name, an address or a description that somebody else wrote into a note.
@@ -13,20 +13,56 @@ const MOST_IN_NOTE: usize = 2000;
 /// The same of a kind of file.
 const MOST_IN_KIND: usize = 100;
 
-/// Tells a result to the model, and keeps its structured form for programs.
-pub fn to_output(result: RemoteResult) -> ToolOutput {
+/// Tells a result to the model, and keeps its structured form for programs. What is for the user alone the model never
+/// reads: the user is told if `user_output` says so, else it is left out. What is for the model alone the user never reads.
+pub fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     let RemoteResult { content, structured, is_error } = result;
-    let mut for_model = String::new();
-    for text in content.into_iter().map(told).filter(|text| !text.trim().is_empty()) {
-        if !for_model.is_empty() {
-            for_model.push_str("\n\n");
+    let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
+    let is_shown_all = content.iter().all(|part| part.audience != Audience::Model);
+    for part in content {
+        let text = told(part.content);
+        match part.audience {
+            Audience::User => add(&mut for_user, &text),
+            Audience::Model => add(&mut for_model, &text),
+            Audience::Everybody => {
+                add(&mut for_model, &text);
+                if !is_shown_all {
+                    add(&mut shown, &text);
+                }
+            }
         }
-        for_model.push_str(&text);
     }
     if for_model.is_empty() {
-        for_model = structured.as_ref().map_or_else(|| "(no content)".to_owned(), ToString::to_string);
+        let nothing = match for_user.as_str() {
+            "" => "(no content)",
+            _ if user_output => "(the result was shown to the user)",
+            _ => "(the result is for the user alone)",
+        };
+        for_model = structured.as_ref().map_or_else(|| nothing.to_owned(), ToString::to_string);
     }
-    ToolOutput { for_model, structured, is_error, ..ToolOutput::default() }
+    if shown.is_empty() {
+        "(not shown)".clone_into(&mut shown);
+    }
+    ToolOutput {
+        for_model,
+        for_user: Some(for_user).filter(|text| user_output && !text.is_empty()),
+        always_tells_user: user_output,
+        shown: (!is_shown_all).then_some(shown),
+        structured,
+        is_error,
+        ..ToolOutput::default()
+    }
+}
+
+/// Adds a paragraph, if there is anything in it.
+fn add(text: &mut String, more: &str) {
+    if more.trim().is_empty() {
+        return;
+    }
+    if !text.is_empty() {
+        text.push_str("\n\n");
+    }
+    text.push_str(more);
 }
 
 fn told(content: RemoteContent) -> String {
@@ -88,9 +124,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tools::mcp::connection::RemotePart;
 
     fn text(content: Vec<RemoteContent>) -> String {
-        to_output(RemoteResult { content, ..RemoteResult::default() }).for_model
+        let content = content.into_iter().map(Into::into).collect();
+        to_output(RemoteResult { content, ..RemoteResult::default() }, false).for_model
     }
 
     #[test]
@@ -153,10 +191,44 @@ mod tests {
     #[test]
     fn structured_results_are_the_text_where_there_is_no_other() {
         let result = |content| RemoteResult { content, structured: Some(json!({"a": 1})), is_error: true };
-        let alone = to_output(result(Vec::new()));
+        let alone = to_output(result(Vec::new()), false);
         assert_eq!((alone.for_model.as_str(), alone.is_error), (r#"{"a":1}"#, true));
         assert_eq!(alone.structured, Some(json!({"a": 1})));
-        let both = to_output(result(vec![RemoteContent::Text("one".into())]));
+        let both = to_output(result(vec![RemoteContent::Text("one".into()).into()]), false);
         assert_eq!((both.for_model.as_str(), both.structured), ("one", Some(json!({"a": 1}))));
+    }
+
+    #[test]
+    fn each_part_is_told_to_those_whom_it_is_for() {
+        let part = |text: &str, audience| RemotePart { content: RemoteContent::Text(text.into()), audience };
+        let told = |content: Vec<RemotePart>, user_output| {
+            let output = to_output(RemoteResult { content, ..RemoteResult::default() }, user_output);
+            (output.for_model, output.for_user, output.shown)
+        };
+        let (all, user, model) = (Audience::Everybody, Audience::User, Audience::Model);
+        let some = |text: &str| Some(text.to_owned());
+        for (content, user_output, for_model, for_user, shown) in [
+            (vec![part("a", all), part("u", user)], true, "a", some("u"), None),
+            (vec![part("a", all), part("u", user)], false, "a", None, None),
+            (
+                vec![part("u", user), part("v", user)],
+                true,
+                "(the result was shown to the user)",
+                some("u\n\nv"),
+                None,
+            ),
+            (vec![part("u", user)], false, "(the result is for the user alone)", None, None),
+            (
+                vec![part("a", all), part("m", model), part("b", all)],
+                false,
+                "a\n\nm\n\nb",
+                None,
+                some("a\n\nb"),
+            ),
+            (vec![part("m", model)], true, "m", None, some("(not shown)")),
+            (vec![part("m", model), part("u", user)], true, "m", some("u"), some("(not shown)")),
+        ] {
+            assert_eq!(told(content, user_output), (for_model.to_owned(), for_user, shown));
+        }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::context::CallerContext;
 use super::error::McpError;
 use super::session::{Open, Session};
 use super::trouble::Trouble;
@@ -112,10 +113,11 @@ impl Suspicion {
 
 impl Session {
     /// After a call that failed: the connection to make it again over, if the server surely did not work on it and
-    /// there is reason to hope. An error if there is no connection any more.
+    /// there is reason to hope. `context` is what the call told the server. An error if there is no connection any more.
     pub(super) async fn recover(
         &self,
         open: &Arc<Open>,
+        context: Option<&CallerContext>,
         failed: &McpError,
     ) -> Result<Option<Arc<Open>>, McpError> {
         if open.was_lost_before(failed) {
@@ -128,11 +130,11 @@ impl Session {
             Suspicion::None => Ok(None),
             Suspicion::Lost => self.reconnect(open).await.map(Some),
             Suspicion::Refused => {
-                let next = self.replace_if_dead(open, None).await;
+                let next = self.replace_if_dead(open, context, None).await;
                 Ok(next.filter(|_| open.was_refused_as(failed)))
             }
             Suspicion::Unclear => {
-                self.replace_if_dead(open, None).await;
+                self.replace_if_dead(open, context, None).await;
                 Ok(None)
             }
         }
@@ -158,7 +160,15 @@ impl Session {
             self.forget(open);
             return Ok(None);
         }
-        Ok(self.replace_if_dead(open, Some(failed)).await)
+        Ok(self.replace_if_dead(open, None, Some(failed)).await)
+    }
+
+    /// Asks the session for its tools as the call that failed would have it, and for nothing else.
+    async fn probe(&self, open: &Open, context: Option<&CallerContext>) -> Result<(), McpError> {
+        let after = self.limits.list_timeout;
+        let asked = open.connection.list_tools(self.limits.max_tools, context);
+        let answer = tokio::time::timeout(after, asked).await.unwrap_or(Err(McpError::Timeout { after }));
+        answer.map(drop)
     }
 
     async fn reconnect(&self, lost: &Arc<Open>) -> Result<Arc<Open>, McpError> {
@@ -169,7 +179,12 @@ impl Session {
 
     /// The connection in the place of one that does not work any more; `None` if it does, or no other could be had.
     /// `listed` is how its list failed, for whoever has asked already.
-    async fn replace_if_dead(&self, open: &Arc<Open>, listed: Option<&McpError>) -> Option<Arc<Open>> {
+    async fn replace_if_dead(
+        &self,
+        open: &Arc<Open>,
+        context: Option<&CallerContext>,
+        listed: Option<&McpError>,
+    ) -> Option<Arc<Open>> {
         let recovery = &self.recovery;
         let (tries, alive) = (recovery.replacing.tries(), recovery.alive.load(Ordering::Acquire));
         let _checking = recovery.checking.lock().await;
@@ -183,7 +198,7 @@ impl Session {
         let began = Instant::now();
         let found = match listed {
             Some(_) => None,
-            None => Some(self.ask(open).await),
+            None => Some(self.probe(open, context).await),
         };
         let refusal = match (&found, listed) {
             (Some(Ok(_)), _) => {

@@ -12,6 +12,7 @@ use secrecy::SecretString;
 use super::binding::{Binding, Rules};
 use super::configured::{Configured, Terms, limits};
 use super::connection::{Connector, Endpoint, HttpKind, Place};
+use super::context::{CallerContext, OnBehalfOf};
 use super::credentials::{Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
@@ -41,6 +42,8 @@ pub struct Wanting<'a> {
     pub tenant: &'a Arc<str>,
     /// The caller's own `Authorization`, for servers that are configured to get it.
     pub authorization: Option<&'a SecretString>,
+    /// For whom, for servers that are configured to be told.
+    pub of: OnBehalfOf<'a>,
 }
 
 /// Why a server cannot be used.
@@ -180,9 +183,12 @@ impl McpServers {
         };
         let key = Key::new(format!("label:{label}"), &*credentials, wanting.tenant);
         let session = self.pool.session(key, &server.endpoint, credentials, server.limits);
+        let session = session.ok_or(BindError::Full)?;
+        let context = CallerContext::new(&server.terms.context, wanting.tenant, wanting.of);
         Ok(Binding {
             label: Arc::clone(&server.label),
-            session: session.ok_or(BindError::Full)?,
+            list: session.lists.of(context.as_ref()),
+            session,
             terms: Arc::clone(&server.terms),
             rules: Arc::clone(&server.rules),
             is_configured: true,
@@ -213,9 +219,12 @@ impl McpServers {
         let requests = &self.settings.requests;
         let limits = limits(&self.settings, None, requests.max_in_flight);
         let session = self.pool.session(key, &endpoint, credentials, limits);
+        let session = session.ok_or(BindError::Full)?;
         Ok(Binding {
             label: tool.server_label.as_str().into(),
-            session: session.ok_or(BindError::Full)?,
+            // Whoever brings a server learns nothing of others through it.
+            list: session.lists.of(None),
+            session,
             terms: Arc::clone(&self.request_terms),
             rules: Arc::clone(&self.request_rules),
             is_configured: false,

@@ -15,11 +15,12 @@ use tokio_util::task::TaskTracker;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
 use super::credentials::Credentials;
 use super::error::McpError;
+use super::lists::{ToolList, ToolLists};
 use super::recovery::{Recovery, Refusal};
-use super::toolset::ToolSets;
 use super::trouble::Trouble;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
+use crate::tools::plan::States;
 
 /// What a session heeds.
 #[derive(Debug, Clone, Copy)]
@@ -39,22 +40,19 @@ pub struct Session {
     pub(super) endpoint: Endpoint,
     credentials: Arc<dyn Credentials>,
     connector: Arc<dyn Connector>,
-    limits: SessionLimits,
+    pub(super) limits: SessionLimits,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
     current: ArcSwapOption<Open>,
     /// Held while a connection is made.
     connecting: tokio::sync::Mutex<()>,
-    listing: ArcSwapOption<Listing>,
-    /// Held while tools are listed.
-    asking: tokio::sync::Mutex<()>,
     in_flight: Semaphore,
     /// With connecting, and with connections that do not last.
     reaching: Trouble,
-    /// With lists.
-    lists: Trouble,
     pub(super) recovery: Recovery,
-    pub(super) tool_sets: ToolSets,
+    pub(super) lists: ToolLists,
+    /// What is known of the health of its tools, whoever is shown them.
+    pub(super) states: States,
     pub(super) stats: Stats,
     last_used: Mutex<Instant>,
 }
@@ -147,14 +145,12 @@ impl Session {
             metrics,
             current: ArcSwapOption::empty(),
             connecting: tokio::sync::Mutex::default(),
-            listing: ArcSwapOption::empty(),
-            asking: tokio::sync::Mutex::default(),
             in_flight: Semaphore::new(limits.max_in_flight.clamp(1, Semaphore::MAX_PERMITS)),
             limits,
             reaching: Trouble::default(),
-            lists: Trouble::default(),
             recovery: Recovery::default(),
-            tool_sets: ToolSets::default(),
+            lists: ToolLists::default(),
+            states: States::default(),
             stats: Stats::default(),
             last_used: Mutex::new(Instant::now()),
         }
@@ -174,7 +170,7 @@ impl Session {
         let mut open = self.connect().await?;
         let mut result = open.connection.call_tool(call, progress).await;
         if let Err(error) = &result
-            && let Some(next) = self.recover(&open, error).await?
+            && let Some(next) = self.recover(&open, call.meta.context, error).await?
         {
             open = next;
             result = open.connection.call_tool(call, progress).await;
@@ -185,10 +181,14 @@ impl Session {
         result
     }
 
-    /// The tools that it has.
-    pub(super) async fn tools(self: &Arc<Self>, freshness: Freshness) -> Result<Arc<Listing>, McpError> {
+    /// The tools that it has for the context of a list.
+    pub(super) async fn tools(
+        self: &Arc<Self>,
+        list: &Arc<ToolList>,
+        freshness: Freshness,
+    ) -> Result<Arc<Listing>, McpError> {
         self.touch();
-        let known = self.listing.load_full();
+        let known = list.known();
         match known {
             Some(known) if freshness == Freshness::Usual && !self.has_changed(&known) => {
                 if known.at.elapsed() < known.holds {
@@ -196,25 +196,20 @@ impl Session {
                 }
                 // Old, but not known to be wrong: used while a newer one is had.
                 if known.at.elapsed() < known.holds.saturating_mul(2) {
-                    self.refresh_behind();
+                    self.refresh_behind(list);
                     return Ok(known);
                 }
-                self.list(Some(&known)).await
+                self.list(list, Some(&known)).await
             }
-            known => self.list(known.as_deref()).await,
+            known => self.list(list, known.as_deref()).await,
         }
-        .or_else(|error| match self.listing.load_full() {
+        .or_else(|error| match list.known() {
             Some(known) if freshness == Freshness::Usual => {
                 tracing::warn!(server = &*self.endpoint.name, %error, "the tools could not be listed again");
                 Ok(known)
             }
             _ => Err(error),
         })
-    }
-
-    /// What is known of the tools without asking.
-    pub(super) fn known_tools(&self) -> Option<Arc<Listing>> {
-        self.listing.load_full()
     }
 
     /// Whether the server has said that its tools are others now, or may be another server since it was connected to
@@ -225,53 +220,54 @@ impl Session {
 
     /// A list that is newer than the one that is known, asked for once for all who wait. What went wrong with
     /// connecting is noted there, and not once more as trouble with lists.
-    async fn list(&self, known: Option<&Listing>) -> Result<Arc<Listing>, McpError> {
+    async fn list(&self, list: &ToolList, known: Option<&Listing>) -> Result<Arc<Listing>, McpError> {
         let turn = known.map_or(0, |known| known.turn);
-        let (lists, connects) = (self.lists.tries(), self.reaching.tries());
-        let _asking = self.asking.lock().await;
-        if let Some(newer) = self.listing.load_full().filter(|newer| newer.turn > turn) {
+        let (lists, connects) = (list.trouble.tries(), self.reaching.tries());
+        let _asking = list.asking.lock().await;
+        if let Some(newer) = list.known().filter(|newer| newer.turn > turn) {
             return Ok(newer);
         }
-        if let Some(failed) = self.lists.why_not(lists) {
+        if let Some(failed) = list.trouble.why_not(lists) {
             return Err(failed);
         }
         let mut open = self.connect_since(connects).await?;
         let mut began = Instant::now();
-        let mut asked = self.ask(&open).await;
+        let mut asked = self.ask(list, &open).await;
         if let Err(error) = &asked
             && let Some(next) = self.recover_list(&open, error).await?
         {
             open = next;
             began = Instant::now();
-            asked = self.ask(&open).await;
+            asked = self.ask(list, &open).await;
         }
         let is_noted = self.learn(&open, asked.as_ref().err());
         match asked {
             Ok(listing) => {
                 let listing = Arc::new(listing);
-                self.listing.store(Some(Arc::clone(&listing)));
-                self.lists.end();
+                list.listing.store(Some(Arc::clone(&listing)));
+                list.trouble.end();
                 Ok(listing)
             }
             Err(error) => {
                 if !is_noted {
-                    self.lists.add(&error, began.elapsed());
+                    list.trouble.add(&error, began.elapsed());
                 }
                 Err(error)
             }
         }
     }
 
-    pub(super) async fn ask(&self, open: &Open) -> Result<Listing, McpError> {
+    async fn ask(&self, list: &ToolList, open: &Open) -> Result<Listing, McpError> {
         let (after, connection) = (self.limits.list_timeout, open.version());
-        let tools = tokio::time::timeout(after, open.connection.list_tools(self.limits.max_tools)).await;
+        let asked = open.connection.list_tools(self.limits.max_tools, list.context.as_deref());
+        let tools = tokio::time::timeout(after, asked).await;
         let mut tools = tools.unwrap_or(Err(McpError::Timeout { after }))?;
         let offered = self.limits.max_tools.min(tools.tools.len());
         for surplus in tools.tools.split_off(offered) {
             tools.leave_out(&surplus.name, "the server has too many tools".into());
         }
         let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
-        let known = self.listing.load_full();
+        let known = list.known();
         let (turn, number) = match &known {
             Some(known) if known.tools.shows_same(&tools) => (known.turn + 1, known.number),
             Some(known) => (known.turn + 1, known.number + 1),
@@ -280,16 +276,15 @@ impl Session {
         Ok(Listing { tools, at: Instant::now(), holds, connection, turn, number })
     }
 
-    fn refresh_behind(self: &Arc<Self>) {
+    fn refresh_behind(self: &Arc<Self>, list: &Arc<ToolList>) {
         let is_left_alone = |trouble: &Trouble| trouble.why_not(trouble.tries()).is_some();
         // Somebody is at it already, or is about to be, or nobody may.
-        if self.asking.try_lock().is_err() || is_left_alone(&self.lists) || is_left_alone(&self.reaching) {
+        if list.asking.try_lock().is_err() || is_left_alone(&list.trouble) || is_left_alone(&self.reaching) {
             return;
         }
-        let session = Arc::clone(self);
+        let (session, list) = (Arc::clone(self), Arc::clone(list));
         self.tasks.spawn(async move {
-            let known = session.listing.load_full();
-            if let Err(error) = session.list(known.as_deref()).await {
+            if let Err(error) = session.list(&list, list.known().as_deref()).await {
                 tracing::warn!(server = &*session.endpoint.name, %error, "the tools could not be listed again");
             }
         });
@@ -404,7 +399,7 @@ impl Session {
 
     /// Why it is left alone, or what went wrong last.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.reaching.last().or_else(|| self.lists.last())
+        self.reaching.last().or_else(|| self.lists.latest().trouble.last())
     }
 
     fn touch(&self) {

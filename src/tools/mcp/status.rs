@@ -79,8 +79,8 @@ impl ServerState {
 
     pub(super) fn of(label: Option<&str>, tenant: &str, session: &Session) -> Self {
         let (server, last_error) = (session.server(), session.trouble());
-        let listing = session.known_tools();
-        let set = listing.as_ref().and_then(|listing| session.tool_sets.made_of(listing));
+        let list = session.lists.latest();
+        let set = list.known().and_then(|listing| list.sets.made_of(&listing));
         let stats = &session.stats;
         let calls = stats.calls.load(Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]

@@ -9,13 +9,14 @@ use tracing::Span;
 
 use super::configured::Terms;
 use super::connection::{CallMeta, Place, RemoteCall, RemoteTool};
+use super::context::CallerContext;
 use super::session::{Listing, Session};
 use super::{content, schema};
 use crate::config::Strategy;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::catalog::RegisteredTool;
-use crate::tools::plan::{Plan, States};
+use crate::tools::plan::Plan;
 use crate::tools::router::{Route, Way};
 use crate::tools::stack::{self, Stack};
 use crate::tools::{
@@ -25,6 +26,8 @@ use crate::tools::{
 
 /// Labels under which the tools of one session are kept.
 const MOST_LABELS: usize = 16;
+/// Tools of a session whose health is known, where lists differ by context.
+const MOST_STATES: usize = 4096;
 
 /// The tools of a server under one label.
 pub struct ToolSet {
@@ -55,11 +58,10 @@ pub struct ServedTool {
     pub fingerprint: [u8; 32],
 }
 
-/// Tool sets by label, and what is known of the tools' health.
+/// The tool sets of one list, by label.
 #[derive(Default)]
 pub(super) struct ToolSets {
     by_label: Mutex<HashMap<Arc<str>, Arc<Made>>>,
-    states: States,
 }
 
 /// The set of one list, made by the first who wants it.
@@ -70,16 +72,8 @@ struct Made {
 
 impl ToolSets {
     /// The set of this list under this label; made once. Schemas are worked on without the lock on all sets.
-    pub(super) fn of(
-        &self,
-        session: &Arc<Session>,
-        listing: &Listing,
-        label: &Arc<str>,
-        terms: &Terms,
-        stack: &Stack,
-    ) -> Arc<ToolSet> {
-        let place = self.place(label, listing.number);
-        let maker = Maker { session, label, terms, stack, states: &self.states };
+    pub(super) fn of(&self, maker: &Maker<'_>, listing: &Listing) -> Arc<ToolSet> {
+        let place = self.place(maker.label, listing.number);
         Arc::clone(place.set.get_or_init(|| Arc::new(maker.make(listing))))
     }
 
@@ -101,17 +95,21 @@ impl ToolSets {
         let sets = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
         sets.values().filter(|made| made.number == listing.number).find_map(|made| made.set.get().cloned())
     }
+}
 
+/// Makes tools of what a server listed.
+pub(super) struct Maker<'a> {
+    pub session: &'a Arc<Session>,
+    /// For whom the list is, and so the calls.
+    pub context: Option<&'a Arc<CallerContext>>,
+    pub label: &'a Arc<str>,
+    pub terms: &'a Terms,
+    pub stack: &'a Stack,
+}
+
+impl Maker<'_> {
     /// A set of what an earlier response listed. Its hints count for nothing.
-    pub(super) fn of_item(
-        &self,
-        session: &Arc<Session>,
-        listed: &[McpListedTool],
-        label: &Arc<str>,
-        terms: &Terms,
-        stack: &Stack,
-    ) -> ToolSet {
-        let maker = Maker { session, label, terms, stack, states: &self.states };
+    pub(super) fn of_item(&self, listed: &[McpListedTool]) -> ToolSet {
         let remote = listed.iter().map(|tool| RemoteTool {
             name: tool.name.clone(),
             title: None,
@@ -121,25 +119,17 @@ impl ToolSets {
             hints: super::RemoteHints::default(),
             annotations: tool.annotations.clone(),
         });
-        maker.set(remote.collect::<Vec<_>>().iter(), Vec::new(), 0)
+        self.set(remote.collect::<Vec<_>>().iter(), Vec::new(), 0)
     }
-}
 
-struct Maker<'a> {
-    session: &'a Arc<Session>,
-    label: &'a Arc<str>,
-    terms: &'a Terms,
-    stack: &'a Stack,
-    states: &'a States,
-}
-
-impl Maker<'_> {
     fn make(&self, listing: &Listing) -> ToolSet {
         let left_out = listing.tools.unreadable.clone();
         let set = self.set(listing.tools.tools.iter(), left_out, listing.number);
         let names: HashSet<_> =
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
-        self.states.retain(|name| names.contains(name));
+        // Where lists differ by context, what one lacks another may have.
+        let most = if self.context.is_some() { MOST_STATES } else { 0 };
+        self.session.states.retain_beyond(most, |name| names.contains(name));
         set
     }
 
@@ -152,7 +142,9 @@ impl Maker<'_> {
         let executor: Arc<dyn ToolExecutor> = Arc::new(Remote {
             id: Arc::clone(&self.terms.executor),
             session: Arc::downgrade(self.session),
+            context: self.context.cloned(),
             idle: self.terms.timeout,
+            user_output: self.terms.user_output,
         });
         let mut served: Vec<ServedTool> = Vec::new();
         for tool in tools {
@@ -211,8 +203,9 @@ impl Maker<'_> {
 
     fn plan(&self, mut definition: ToolDefinition, executor: &Arc<dyn ToolExecutor>) -> Result<Plan, String> {
         let settings = &self.terms.tools;
-        let state = self.states.leg(&definition.qualified_name(), &self.terms.executor, settings);
+        let state = self.session.states.leg(&definition.qualified_name(), &self.terms.executor, settings);
         let leg = stack::leg(Arc::clone(executor), Arc::clone(&self.terms.executor), None, &state);
+        let told = self.context.map(|context| *context.fingerprint());
         let route = || {
             let way = Way {
                 executor: Arc::clone(&self.terms.executor),
@@ -224,12 +217,12 @@ impl Maker<'_> {
         };
         if definition.returns.is_some() {
             match Plan::new(definition.clone(), route(), settings) {
-                Ok(plan) => return Ok(plan),
+                Ok(plan) => return Ok(plan.for_context(told)),
                 // A schema of results that cannot be used is no reason to do without the tool.
                 Err(_) => definition.returns = None,
             }
         }
-        Plan::new(definition, route(), settings)
+        Ok(Plan::new(definition, route(), settings)?.for_context(told))
     }
 
     /// Each field with its length in front, so that none can run into the next.
@@ -273,7 +266,9 @@ fn annotations(tool: &RemoteTool) -> Annotations {
 struct Remote {
     id: Arc<str>,
     session: Weak<Session>,
+    context: Option<Arc<CallerContext>>,
     idle: std::time::Duration,
+    user_output: bool,
 }
 
 #[async_trait]
@@ -304,11 +299,15 @@ impl ToolExecutor for Remote {
         let remote = RemoteCall {
             name: &call.name,
             arguments: &call.arguments,
-            meta: CallMeta { idempotency_key: key.as_deref(), traceparent: traceparent.as_deref() },
+            meta: CallMeta {
+                idempotency_key: key.as_deref(),
+                traceparent: traceparent.as_deref(),
+                context: self.context.as_deref(),
+            },
             idle: self.idle,
         };
         let result = session.call(remote, progress).await?;
-        Ok(Outcome::Done(content::to_output(result)))
+        Ok(Outcome::Done(content::to_output(result, self.user_output)))
     }
 }
 

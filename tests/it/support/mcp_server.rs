@@ -221,6 +221,12 @@ impl McpServer {
         self.script.knobs().tools.clone()
     }
 
+    /// Has these tools as well for a user of whom it is told.
+    pub fn add_tools_of(&self, user: &str, tools: Vec<Value>) -> &Self {
+        self.script.knobs().tools_of.insert(user.to_owned(), tools);
+        self
+    }
+
     /// Has these tools from now on, without telling anybody.
     pub fn set_tools(&self, tools: Vec<Value>) -> &Self {
         self.script.knobs().tools = tools;

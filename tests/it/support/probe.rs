@@ -22,7 +22,7 @@ pub struct Seen {
 
 /// The executor. Its tools are:
 /// `echo` (says its arguments), `noop`, `slow` (200 ms), `hang` (for ever), `fails`, `says_error`, `panics`,
-/// `fatal`, `unavailable`, `tells` (speaks to the user), `needs` (has a strict schema), `big` (100 KiB), and
+/// `fatal`, `unavailable`, `tells` (speaks to the user), `whispers` (does so, and is silent), `needs` (has a strict schema), `big` (100 KiB), and
 /// `writes` (not to be repeated).
 pub struct Probe(pub Arc<Seen>);
 
@@ -83,6 +83,7 @@ impl ToolExecutor for Probe {
             "fatal",
             "unavailable",
             "tells",
+            "whispers",
             "needs",
             "big",
             "writes",
@@ -121,6 +122,9 @@ impl ToolExecutor for Probe {
             "panics" => panic!("a bug in the tool"),
             "fatal" => Err(ToolError::fatal(Code::StorageError, "gone")),
             "unavailable" => Err(ToolError::new(Code::ToolUnavailable, Fault::Before, "not there")),
+            "whispers" => {
+                Ok(ToolOutput { for_user: Some("for your eyes".into()), ..ToolOutput::silent("told") })
+            }
             "tells" => Ok(ToolOutput { for_user: Some("for your eyes".into()), ..ToolOutput::text("told") }),
             "big" => Ok(ToolOutput::text("0123456789".repeat(10 << 10))),
             _ => Ok(ToolOutput::text("ok")),

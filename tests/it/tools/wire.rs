@@ -139,6 +139,19 @@ async fn what_a_tool_tells_the_user_is_an_item_where_that_is_wanted() {
 }
 
 #[tokio::test]
+async fn a_silent_result_says_nothing_to_the_user() {
+    let upstream = Upstream::spawn().await;
+    let change = |builder: crate::support::gateway::Builder| {
+        builder.set(|settings| settings.tools.user_messages = UserMessages::Item)
+    };
+    let (gateway, _) = gateway_with(&upstream, change).await;
+    upstream.reply(calls(&["whispers", "tells"])).text("Done.");
+    let response = gateway.create(ask(json!({}))).await;
+    assert_eq!(kinds(&response), ["mcp_call", "mcp_call", "antwort:user_message", "message"]);
+    assert_eq!(response["output"][2]["name"], "tells");
+}
+
+#[tokio::test]
 async fn text_and_reasoning_beside_calls_go_back_to_the_model_in_their_order() {
     use crate::support::upstream::{chunk, done, finish};
     let upstream = Upstream::spawn().await;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::notices::told;
-use crate::tools::mcp::connection::{RemoteContent, RemoteResult};
+use crate::tools::mcp::connection::{Audience, RemoteContent, RemotePart, RemoteResult};
 use crate::tools::mcp::error::McpError;
 
 /// What the answer to `tools/call` says.
@@ -65,6 +65,14 @@ struct RawPart<'a> {
     name: Option<String>,
     description: Option<String>,
     resource: Option<RawResource>,
+    /// Read apart: what is wrong with it spoils no content.
+    #[serde(borrow)]
+    annotations: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct RawAnnotations {
+    audience: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -104,10 +112,26 @@ pub(super) fn unsupported(what: &str) -> McpError {
     McpError::Protocol { code: -32601, message: told(&format!("the server {what}")) }
 }
 
-fn part(raw: &RawValue) -> RemoteContent {
+fn part(raw: &RawValue) -> RemotePart {
     match serde_json::from_str::<RawPart<'_>>(raw.get()) {
-        Ok(part) => known(part).unwrap_or_else(RemoteContent::Unknown),
-        Err(_) => RemoteContent::Unknown(kind_of(raw).unwrap_or_else(|| "?".to_owned())),
+        Ok(part) => {
+            let audience = part.annotations.map(audience).unwrap_or_default();
+            RemotePart { content: known(part).unwrap_or_else(RemoteContent::Unknown), audience }
+        }
+        Err(_) => RemoteContent::Unknown(kind_of(raw).unwrap_or_else(|| "?".to_owned())).into(),
+    }
+}
+
+/// One of the two alone, or else everybody: what names neither is no reason to keep something from both.
+fn audience(annotations: &RawValue) -> Audience {
+    let Ok(RawAnnotations { audience }) = serde_json::from_str::<RawAnnotations>(annotations.get()) else {
+        return Audience::Everybody;
+    };
+    let names = |role: &str| audience.iter().any(|named| named == role);
+    match (names("user"), names("assistant")) {
+        (true, false) => Audience::User,
+        (false, true) => Audience::Model,
+        _ => Audience::Everybody,
     }
 }
 

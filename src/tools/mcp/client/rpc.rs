@@ -16,7 +16,10 @@ use super::listing::{self, Page, Pages};
 use super::notices::told;
 use super::results::{self, CallAnswer, unsupported};
 use super::wire::{Envelope, error_in, protocol_error};
-use crate::tools::mcp::connection::{Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use crate::tools::mcp::connection::{
+    CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo,
+};
+use crate::tools::mcp::context::CallerContext;
 use crate::tools::mcp::error::McpError;
 use crate::tools::{Arguments, Progress};
 
@@ -44,23 +47,27 @@ struct CallParams<'a> {
     meta: Meta<'a>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct Meta<'a> {
     #[serde(rename = "antwort/idempotency-key", skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
+    #[serde(rename = "antwort/context", skip_serializing_if = "Option::is_none")]
+    context: Option<&'a Arguments>,
 }
 
 #[derive(Serialize)]
 struct ListParams<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<&'a str>,
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+    meta: Meta<'a>,
 }
 
 impl Meta<'_> {
     fn is_empty(&self) -> bool {
-        self.idempotency_key.is_none() && self.traceparent.is_none()
+        self.idempotency_key.is_none() && self.traceparent.is_none() && self.context.is_none()
     }
 }
 
@@ -103,8 +110,9 @@ impl Rpc {
         }
     }
 
-    async fn page(&self, cursor: Option<&str>) -> Result<Page, McpError> {
-        self.ask("tools/list", ListParams { cursor }, listing::read).await
+    async fn page(&self, cursor: Option<&str>, context: Option<&CallerContext>) -> Result<Page, McpError> {
+        let meta = Meta { context: context.map(CallerContext::members), ..Meta::default() };
+        self.ask("tools/list", ListParams { cursor, meta }, listing::read).await
     }
 }
 
@@ -114,18 +122,23 @@ impl Connection for Rpc {
         &self.info
     }
 
-    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError> {
+    async fn list_tools(
+        &self,
+        most: usize,
+        context: Option<&CallerContext>,
+    ) -> Result<RemoteTools, McpError> {
         let mut pages = Pages::new(most, self.http.limit);
         let server = self.http.url.host_str().unwrap_or_default();
-        let mut next = pages.add(self.page(None).await?, server);
+        let mut next = pages.add(self.page(None, context).await?, server);
         while let Some(cursor) = next {
-            next = pages.add(self.page(Some(&cursor)).await?, server);
+            next = pages.add(self.page(Some(&cursor), context).await?, server);
         }
         Ok(pages.all)
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {
-        let meta = Meta { idempotency_key: call.meta.idempotency_key, traceparent: call.meta.traceparent };
+        let CallMeta { idempotency_key, traceparent, context } = call.meta;
+        let meta = Meta { idempotency_key, traceparent, context: context.map(CallerContext::members) };
         let params = CallParams { name: call.name, arguments: call.arguments, meta };
         match in_time(call.idle, self.ask("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),

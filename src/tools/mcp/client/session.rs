@@ -26,6 +26,7 @@ use crate::tools::Progress;
 use crate::tools::mcp::connection::{
     CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo,
 };
+use crate::tools::mcp::context::{self, CallerContext};
 use crate::tools::mcp::error::McpError;
 
 /// How often a server may ask for something before a call is done.
@@ -83,13 +84,18 @@ impl Session {
         flight.land(handle.rx, idle).await
     }
 
-    async fn page(&self, cursor: Option<String>) -> Result<listing::Page, McpError> {
+    async fn page(
+        &self,
+        cursor: Option<String>,
+        context: Option<&CallerContext>,
+    ) -> Result<listing::Page, McpError> {
         let slot = Slot::new(Asks::Page, Progress::none());
         let request = match cursor {
             Some(_) => ListToolsRequest::with_param(PaginatedRequestParams::default().with_cursor(cursor)),
             None => ListToolsRequest::default(),
         };
-        match self.ask(ClientRequest::ListToolsRequest(request), JsonObject::new(), &slot, EVER).await? {
+        let meta = meta(CallMeta { context, ..CallMeta::default() });
+        match self.ask(ClientRequest::ListToolsRequest(request), meta, &slot, EVER).await? {
             Answer::Page(page) => Ok(page),
             Answer::Call(_) => Err(McpError::Malformed("it is no list".to_owned())),
         }
@@ -123,11 +129,15 @@ impl Connection for Session {
         &self.info
     }
 
-    async fn list_tools(&self, most: usize) -> Result<RemoteTools, McpError> {
+    async fn list_tools(
+        &self,
+        most: usize,
+        context: Option<&CallerContext>,
+    ) -> Result<RemoteTools, McpError> {
         let mut pages = Pages::new(most, self.wire.limit);
-        let mut next = pages.add(self.page(None).await?, &self.wire.server);
+        let mut next = pages.add(self.page(None, context).await?, &self.wire.server);
         while let Some(cursor) = next {
-            next = pages.add(self.page(Some(cursor)).await?, &self.wire.server);
+            next = pages.add(self.page(Some(cursor), context).await?, &self.wire.server);
         }
         Ok(pages.all)
     }
@@ -257,5 +267,7 @@ fn parameters(call: &RemoteCall<'_>, replies: Option<Replies>) -> CallToolReques
 
 fn meta(call: CallMeta<'_>) -> JsonObject {
     let named = [("antwort/idempotency-key", call.idempotency_key), ("traceparent", call.traceparent)];
-    named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?)))).collect()
+    let context = call.context.map(|told| (context::NAME.to_owned(), told.members().clone().into()));
+    let named = named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), Value::from(value?))));
+    named.chain(context).collect()
 }

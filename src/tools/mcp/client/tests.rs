@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::net::egress::{Egress, EgressOptions};
-use crate::tools::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemoteResult};
+use crate::tools::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemotePart, RemoteResult};
 use crate::tools::mcp::credentials::{Challenged, Fingerprint};
 use crate::tools::{Arguments, Progress};
 
@@ -84,7 +84,7 @@ async fn call_tool(connection: &dyn Connection, name: &str) -> Result<RemoteResu
 
 fn says(result: &RemoteResult) -> &str {
     match result.content.as_slice() {
-        [RemoteContent::Text(text)] => text,
+        [RemotePart { content: RemoteContent::Text(text), .. }] => text,
         other => panic!("no single text: {other:?}"),
     }
 }

@@ -137,6 +137,9 @@ async fn work(caller: &Caller, request: &Value) -> Result<Value, Error> {
         };
         script.seen().calls.push(call);
     }
+    if method == "tools/list" {
+        script.seen().list_metas.push(params["_meta"].clone());
+    }
     let (hangs, delay) = {
         let knobs = script.knobs();
         (knobs.hangs.contains(method), knobs.delays.get(method).copied())

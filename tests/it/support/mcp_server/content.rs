@@ -11,6 +11,11 @@ pub fn text(text: impl Into<String>) -> Value {
     json!({"type": "text", "text": text.into()})
 }
 
+/// Text for these alone: `user`, `assistant`.
+pub fn text_for(audience: &[&str], text: &str) -> Value {
+    json!({"type": "text", "text": text, "annotations": {"audience": audience}})
+}
+
 /// A picture.
 pub fn image() -> Value {
     json!({"type": "image", "data": PNG, "mimeType": "image/png"})

@@ -96,6 +96,8 @@ pub struct Failure {
 /// What tests tell the server.
 pub struct Knobs {
     pub tools: Vec<Value>,
+    /// Further tools, for those users only of whom it is told.
+    pub tools_of: HashMap<String, Vec<Value>>,
     pub results: HashMap<String, Result<Value, (i64, String)>>,
     pub asks: HashMap<String, String>,
     /// Tools whose results nobody gets.
@@ -131,6 +133,8 @@ pub struct Seen {
     pub requests: Vec<Request>,
     pub methods: HashMap<String, usize>,
     pub calls: Vec<Call>,
+    /// `_meta` of requests for lists.
+    pub list_metas: Vec<Value>,
     pub cancelled: Vec<Value>,
     pub answers: Vec<Value>,
     pub in_flight: usize,
@@ -156,6 +160,7 @@ impl Script {
     pub fn new(base: String) -> Self {
         let knobs = Knobs {
             tools: tools::base(),
+            tools_of: HashMap::new(),
             results: HashMap::new(),
             asks: HashMap::new(),
             withheld: HashSet::new(),

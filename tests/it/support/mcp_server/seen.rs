@@ -21,6 +21,11 @@ impl McpServer {
         self.script.seen().calls.clone()
     }
 
+    /// What came along with each request for a list.
+    pub fn list_metas(&self) -> Vec<Value> {
+        self.script.seen().list_metas.clone()
+    }
+
     /// How often a tool was called.
     pub fn count_calls(&self, tool: &str) -> usize {
         self.script.seen().calls.iter().filter(|call| call.tool == tool).count()

@@ -91,10 +91,13 @@ pub fn list(script: &Script, params: &Value) -> Result<Value, Error> {
             .ok_or_else(|| (-32602, format!("Invalid cursor: {cursor}")))?,
     };
     let size = knobs.per_page.unwrap_or(usize::MAX);
-    let page: Vec<&Value> = knobs.tools.iter().skip(start).take(size).collect();
+    let user = params["_meta"]["antwort/context"]["user"].as_str();
+    let own = user.and_then(|user| knobs.tools_of.get(user)).into_iter().flatten();
+    let all: Vec<&Value> = knobs.tools.iter().chain(own).collect();
+    let page: Vec<&&Value> = all.iter().skip(start).take(size).collect();
     let next = start + page.len();
     let mut result = json!({"tools": page});
-    if knobs.endless_pages || next < knobs.tools.len() {
+    if knobs.endless_pages || next < all.len() {
         result["nextCursor"] = format!("page-{next}").into();
     }
     for (name, value) in knobs.list_extra.as_object().into_iter().flatten() {
@@ -108,7 +111,8 @@ pub async fn call(caller: &Caller, params: &Value) -> Result<Value, Error> {
     let name = params["name"].as_str().unwrap_or_default();
     let (asks, scripted, known) = {
         let knobs = caller.script.knobs();
-        let known = knobs.tools.iter().any(|tool| tool["name"] == name);
+        let of_users = knobs.tools_of.values().flatten();
+        let known = knobs.tools.iter().chain(of_users).any(|tool| tool["name"] == name);
         (knobs.asks.get(name).cloned(), knobs.results.get(name).cloned(), known)
     };
     if !known {

@@ -95,7 +95,7 @@ async fn a_server_without_handshakes_is_asked_what_it_can() {
     for _ in 0..2 {
         let connection = found(&client, &server).await.unwrap();
         assert_eq!(connection.server().protocol, "2026-07-28");
-        assert_eq!(connection.list_tools(256).await.unwrap().tools.len(), 1);
+        assert_eq!(connection.list_tools(256, None).await.unwrap().tools.len(), 1);
         let arguments = Arguments::from_iter([("r".to_owned(), json!("eu"))]);
         let result = connection.call_tool(call("x", &arguments), &Progress::none()).await.unwrap();
         assert_eq!(says(&result), "new");

@@ -95,7 +95,7 @@ async fn the_key_and_the_trace_of_a_call_go_along() {
     let server = Server::calling(|seen: Seen| async move { seen.ok(&text("")) }).await;
     let connection = connect(&server.url).await;
     let arguments = Arguments::from_iter([("b".to_owned(), json!([1, { "z": 1, "a": 2 }]))]);
-    let meta = CallMeta { idempotency_key: Some("k1"), traceparent: Some("00-1-2-01") };
+    let meta = CallMeta { idempotency_key: Some("k1"), traceparent: Some("00-1-2-01"), context: None };
 
     connection.call_tool(RemoteCall { meta, ..call("x", &arguments) }, &Progress::none()).await.unwrap();
     call_tool(&*connection, "y").await.unwrap();
@@ -166,7 +166,7 @@ async fn what_is_unknown_in_a_result_spoils_nothing_else() {
         RemoteContent::Audio { mime_type: wav, data: "cc".to_owned() },
         RemoteContent::Unknown("?".to_owned()),
     ];
-    assert_eq!(result.content, expected);
+    assert_eq!(result.content, expected.map(RemotePart::from));
 }
 
 /// Asks the client for something in the middle of a call, and says in its result what it was told.

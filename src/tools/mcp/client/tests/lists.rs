@@ -30,7 +30,7 @@ async fn a_bad_tool_is_left_out_alone() {
     ] }))
     .await;
 
-    let tools = connection.list_tools(256).await.unwrap();
+    let tools = connection.list_tools(256, None).await.unwrap();
 
     let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["a", "text_schema"]);
@@ -49,7 +49,7 @@ async fn a_tool_is_as_it_was_described() {
     }] }))
     .await;
 
-    let tools = connection.list_tools(256).await.unwrap();
+    let tools = connection.list_tools(256, None).await.unwrap();
 
     assert_eq!(tools.ttl, Some(Duration::from_millis(1500)));
     let tool = &tools.tools[0];
@@ -75,7 +75,7 @@ async fn all_pages_are_fetched_anew_each_time() {
     let connection = connect(&server.url).await;
 
     for listed in 1..=2 {
-        let tools = connection.list_tools(256).await.unwrap();
+        let tools = connection.list_tools(256, None).await.unwrap();
         let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(tools.unreadable.len(), 1);
@@ -92,10 +92,10 @@ async fn a_list_without_end_ends() {
     })
     .await;
     let connection = connect(&server.url).await;
-    assert_eq!(connection.list_tools(256).await.unwrap().tools.len(), listing::MOST_PAGES);
+    assert_eq!(connection.list_tools(256, None).await.unwrap().tools.len(), listing::MOST_PAGES);
 
     let turning = having(json!({ "tools": [tool("a")], "nextCursor": "same" })).await;
-    assert_eq!(turning.list_tools(256).await.unwrap().tools.len(), 2);
+    assert_eq!(turning.list_tools(256, None).await.unwrap().tools.len(), 2);
 }
 
 #[tokio::test]
@@ -108,12 +108,12 @@ async fn a_list_is_read_as_far_as_it_may_go() {
     ];
     tools.extend((0..1000).map(|i| json!({ "name": format!("{i}{long}") })));
     let connection = having(json!({ "tools": tools })).await;
-    let error = connection.list_tools(256).await.unwrap_err();
+    let error = connection.list_tools(256, None).await.unwrap_err();
     assert!(matches!(error, McpError::TooLarge { .. }), "{error}");
 
     tools.truncate(20);
     tools.extend((0..1000).map(|i| json!({ "name": i.to_string() })));
-    let list = having(json!({ "tools": tools })).await.list_tools(256).await.unwrap();
+    let list = having(json!({ "tools": tools })).await.list_tools(256, None).await.unwrap();
     assert_eq!(list.tools.len(), 1);
     assert!(list.tools[0].description.as_ref().unwrap().len() <= 16 * 1024 + 3);
     assert_eq!((list.unreadable[0].0.as_str(), list.unreadable.len()), ("huge", 256));
@@ -128,13 +128,13 @@ async fn no_page_is_asked_for_beyond_what_is_offered() {
         seen.ok(&json!({ "tools": page, "nextCursor": next }))
     })
     .await;
-    assert_eq!(connect(&server.url).await.list_tools(25).await.unwrap().tools.len(), 30);
+    assert_eq!(connect(&server.url).await.list_tools(25, None).await.unwrap().tools.len(), 30);
     assert_eq!(server.asked("tools/list").len(), 3);
 }
 
 #[tokio::test]
 async fn a_list_that_is_none_cannot_be_read() {
     let connection = having(json!({ "tools": "none" })).await;
-    let error = connection.list_tools(256).await.unwrap_err();
+    let error = connection.list_tools(256, None).await.unwrap_err();
     assert!(matches!(error, McpError::Malformed(_)), "{error:?}");
 }
