@@ -33,7 +33,7 @@ pub use settings::{
     ExecutorSettings, FileReadSettings, LimitOverrides, MockTool, OnError, Price, ReasoningDefaults,
     ResultFormat, ResultSettings, ReturnSchema, RouteSettings, RunLimits, SearchProvider, SimpleTool,
     Strategy, TextDefaults, ToolLists, ToolOverride, ToolRetry, UserMessages, Visibility, WeatherSettings,
-    WebSearchSettings,
+    WebSearchSettings, mcp_label,
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
@@ -42,7 +42,7 @@ pub use settings::{
     TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{
-    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,
+    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };

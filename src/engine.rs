@@ -17,6 +17,7 @@ mod mcp;
 mod offer;
 mod offering;
 mod outlet;
+mod own_tools;
 mod prepare;
 mod profile;
 mod record;

@@ -150,6 +150,8 @@ pub struct Page {
 pub struct Lineage {
     /// The items of the whole chain as the model saw them, oldest first.
     pub items: Vec<Item>,
+    /// The first response of the chain.
+    pub root: Id,
     /// Where the last response of the chain stands.
     pub status: Status,
 }

@@ -28,6 +28,7 @@ mod policy;
 mod read_output;
 mod results;
 mod router;
+mod routes;
 mod stack;
 mod toolbox;
 

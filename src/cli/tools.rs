@@ -10,6 +10,7 @@ use crate::app;
 use crate::app::tools::Tools;
 use crate::config::{LoadOptions, Settings};
 use crate::telemetry::metrics::Metrics;
+use crate::tools::mcp::{CallerCatalog, OnBehalfOf, Wanting};
 use crate::tools::{Progress, Subject, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
 
@@ -32,7 +33,8 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
         let toolbox = &tools.toolbox;
-        let catalog = toolbox.catalog();
+        let own = own(&tools).await;
+        let catalog = &own.catalog;
         // What no caller may use is not offered to callers either.
         let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
         shown.retain(|tool| toolbox.admits(Subject { tenant: TENANT, agent: None }, tool).is_ok());
@@ -53,7 +55,8 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
 pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
-        let catalog = tools.toolbox.catalog();
+        let own = own(&tools).await;
+        let catalog = &own.catalog;
         let Some(tool) = catalog.get(name) else {
             let known: Vec<_> = catalog.iter().map(|tool| tool.definition().name.as_str()).collect();
             complain(&format!("there is no tool `{name}`; there are {}", known.join(", ")));
@@ -74,6 +77,13 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
         say(&pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
+}
+
+/// The tools, with those that MCP servers run.
+async fn own(tools: &Tools) -> CallerCatalog {
+    let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
+    let wanting = Wanting { tenant: &TENANT.into(), authorization: None, of };
+    tools.mcp.catalog(&tools.toolbox, wanting, None, |_| true).await
 }
 
 /// All tools of the settings; to be shut down.

@@ -27,6 +27,7 @@ mod agents;
 mod egress;
 mod mcp;
 mod provider;
+mod routes;
 mod tools;
 
 /// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
@@ -58,6 +59,7 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
     tools::check(&settings.tools, &mut check);
     egress::check(&settings.egress, &mut check);
     mcp::check(&settings.mcp, &mut check);
+    routes::check(&settings, &mut check);
     agents::check(&settings.agents, &settings.mcp.servers, &mut check);
     settings
 }

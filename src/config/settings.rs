@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use super::agents::{AgentSettings, LimitOverrides, Price, ReasoningDefaults, RunLimits, TextDefaults};
 pub use super::auth::{AuthSettings, KeySettings, Scope};
 pub use super::mcp::{
-    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpRequestSettings, McpRule,
+    ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };
@@ -26,7 +26,7 @@ pub use super::tools::{
     BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, ExecutorSettings,
     FileReadSettings, MockTool, OnError, ResultFormat, ResultSettings, ReturnSchema, RouteSettings,
     SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, ToolsSettings, UserMessages,
-    Visibility, WeatherSettings, WebSearchSettings,
+    Visibility, WeatherSettings, WebSearchSettings, mcp_label,
 };
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;

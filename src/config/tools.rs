@@ -345,6 +345,13 @@ pub struct ExecutorSettings {
     /// Calls of all its tools that run at the same time, in the whole process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<usize>,
+    /// Further tags of all its tools.
+    pub tags: Vec<String>,
+}
+
+/// The label of the MCP server that an executor's id names.
+pub fn mcp_label(executor: &str) -> Option<&str> {
+    executor.strip_prefix("mcp:")
 }
 
 /// A tool that several executors serve.

@@ -57,7 +57,7 @@ impl Calls {
             tenant: Arc::clone(&caller.owner.tenant),
             principal: Arc::clone(&caller.owner.principal),
             response_id: Some(prepared.response.id.clone()),
-            conversation: prepared.previous.clone(),
+            conversation: prepared.conversation.clone(),
             agent: prepared.agent.clone(),
             channel: note("channel"),
             chat_id: note("chat_id"),

@@ -13,13 +13,13 @@ use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{Context, ProviderState};
 use crate::store::Owner;
 
-/// The items of the responses that this one continues.
+/// The items of the responses that this one continues, and the first of these.
 pub(super) async fn lineage(
     parts: &Parts,
     owner: &Owner,
     previous: Option<&str>,
-) -> Result<Vec<Item>, ApiError> {
-    let Some(previous) = previous else { return Ok(Vec::new()) };
+) -> Result<(Vec<Item>, Option<Id>), ApiError> {
+    let Some(previous) = previous else { return Ok((Vec::new(), None)) };
     let Some(lineage) = parts.store.lineage(owner, previous).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
@@ -34,7 +34,7 @@ pub(super) async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
-    Ok(lineage.items)
+    Ok((lineage.items, Some(lineage.root)))
 }
 
 /// The input with every reference replaced by the item that it names.

@@ -68,18 +68,7 @@ pub(super) fn bind(
     let more = more.flat_map(|(i, tools)| {
         tools.iter().enumerate().map(move |(j, tool)| (tool, format!("input[{i}].tools[{j}]")))
     });
-    let note = |key: &str| {
-        let found = request.metadata.0.iter().find(|(name, _)| name == key);
-        found.map(|(_, value)| value.as_str())
-    };
-    let of = OnBehalfOf {
-        user: request.safety_identifier.as_deref().or(request.user.as_deref()),
-        principal: &caller.owner.principal,
-        channel: note("channel"),
-        chat: note("chat_id"),
-    };
-    let authorization = caller.authorization.as_ref();
-    let wanting = Wanting { tenant: &caller.owner.tenant, authorization, of };
+    let wanting = wanting(caller, request);
     let mut asked: Vec<Asked> = Vec::new();
     let mut spaces = HashSet::new();
     for (tool, path) in own.chain(more) {
@@ -129,6 +118,21 @@ pub(super) fn bind(
         )),
         None => Ok(asked),
     }
+}
+
+/// Who wants to use servers, as these are told of it.
+pub(super) fn wanting<'a>(caller: &'a Caller, request: &'a CreateResponse) -> Wanting<'a> {
+    let note = |key: &str| {
+        let found = request.metadata.0.iter().find(|(name, _)| name == key);
+        found.map(|(_, value)| value.as_str())
+    };
+    let of = OnBehalfOf {
+        user: request.safety_identifier.as_deref().or(request.user.as_deref()),
+        principal: &caller.owner.principal,
+        channel: note("channel"),
+        chat: note("chat_id"),
+    };
+    Wanting { tenant: &caller.owner.tenant, authorization: caller.authorization.as_ref(), of }
 }
 
 /// Lists the tools of all servers at the same time. One that fails has none, and sinks nothing else.
@@ -256,7 +260,7 @@ impl Listed {
 }
 
 /// Whether it is the gateway itself, with its own tools.
-fn is_own(tool: &McpTool) -> bool {
+pub(super) fn is_own(tool: &McpTool) -> bool {
     tool.is_configured() && tool.server_label == OWN_SERVER
 }
 

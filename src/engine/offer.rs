@@ -22,8 +22,8 @@ use crate::protocol::tool::{
 };
 use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
-use crate::tools::mcp::Decision;
-use crate::tools::{Catalog, RegisteredTool, Subject, Toolbox, wire_name};
+use crate::tools::mcp::{CallerCatalog, Decision};
+use crate::tools::{RegisteredTool, Subject, Toolbox, wire_name};
 
 /// The tools of a request.
 pub(super) struct Offer {
@@ -70,8 +70,8 @@ pub(super) struct Runner {
 pub(super) struct ServerTools<'a> {
     /// Decides who may use what.
     pub toolbox: &'a Toolbox,
-    /// As it is now; the run keeps it.
-    pub catalog: Arc<Catalog>,
+    /// As the caller has them; the run keeps them.
+    pub own: &'a CallerCatalog,
     /// Who asks.
     pub subject: Subject<'a>,
     /// What calls look like; `None`: they are the client's to run, as tools are not run here.
@@ -82,15 +82,23 @@ pub(super) struct ServerTools<'a> {
 
 impl ServerTools<'_> {
     fn find(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
-        self.catalog.get(name).filter(|tool| self.admits(tool))
+        self.own.catalog.get(name).filter(|tool| self.admits(tool))
     }
 
     fn all(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
-        self.catalog.iter().filter(|tool| self.admits(tool))
+        self.own.catalog.iter().filter(|tool| self.admits(tool))
     }
 
     fn admits(&self, tool: &RegisteredTool) -> bool {
         self.toolbox.admits(self.subject, tool.definition()).is_ok()
+    }
+
+    /// Whether there is none or it is forbidden is nobody's business; that its servers are down is.
+    fn no_such_tool(&self, path: &str, name: &str) -> ApiError {
+        match self.own.why_unavailable(name) {
+            Some(problem) => unavailable(path, name, problem),
+            None => no_such_tool(path, name),
+        }
     }
 }
 
@@ -211,7 +219,7 @@ impl Collected<'_> {
                     self.push_server(&tool, self.server.surface, Map::new());
                     Ok(())
                 }
-                None => Err(no_such_tool(&format!("{path}.type"), named.name())),
+                None => Err(self.server.no_such_tool(&format!("{path}.type"), named.name())),
             },
             Tool::Mcp(mcp) if mcp.is_configured() && mcp.server_label == OWN_SERVER => {
                 self.add_own_server(mcp, path)
@@ -286,7 +294,7 @@ impl Collected<'_> {
             Some(names) => {
                 for (i, name) in names.iter().enumerate() {
                     let tool = self.server.find(name);
-                    let missing = || no_such_tool(&format!("{path}.allowed_tools[{i}]"), name);
+                    let missing = || self.server.no_such_tool(&format!("{path}.allowed_tools[{i}]"), name);
                     chosen.push(Arc::clone(tool.ok_or_else(missing)?));
                 }
             }
@@ -413,7 +421,7 @@ impl Collected<'_> {
             return None;
         }
         let is_free = |wanted: &String| {
-            self.server.catalog.get(wanted).is_none()
+            self.server.own.catalog.get(wanted).is_none()
                 && !self.tools.iter().any(|tool| tool.wire_name == *wanted)
         };
         let label = OWN_SERVER.to_owned();
@@ -495,7 +503,17 @@ fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
     }
 }
 
-/// Whether there is none or it is forbidden is nobody's business.
+/// None of the servers that run a tool can be asked for it.
+fn unavailable(path: &str, name: &str, problem: &str) -> ApiError {
+    ApiError::new(
+        424,
+        "external_connector_error",
+        "mcp_server_unavailable",
+        format!("None of the MCP servers that run the tool '{}' can be reached: {problem}", shorten(name)),
+    )
+    .with_param(path.to_owned())
+}
+
 fn no_such_tool(path: &str, name: &str) -> ApiError {
     ApiError::invalid(
         "tool_not_found",

@@ -14,6 +14,7 @@ use crate::protocol::request::{CreateResponse, Visibility};
 use crate::protocol::tool_choice::ToolChoice;
 use crate::response::turn::Surface;
 use crate::tools::Subject;
+use crate::tools::mcp::CallerCatalog;
 
 /// Whether the gateway runs tools. Each may switch it off, none may switch it on against another.
 pub(super) fn executes(parts: &Parts, request: &CreateResponse, agent: Option<&Profile<'_>>) -> bool {
@@ -36,6 +37,7 @@ pub(super) struct Offering<'a> {
     pub agent: Option<&'a str>,
     pub executes: bool,
     pub surface: Surface,
+    pub own: &'a CallerCatalog,
     pub servers: &'a [Listed],
     pub unserved: OnUnservedTool,
 }
@@ -50,7 +52,7 @@ impl Offering<'_> {
     ) -> Result<Offer, ApiError> {
         let server = ServerTools {
             toolbox: &parts.toolbox,
-            catalog: parts.toolbox.catalog(),
+            own: self.own,
             subject: Subject { tenant: self.tenant, agent: self.agent },
             surface: self.executes.then_some(self.surface),
             unserved: self.unserved,
@@ -69,6 +71,7 @@ pub(super) fn offer_again(parts: &Parts, prepared: &mut Prepared) -> Result<(), 
         agent: prepared.agent.as_deref(),
         executes: prepared.executes,
         surface: prepared.surface,
+        own: &prepared.own,
         servers: &prepared.servers,
         unserved: prepared.unserved,
     };

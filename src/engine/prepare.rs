@@ -10,7 +10,7 @@ use super::offering::{self, Offering};
 use super::profile::{self, Profile};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
-use super::{Caller, Parts, compaction, echo, history, unix_now};
+use super::{Caller, Parts, compaction, echo, history, own_tools, unix_now};
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
@@ -28,6 +28,7 @@ use crate::response::machine::{Ending, Options, ReasoningDisplay, Seal};
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
 use crate::store::Owner;
+use crate::tools::mcp::CallerCatalog;
 
 /// A request that is ready to run.
 pub(super) struct Prepared {
@@ -47,6 +48,10 @@ pub(super) struct Prepared {
     pub input: Vec<Item>,
     /// The tools on offer.
     pub offer: Offer,
+    /// The gateway's own tools for this caller.
+    pub own: CallerCatalog,
+    /// What tells its conversation from others.
+    pub conversation: Option<Arc<str>>,
     /// MCP servers with their tools.
     pub servers: Vec<Listed>,
     /// What was asked of tools, where servers may come to have others.
@@ -107,7 +112,8 @@ pub(super) async fn prepare(
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
-    let past = history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
+    let (past, root) =
+        history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
     let mut input = history::resolve(parts, &caller.owner, std::mem::take(&mut request.input)).await?;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     compaction::check(&past, &input, &summaries)?;
@@ -120,12 +126,14 @@ pub(super) async fn prepare(
         if compacts { (&no_tools, &[][..], None) } else { (&request, &input[..], agent) };
     let servers = mcp::bind(parts, asking, more_tools, caller, tool_agent)?;
     let servers = mcp::list(servers, &past, &input).await?;
+    let own = own_tools::catalog(parts, asking, more_tools, caller, tool_agent).await;
     let visibility = visibility(parts, &request);
     let offering = Offering {
         tenant: &caller.owner.tenant,
         agent: tool_agent.as_ref().map(|agent| agent.name),
         executes: offering::executes(parts, &request, agent.as_ref()),
         surface: offering::surface(visibility, caller.dialect),
+        own: &own,
         servers: &servers,
         unserved: caller.unserved_tools,
     };
@@ -159,6 +167,8 @@ pub(super) async fn prepare(
             && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
         // Neither that dialect nor the plainest view knows such items.
         shows_lists: caller.dialect == Dialect::OpenAi && visibility != Visibility::Hidden,
+        conversation: conversation_key(&request, root, &ids.response()),
+        own,
         tool_request: (!servers.is_empty()).then(|| Box::new(offering::tool_request(&request))),
         servers,
         approved,
@@ -189,6 +199,17 @@ pub(super) async fn prepare(
     }
     prepared.fit()?;
     Ok(prepared)
+}
+
+/// What tells conversations apart: the first response of a chain, which is this one where it can become the first. Where
+/// nothing is kept there is no chain, and the client's own word counts.
+fn conversation_key(request: &CreateResponse, root: Option<Id>, response: &Id) -> Option<Arc<str>> {
+    let noted = |key: &str| request.metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value);
+    match root {
+        Some(root) => Some(root.as_str().into()),
+        None if request.store => Some(response.as_str().into()),
+        None => request.prompt_cache_key.as_ref().or_else(|| noted("chat_id")).map(|key| key.as_str().into()),
+    }
 }
 
 impl Prepared {

@@ -13,7 +13,7 @@ use super::plan::{Plan, States, compile};
 use super::router::{Route, Way};
 use super::stack::{self, Stack};
 use super::toolbox::ToolboxError;
-use crate::config::{Collision, RouteSettings, ToolsSettings};
+use crate::config::{Collision, RouteSettings, ToolsSettings, mcp_label};
 use crate::response::machine::OWN_SERVER;
 
 /// Providers take no longer names.
@@ -25,6 +25,8 @@ pub(super) struct Listing {
     pub executor: Arc<dyn ToolExecutor>,
     pub id: Arc<str>,
     pub tools: Vec<ToolDefinition>,
+    /// Whether it has ever answered.
+    pub is_known: bool,
 }
 
 /// A tool as one executor has it.
@@ -111,10 +113,13 @@ fn resolve<'a>(
     if let Some(route) = settings.routes.get(&name) {
         let offers = routed(route, &offers);
         if offers.is_empty() {
-            tracing::warn!(
-                tool = name,
-                "no executor that its route names has it with the tags that it requires"
-            );
+            // What servers run is put together for each caller.
+            if !route.executors.iter().any(|id| mcp_label(id).is_some()) {
+                tracing::warn!(
+                    tool = name,
+                    "no executor that its route names has it with the tags that it requires"
+                );
+            }
             return Ok(Vec::new());
         }
         return Ok(vec![(name, offers)]);
@@ -186,7 +191,7 @@ fn plan(settings: &ToolsSettings, states: &States, name: &str, offers: &[Offer<'
         ..first.tool.clone()
     };
     for other in others {
-        join(&mut definition, other);
+        join(&mut definition, other.tool, &other.listing.id);
     }
     let own = settings.overrides.get(name);
     add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
@@ -210,23 +215,23 @@ fn way(
 }
 
 /// A tool of several executors is as dangerous as the most dangerous of them.
-fn join(definition: &mut ToolDefinition, other: &Offer<'_>) {
-    let (ours, theirs) = (definition.annotations, other.tool.annotations);
+pub(super) fn join(definition: &mut ToolDefinition, other: &ToolDefinition, executor: &str) {
+    let (ours, theirs) = (definition.annotations, other.annotations);
     definition.annotations = Annotations {
         read_only: ours.read_only && theirs.read_only,
         idempotent: ours.idempotent && theirs.idempotent,
         destructive: ours.destructive || theirs.destructive,
         open_world: ours.open_world || theirs.open_world,
     };
-    definition.requires_auth |= other.tool.requires_auth;
-    add_tags(&mut definition.tags, &other.tool.tags);
-    if definition.parameters != other.tool.parameters {
-        let (tool, executor) = (&definition.name, &*other.listing.id);
+    definition.requires_auth |= other.requires_auth;
+    add_tags(&mut definition.tags, &other.tags);
+    if definition.parameters != other.parameters {
+        let tool = &definition.name;
         tracing::warn!(tool, executor, "its parameters differ from those of the first executor, which count");
     }
 }
 
-fn add_tags(tags: &mut Vec<String>, more: &[String]) {
+pub(super) fn add_tags(tags: &mut Vec<String>, more: &[String]) {
     for tag in more {
         if !tags.contains(tag) {
             tags.push(tag.clone());

@@ -14,6 +14,7 @@ use super::layers::{Answer, ToolRequest, Trace};
 use super::naming::wire_name;
 use super::output::ToolOutput;
 use super::plan::Plan;
+use super::router::Way;
 use super::stack::Stack;
 use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
 
@@ -26,6 +27,13 @@ pub struct Catalog {
 impl Catalog {
     pub(super) fn new(version: u64, tools: BTreeMap<String, Arc<RegisteredTool>>) -> Self {
         Self { version, tools }
+    }
+
+    /// The same with these tools as well, or in the place of those that have their names.
+    pub(super) fn with(&self, more: Vec<(String, Arc<RegisteredTool>)>) -> Self {
+        let mut tools = self.tools.clone();
+        tools.extend(more);
+        Self { version: self.version, tools }
     }
 
     /// Grows with every refresh.
@@ -72,6 +80,16 @@ impl RegisteredTool {
     /// The label of its server.
     pub fn label(&self) -> &Arc<str> {
         &self.label
+    }
+
+    /// The way to one of its executors.
+    pub(super) fn way(&self, executor: &str) -> Option<&Way> {
+        self.plan.route.way(executor)
+    }
+
+    /// What its server is told of the caller, as a hash.
+    pub(super) fn context(&self) -> Option<[u8; 32]> {
+        self.plan.context
     }
 
     /// The tool as a model sees it, under its own name, for calls of this kind.

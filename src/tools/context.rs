@@ -20,8 +20,9 @@ pub struct ToolContext {
     pub principal: Arc<str>,
     /// The response in the making; `None` for a direct call.
     pub response_id: Option<Id>,
-    /// The response that this one continues.
-    pub conversation: Option<Id>,
+    /// What tells conversations of the tenant apart: the first response of the chain, or what the client says where
+    /// there is no chain. `None`: nothing does.
+    pub conversation: Option<Arc<str>>,
     /// The agent profile by which the tool was offered.
     pub agent: Option<Arc<str>>,
     /// Where the conversation takes place; `metadata.channel` of the request.

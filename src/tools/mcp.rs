@@ -15,6 +15,7 @@ pub mod error;
 mod lists;
 mod pool;
 mod recovery;
+mod routes;
 pub mod sampler;
 pub mod schema;
 pub mod servers;
@@ -32,6 +33,7 @@ pub use connection::{
 pub use context::{CallerContext, OnBehalfOf};
 pub use credentials::{BadHeader, CredentialSource, Credentials, Fingerprint};
 pub use error::McpError;
+pub use routes::CallerCatalog;
 pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 pub use servers::{BindError, McpServers, Wanting};
 pub use session::Freshness;

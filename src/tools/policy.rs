@@ -1,5 +1,6 @@
 //! Who may use which tools. Pure: globs and capabilities, compiled once.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use globset::{Glob, GlobSet, GlobSetBuilder};
@@ -94,19 +95,31 @@ impl Policy {
         server: Option<&str>,
         bare: &str,
     ) -> Option<&'static str> {
-        let labelled = server.map(|label| format!("{label}__{bare}"));
-        let name = labelled.as_deref().unwrap_or(bare);
-        let blocks = |lists: &&Lists| lists.blocked.is_match(name) || lists.blocked.is_match(bare);
-        let tenant = self.tenants.get(subject.tenant);
-        let agent = subject.agent.and_then(|agent| self.agents.get(agent));
-        let lists = [Some(&self.general), tenant, agent];
         // A list that blocks beats every one that allows, wherever it stands.
-        if lists.iter().flatten().any(blocks) {
+        if self.blocks(subject, server, bare) {
             return Some("it is blocked");
         }
-        let allows = |lists: &&Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(name));
-        (!lists.iter().flatten().all(allows)).then_some("it is not among the allowed ones")
+        let name = labelled(server, bare);
+        let allows = |lists: &Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(&*name));
+        (!self.lists(subject).all(allows)).then_some("it is not among the allowed ones")
     }
+
+    /// Whether a list blocks a tool.
+    pub(super) fn blocks(&self, subject: Subject<'_>, server: Option<&str>, bare: &str) -> bool {
+        let name = labelled(server, bare);
+        self.lists(subject).any(|lists| lists.blocked.is_match(&*name) || lists.blocked.is_match(bare))
+    }
+
+    /// All lists that apply.
+    fn lists(&self, subject: Subject<'_>) -> impl Iterator<Item = &Lists> {
+        let tenant = self.tenants.get(subject.tenant);
+        let agent = subject.agent.and_then(|agent| self.agents.get(agent));
+        [Some(&self.general), tenant, agent].into_iter().flatten()
+    }
+}
+
+fn labelled<'a>(server: Option<&str>, bare: &'a str) -> Cow<'a, str> {
+    server.map_or(Cow::Borrowed(bare), |label| format!("{label}__{bare}").into())
 }
 
 fn denied(tool: &str, why: &str) -> ToolError {

@@ -22,10 +22,11 @@ pub(super) struct Route {
     strategy: Strategy,
     /// In order of preference; at least one.
     ways: Vec<Way>,
-    turn: AtomicUsize,
+    turn: Arc<AtomicUsize>,
 }
 
 /// One executor of a tool.
+#[derive(Clone)]
 pub(super) struct Way {
     pub executor: Arc<str>,
     pub weight: u32,
@@ -73,7 +74,17 @@ fn nobody() -> ToolError {
 
 impl Route {
     pub(super) fn new(strategy: Strategy, ways: Vec<Way>) -> Self {
-        Self { strategy, ways, turn: AtomicUsize::new(0) }
+        Self::sharing(strategy, ways, Arc::default())
+    }
+
+    /// A route that takes turns with others.
+    pub(super) fn sharing(strategy: Strategy, ways: Vec<Way>, turn: Arc<AtomicUsize>) -> Self {
+        Self { strategy, ways, turn }
+    }
+
+    /// The way to an executor.
+    pub(super) fn way(&self, executor: &str) -> Option<&Way> {
+        self.ways.iter().find(|way| *way.executor == *executor)
     }
 
     /// All executors, the chosen one first.
@@ -130,9 +141,10 @@ fn less_busy_of_two(ways: &[Way]) -> usize {
 /// How much a conversation, or else a user, leans to an executor. The same in every process of this build.
 fn affinity(context: &ToolContext, executor: &str) -> u64 {
     let mut hash = DefaultHasher::new();
+    context.tenant.hash(&mut hash);
     match &context.conversation {
         Some(conversation) => conversation.hash(&mut hash),
-        None => (&context.tenant, &context.principal).hash(&mut hash),
+        None => context.principal.hash(&mut hash),
     }
     executor.hash(&mut hash);
     hash.finish()

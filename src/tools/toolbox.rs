@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 
-use super::assemble::{Listing, assemble};
+use super::assemble::{Listing, add_tags, assemble};
 use super::catalog::Catalog;
 use super::definition::{ToolDefinition, ToolKind};
 use super::error::{Code, Fault, ToolError};
@@ -19,6 +19,7 @@ use super::plan::States;
 use super::policy::{BadPattern, Policy, Subject};
 use super::read_output::ReadToolOutput;
 use super::results::ResultStore;
+use super::routes;
 use super::stack::{self, Parts, Stack};
 use crate::config::{AgentSettings, OnError, ToolsSettings};
 use crate::telemetry::metrics::Metrics;
@@ -57,6 +58,14 @@ pub enum ToolboxError {
         first: String,
         /// The id of the second.
         second: String,
+    },
+    /// A route could never be used.
+    #[error("{key}: {problem}")]
+    Route {
+        /// The setting.
+        key: String,
+        /// Why.
+        problem: String,
     },
     /// A list of tools holds something that is no pattern.
     #[error(transparent)]
@@ -106,6 +115,10 @@ impl Toolbox {
             toolbox.shutdown().await;
             return Err(error);
         }
+        if let Err(error) = routes::check(settings, &toolbox.listings.lock().await) {
+            toolbox.shutdown().await;
+            return Err(error);
+        }
         toolbox.warn_of_slips();
         Ok(Arc::new(toolbox))
     }
@@ -113,12 +126,6 @@ impl Toolbox {
     /// Names in the settings that nothing has. No errors: a server may bring its tools later.
     fn warn_of_slips(&self) {
         let catalog = self.catalog.load();
-        for (tool, route) in &self.settings.routes {
-            let known = |id: &&String| self.executors.iter().any(|executor| executor.id() == id.as_str());
-            for executor in route.executors.iter().filter(|id| !known(id)) {
-                tracing::warn!(tool, executor, "tools.routes: there is no such executor");
-            }
-        }
         let own = self.settings.overrides.values().filter_map(|own| own.on_error.as_ref());
         for on_error in own.chain([&self.settings.on_error]) {
             if let OnError::Fallback(other) = on_error
@@ -149,7 +156,7 @@ impl Toolbox {
     /// If tools collide now; the old catalogue stays.
     pub async fn refresh(&self) -> Result<(), ToolboxError> {
         let mut listings = self.listings.lock().await;
-        let fresh = join_all(listings.iter().map(|listing| list(listing, self.settings.timeout))).await;
+        let fresh = join_all(listings.iter().map(|listing| list(listing, &self.settings))).await;
         let version = self.catalog.load().version() + 1;
         let catalog = assemble(&self.settings, &fresh, &self.states, &self.stack, version)?;
         *listings = fresh;
@@ -171,6 +178,11 @@ impl Toolbox {
     /// As [`Self::admits`].
     pub fn admits_name(&self, subject: Subject<'_>, name: &str) -> Result<(), ToolError> {
         self.policy.check_name(subject, name)
+    }
+
+    /// Whether a list forbids a tool, whatever is allowed.
+    pub(super) fn blocks(&self, subject: Subject<'_>, tool: &ToolDefinition) -> bool {
+        self.policy.blocks(subject, tool.server.as_deref(), &tool.name)
     }
 
     /// The layers that lie around every call.
@@ -207,7 +219,7 @@ fn own(results: Arc<ResultStore>, settings: &ToolsSettings) -> Option<Arc<dyn To
 }
 
 fn unlisted(executor: Arc<dyn ToolExecutor>) -> Listing {
-    Listing { id: executor.id().into(), executor, tools: Vec::new() }
+    Listing { id: executor.id().into(), executor, tools: Vec::new(), is_known: false }
 }
 
 async fn initialize(executors: &[Arc<dyn ToolExecutor>]) -> Result<(), ToolboxError> {
@@ -221,12 +233,16 @@ async fn initialize(executors: &[Arc<dyn ToolExecutor>]) -> Result<(), ToolboxEr
 }
 
 /// What the executor has now, or else what it had.
-async fn list(listing: &Listing, patience: Duration) -> Listing {
-    let answer = tokio::time::timeout(patience, listing.executor.list()).await;
+async fn list(listing: &Listing, settings: &ToolsSettings) -> Listing {
+    let answer = tokio::time::timeout(settings.timeout, listing.executor.list()).await;
     let answer =
         answer.unwrap_or_else(|_| Err(ToolError::new(Code::ToolTimeout, Fault::Transport, "timed out")));
     match answer {
-        Ok(tools) => Listing { tools, ..listing.clone() },
+        Ok(mut tools) => {
+            let tags = settings.executors.get(&*listing.id).map_or(&[][..], |of| &of.tags);
+            tools.iter_mut().for_each(|tool| add_tags(&mut tool.tags, tags));
+            Listing { tools, is_known: true, ..listing.clone() }
+        }
         Err(error) => {
             tracing::warn!(executor = &*listing.id, %error, "an executor does not list its tools");
             listing.clone()

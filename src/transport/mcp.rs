@@ -15,7 +15,8 @@ use crate::engine::sessions_full;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 use crate::tools::mcp::{
-    BindError, Binding, Decision, Freshness, McpError, OnBehalfOf, ServedTool, ServerState, ToolSet, Wanting,
+    BindError, Binding, CallerCatalog, Decision, Freshness, McpError, OnBehalfOf, ServedTool, ServerState,
+    ToolSet, Wanting,
 };
 use crate::tools::{RegisteredTool, Subject, ToolDefinition};
 
@@ -38,6 +39,29 @@ pub(super) fn own_authorization(app: &AppState, headers: &HeaderMap) -> Option<S
     headers.get(header::AUTHORIZATION)?.to_str().ok().map(SecretString::from)
 }
 
+/// The gateway's own tools for one caller. `place`: channel and chat, for servers that are told of them.
+pub(super) async fn own_tools(
+    app: &AppState,
+    caller: &Authenticated,
+    headers: &HeaderMap,
+    place: (Option<&str>, Option<&str>),
+    is_wanted: impl Fn(&str) -> bool,
+) -> CallerCatalog {
+    let own = own_authorization(app, headers);
+    let wanting = wanting(caller, own.as_ref(), place);
+    app.engine.mcp().catalog(app.engine.toolbox(), wanting, None, is_wanted).await
+}
+
+fn wanting<'a>(
+    caller: &'a Authenticated,
+    authorization: Option<&'a SecretString>,
+    place: (Option<&'a str>, Option<&'a str>),
+) -> Wanting<'a> {
+    let owner = &caller.0.owner;
+    let of = OnBehalfOf { user: None, principal: &owner.principal, channel: place.0, chat: place.1 };
+    Wanting { tenant: &owner.tenant, authorization, of }
+}
+
 /// A server of the configuration with the tools that it has for one caller.
 pub(super) struct Served {
     binding: Binding,
@@ -55,9 +79,7 @@ impl Served {
         place: (Option<&str>, Option<&str>),
     ) -> Result<Self, ApiError> {
         let own = own_authorization(app, headers);
-        let owner = &caller.0.owner;
-        let of = OnBehalfOf { user: None, principal: &owner.principal, channel: place.0, chat: place.1 };
-        let wanting = Wanting { tenant: &owner.tenant, authorization: own.as_ref(), of };
+        let wanting = wanting(caller, own.as_ref(), place);
         let binding = app.engine.mcp().bind_label(label, None, wanting).map_err(|error| refused(&error))?;
         let set = binding.tools(Freshness::Usual).await.map_err(|error| unavailable(label, &error))?;
         Ok(Self { binding, set })

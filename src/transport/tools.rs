@@ -13,7 +13,7 @@ use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::Problem;
-use super::mcp::Served;
+use super::mcp::{Served, own_tools};
 use super::query::{PathText, Query};
 use super::tool_result::{View, render};
 use super::trail::Trail;
@@ -21,6 +21,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::parse::{self, ShapeError, shorten};
 use crate::protocol::request::ToolCacheMode;
 use crate::response::machine::OWN_SERVER;
+use crate::tools::mcp::CallerCatalog;
 use crate::tools::{
     CacheUse, Catalog, Progress, RegisteredTool, Subject, ToolCall, ToolContext, ToolDefinition,
 };
@@ -49,15 +50,16 @@ pub(super) async fn list(
         Some(_) => return Err(Problem(unknown_view("'full' or 'summary'"))),
     };
     let (tag, executor) = (query.get("tag"), query.get("executor"));
-    let catalog = app.engine.toolbox().catalog();
     let label = server_label(&query);
+    let own = own_tools(&app, &principal, &headers, (None, None), |_| label.is_none()).await;
+    let catalog = &own.catalog;
     let served = match label {
         Some(label) => Some(Served::of(&app, &principal, &headers, label, (None, None)).await?),
         None => None,
     };
     let mut tools: Vec<&ToolDefinition> = match &served {
         Some(served) => served.definitions(&app, &principal).collect(),
-        None => open_to(&app, &catalog, &principal).map(|tool| &**tool.definition()).collect(),
+        None => open_to(&app, catalog, &principal).map(|tool| &**tool.definition()).collect(),
     };
     tools.retain(|tool| {
         tag.is_none_or(|tag| tool.has_tag(tag)) && executor.is_none_or(|id| *tool.executor == *id)
@@ -80,9 +82,11 @@ pub(super) async fn list(
 pub(super) async fn one(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
+    headers: HeaderMap,
     PathText(name): PathText,
 ) -> Result<Response, Problem> {
-    let tool = find(&app, &principal, &name)?;
+    let own = own_tools(&app, &principal, &headers, (None, None), |wanted| wanted == name).await;
+    let tool = find(&app, &own, &principal, &name)?;
     Ok(Json(Element::of(tool.definition())).into_response())
 }
 
@@ -112,9 +116,12 @@ pub(super) async fn execute(
         }
         None => None,
     };
+    let place = (context.channel.as_deref(), context.chat_id.as_deref());
+    let is_wanted = |wanted: &str| served.is_none() && wanted == name;
+    let own = own_tools(&app, &principal, &headers, place, is_wanted).await;
     let tool = match &served {
         Some(served) => served.find(&app, &principal, &name)?,
-        None => find(&app, &principal, &name)?,
+        None => find(&app, &own, &principal, &name)?,
     };
     let owner = &principal.0.owner;
     let context = ToolContext {
@@ -228,10 +235,25 @@ fn open_to<'a>(
 }
 
 /// A tool that the caller may use; the others are not there.
-fn find(app: &AppState, caller: &Authenticated, name: &str) -> Result<Arc<RegisteredTool>, ApiError> {
-    let catalog = app.engine.toolbox().catalog();
-    let found = open_to(app, &catalog, caller).find(|tool| tool.definition().name == name).cloned();
+fn find(
+    app: &AppState,
+    own: &CallerCatalog,
+    caller: &Authenticated,
+    name: &str,
+) -> Result<Arc<RegisteredTool>, ApiError> {
+    let found = open_to(app, &own.catalog, caller).find(|tool| tool.definition().name == name).cloned();
     found.ok_or_else(|| {
+        if let Some(problem) = own.why_unavailable(name) {
+            return ApiError::new(
+                424,
+                "external_connector_error",
+                "mcp_server_unavailable",
+                format!(
+                    "None of the MCP servers that run the tool '{}' can be reached: {problem}",
+                    shorten(name)
+                ),
+            );
+        }
         ApiError::new(
             404,
             "invalid_request_error",

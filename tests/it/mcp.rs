@@ -17,6 +17,7 @@ mod names;
 mod places;
 mod real;
 mod results;
+mod routes;
 mod server;
 mod stdio;
 mod troubles;

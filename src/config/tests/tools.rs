@@ -30,10 +30,10 @@ fn tools_agents_and_limits_are_checked() {
         ("tools: {on_error: 'fallback:b'}", "tools.on_error: b would fall back to itself"),
         ("tools: {routes: {a: {executors: [x, x]}}}", "tools.routes.a.executors[1]: `x` is there twice"),
         (
-            "tools: {routes: {a: {executors: [x], strategy: weighted, weights: {y: 1}}}}",
+            "tools: {routes: {a: {executors: [x, z], strategy: weighted, weights: {y: 1}}}}",
             "tools.routes.a.weights.y: is not among",
         ),
-        ("tools: {routes: {a: {executors: [x], weights: {x: 1}}}}", "tools.routes.a.weights: count only"),
+        ("tools: {routes: {a: {executors: [x, z], weights: {x: 1}}}}", "tools.routes.a.weights: count only"),
         ("tools: {mock: {a b: {}}}", "tools.mock.\"a b\": a name has 1 to 64"),
         ("tools: {mock: {a: {parameters: x}}}", "tools.mock.a.parameters: expected a JSON Schema"),
         (

@@ -36,15 +36,15 @@ pub(super) fn response(
 
 /// `depth` counts from the newest. Sorted by the caller: SQLite's sorter would copy every item's text. The
 /// cross join makes SQLite go from the chain to the rows, each by its full key.
-const LINEAGE: &str = "WITH RECURSIVE chain (depth, key, previous_id, status) AS (
-        SELECT 0, key, previous_id, status FROM responses
+const LINEAGE: &str = "WITH RECURSIVE chain (depth, key, previous_id, status, id) AS (
+        SELECT 0, key, previous_id, status, id FROM responses
         WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
         UNION ALL
-        SELECT chain.depth + 1, r.key, r.previous_id, r.status FROM chain CROSS JOIN responses r
+        SELECT chain.depth + 1, r.key, r.previous_id, r.status, r.id FROM chain CROSS JOIN responses r
             ON r.tenant = ?1 AND r.principal = ?2 AND r.id = chain.previous_id
         WHERE (r.expires_at IS NULL OR r.expires_at > ?4) AND chain.depth + 1 < ?5
     )
-    SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire)
+    SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire), chain.id
     FROM chain LEFT JOIN items i ON i.response = chain.key AND (i.history IS NULL OR i.history <> '')";
 
 /// The chain's items as the model saw them, oldest first.
@@ -68,9 +68,16 @@ pub(super) fn lineage(
 #[derive(Default)]
 struct Chain {
     status: Option<Status>,
-    /// The oldest response that was seen, and the one before it.
-    oldest: Option<(i64, Option<Id>)>,
+    /// The oldest response that was seen.
+    oldest: Option<Oldest>,
     items: Vec<(i64, i64, Item)>,
+}
+
+struct Oldest {
+    depth: i64,
+    id: Id,
+    /// The one before it.
+    previous: Option<Id>,
 }
 
 impl Chain {
@@ -79,9 +86,10 @@ impl Chain {
         if depth == 0 && self.status.is_none() {
             self.status = Some(status(text(row, 2).map_err(database)?)?);
         }
-        if self.oldest.as_ref().is_none_or(|(seen, _)| *seen < depth) {
+        if self.oldest.as_ref().is_none_or(|oldest| oldest.depth < depth) {
             let previous = row.get_ref(1).map_err(database)?.as_str_or_null().map_err(corrupt)?;
-            self.oldest = Some((depth, previous.map(Id::from)));
+            let previous = previous.map(Id::from);
+            self.oldest = Some(Oldest { depth, id: Id::from(text(row, 5).map_err(database)?), previous });
         }
         let Some(position) = row.get(3).map_err(database)? else {
             return Ok(());
@@ -95,12 +103,15 @@ impl Chain {
             return Ok(None);
         };
         match self.oldest {
-            Some((depth, Some(_))) if depth + 1 >= LONGEST_CHAIN => Err(StoreError::ChainTooLong),
-            Some((_, Some(missing))) => Err(StoreError::BrokenChain { missing }),
-            Some((_, None)) | None => {
+            None => Ok(None),
+            Some(Oldest { depth, previous: Some(_), .. }) if depth + 1 >= LONGEST_CHAIN => {
+                Err(StoreError::ChainTooLong)
+            }
+            Some(Oldest { previous: Some(missing), .. }) => Err(StoreError::BrokenChain { missing }),
+            Some(Oldest { id: root, previous: None, .. }) => {
                 self.items.sort_unstable_by_key(|(depth, position, _)| (-depth, *position));
                 let items = self.items.into_iter().map(|(_, _, item)| item).collect();
-                Ok(Some(Lineage { items, status }))
+                Ok(Some(Lineage { items, root, status }))
             }
         }
     }
@@ -160,7 +171,8 @@ mod tests {
     #[test]
     fn a_chain_that_is_cut_is_too_long_only_at_the_limit() {
         let cut_at = |depth: i64| {
-            let oldest = Some((depth, Some(Id::from("resp_before"))));
+            let previous = Some(Id::from("resp_before"));
+            let oldest = Some(Oldest { depth, id: Id::from("resp_oldest"), previous });
             Chain { status: Some(Status::Completed), oldest, items: Vec::new() }.finish()
         };
         assert!(matches!(cut_at(LONGEST_CHAIN - 1), Err(StoreError::ChainTooLong)));

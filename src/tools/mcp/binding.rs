@@ -36,6 +36,8 @@ pub struct Binding {
     pub(super) rules: Arc<Rules>,
     /// Whether the operator configured it.
     pub is_configured: bool,
+    /// Whether it is shown what belongs to the caller alone.
+    pub(super) takes_callers: bool,
     /// Whether the response fails where its tools cannot be listed.
     pub required: bool,
     pub(super) stack: Stack,

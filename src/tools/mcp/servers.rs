@@ -16,6 +16,7 @@ use super::context::{CallerContext, OnBehalfOf};
 use super::credentials::{Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
+use super::routes::Routes;
 use crate::config::{McpSettings, Settings};
 use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
 use crate::protocol::tool::McpTool;
@@ -32,7 +33,8 @@ pub struct McpServers {
     egress: Arc<Egress>,
     request_terms: Arc<Terms>,
     request_rules: Arc<Rules>,
-    stack: Stack,
+    pub(super) stack: Stack,
+    pub(super) routes: Routes,
 }
 
 /// Who wants to use a server.
@@ -124,6 +126,7 @@ impl McpServers {
             settings: mcp.clone(),
             configured,
             stack: toolbox.stack(),
+            routes: Routes::new(&settings.tools),
         }))
     }
 
@@ -192,6 +195,7 @@ impl McpServers {
             terms: Arc::clone(&server.terms),
             rules: Arc::clone(&server.rules),
             is_configured: true,
+            takes_callers: server.takes_callers,
             required: server.settings.required,
             stack: self.stack.clone(),
         })
@@ -228,6 +232,7 @@ impl McpServers {
             terms: Arc::clone(&self.request_terms),
             rules: Arc::clone(&self.request_rules),
             is_configured: false,
+            takes_callers: true,
             required: false,
             stack: self.stack.clone(),
         })

@@ -15,6 +15,7 @@ use super::{content, schema};
 use crate::config::Strategy;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
+use crate::tools::assemble::add_tags;
 use crate::tools::catalog::RegisteredTool;
 use crate::tools::plan::Plan;
 use crate::tools::router::{Route, Way};
@@ -176,10 +177,7 @@ impl Maker<'_> {
             kind: ToolKind::Mcp,
             executor: Arc::clone(&self.terms.executor),
             version: None,
-            tags: match self.session.endpoint.place {
-                Place::Http { .. } => vec!["net".into()],
-                Place::Stdio(_) => Vec::new(),
-            },
+            tags: self.tags(&tool.name),
             annotations: match self.terms.trusts_hints {
                 true => annotations(tool),
                 false => Annotations::UNKNOWN,
@@ -199,6 +197,19 @@ impl Maker<'_> {
             read_only: tool.hints.read_only == Some(true),
             fingerprint: self.fingerprint(tool),
         })
+    }
+
+    /// What the operator says of server and tool; no server says which gates its tools have to pass.
+    fn tags(&self, name: &str) -> Vec<String> {
+        let mut tags = match self.session.endpoint.place {
+            Place::Http { .. } => vec!["net".into()],
+            Place::Stdio(_) => Vec::new(),
+        };
+        let settings = &self.terms.tools;
+        let of_server = settings.executors.get(&*self.terms.executor).map_or(&[][..], |of| &of.tags);
+        add_tags(&mut tags, of_server);
+        add_tags(&mut tags, settings.overrides.get(name).map_or(&[][..], |own| &own.tags));
+        tags
     }
 
     fn plan(&self, mut definition: ToolDefinition, executor: &Arc<dyn ToolExecutor>) -> Result<Plan, String> {

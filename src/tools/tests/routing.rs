@@ -52,8 +52,53 @@ async fn the_route_says_who_is_asked() {
         assert_eq!((output.for_model.as_str(), output.meta.executor.as_deref()), (who, Some(who)), "{route}");
         assert_eq!(output.meta.fallback_from, None);
     }
-    let toolbox = routed(json!({"require": ["mars"]}), &three(&[], down)).await;
-    assert!(names(&toolbox).is_empty());
+}
+
+#[tokio::test]
+async fn a_route_that_cannot_work_stops_the_start_and_names_its_key() {
+    let scripts = three(&[], down);
+    let [a, b, c] = &scripts;
+    for (routes, error) in [
+        (
+            json!({"search": {"require": ["mars"]}}),
+            "tools.routes.search.require: no executor of the route has the tool with the tag `mars`",
+        ),
+        (
+            json!({"search": {"require": ["eu", "us"]}}),
+            "tools.routes.search.require: no executor of the route has the tool with all of these tags",
+        ),
+        (
+            json!({"search": {"executors": ["a", "nobody"]}}),
+            "tools.routes.search.executors[1]: there is no executor `nobody`",
+        ),
+        (
+            json!({"search": {}, "find": {"executors": ["a", "b"]}}),
+            "tools.routes.find.executors[0]: `a` has no tool `find`",
+        ),
+        (json!({"search": {}, "find": {}}), "tools.routes.find: no executor has a tool of this name"),
+        (
+            json!({"search": {"executors": ["mcp:docs", "a"], "require": ["mars"]}}),
+            "tools.routes.search.require: no executor of the route has the tool with the tag `mars`",
+        ),
+    ] {
+        let opened = try_open(json!({"routes": routes}), &[a, b, c]).await;
+        assert_eq!(opened.err().expect("it does not start").to_string(), error);
+    }
+    let tagged = json!({
+        "routes": {"search": {"require": ["mars"]}}, "executors": {"b": {"tags": ["mars"]}},
+    });
+    let toolbox = open(tagged, &[a, b, c]).await;
+    assert_eq!(call(&toolbox, "search").await.unwrap().for_model, "b", "an executor's tags are its tools'");
+}
+
+#[tokio::test]
+async fn an_executor_that_does_not_answer_at_the_start_stops_no_route() {
+    let silent = Arc::new(Script::new("a", vec![lookup("search")]));
+    silent.lists.store(false, Ordering::Relaxed);
+    let other = Arc::new(Script::new("b", vec![lookup("search")]));
+    let changes = json!({"routes": {"search": {"executors": ["a", "b"], "require": []}}});
+    let toolbox = open(changes, &[&silent, &other]).await;
+    assert_eq!(names(&toolbox), ["search"]);
 }
 
 #[tokio::test]
@@ -161,7 +206,7 @@ async fn a_conversation_stays_with_its_executor() {
     let mut seen = std::collections::BTreeSet::new();
     for number in 0..50 {
         let by_user = Arc::new(of("acme", &format!("user {number}")));
-        let conversation = Some(format!("resp_{number}").into());
+        let conversation: Option<Arc<str>> = Some(format!("resp_{number}").into());
         let in_conversation =
             |who| Arc::new(ToolContext { conversation: conversation.clone(), ..of("acme", who) });
         let ask = async |context: &Arc<ToolContext>| {

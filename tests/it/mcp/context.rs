@@ -5,7 +5,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::{ask, before, brought, call, item, keys, told};
-use crate::support::gateway::{Builder, Gateway};
+use crate::support::gateway::Builder;
 use crate::support::mcp_server::{McpServer, tools};
 use crate::support::upstream::{Reply, Upstream};
 

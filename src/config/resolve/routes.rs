@@ -1,0 +1,73 @@
+//! Routes to MCP servers: that there are such servers, and that calls need nobody's approval.
+
+use globset::Glob;
+
+use super::Check;
+use crate::config::settings::{
+    McpRule, McpServerSettings, McpTrust, OnError, RouteSettings, Settings, mcp_label,
+};
+
+/// The executor of all servers that requests bring.
+const REQUESTS: &str = "mcp:request";
+
+pub(super) fn check(settings: &Settings, check: &mut Check<'_>) {
+    let (tools, servers) = (&settings.tools, &settings.mcp.servers);
+    for (name, route) in &tools.routes {
+        if let [_] = route.executors.as_slice() {
+            let message =
+                "names one executor, so that there is nothing to choose: name two or more, or none for all";
+            check.wrong(&["tools", "routes", name, "executors"], message);
+        }
+        for (index, id) in route.executors.iter().enumerate() {
+            let Some(label) = mcp_label(id) else { continue };
+            let problem = match servers.get(label) {
+                None => Some(format!("there is no server `{label}` under mcp.servers")),
+                Some(server) => unusable(server, label, name),
+            };
+            if let Some(problem) = problem {
+                check.wrong(&["tools", "routes", name, "executors", &index.to_string()], problem);
+            }
+        }
+    }
+    for id in tools.executors.keys() {
+        let path = ["tools", "executors", id];
+        if id == "mcp" {
+            check.wrong(&path, "is called `mcp:request`: all servers that requests bring");
+        } else if let Some(label) = mcp_label(id).filter(|_| id != REQUESTS)
+            && !servers.contains_key(label)
+        {
+            check.wrong(&path, format!("there is no server `{label}` under mcp.servers"));
+        }
+    }
+    let remote = |route: &RouteSettings| route.executors.iter().any(|id| mcp_label(id).is_some());
+    let cannot = |on_error: &OnError| match on_error {
+        OnError::Fallback(other) => tools.routes.get(other).is_some_and(remote),
+        _ => false,
+    };
+    const STANDS_IN: &str = "a tool that is routed to MCP servers cannot stand in for another";
+    if cannot(&tools.on_error) {
+        check.wrong(&["tools", "on_error"], STANDS_IN);
+    }
+    for (name, own) in &tools.overrides {
+        if own.on_error.as_ref().is_some_and(cannot) {
+            check.wrong(&["tools", "overrides", name, "on_error"], STANDS_IN);
+        }
+    }
+}
+
+/// Why calls of a tool of a server could never be routed.
+fn unusable(server: &McpServerSettings, label: &str, tool: &str) -> Option<String> {
+    let fits = |pattern: &str| Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(tool));
+    let rule = server.rules.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rule)| *rule);
+    let allowed = server.allowed_tools.as_ref().is_none_or(|allowed| allowed.iter().any(|glob| fits(glob)));
+    let why = match rule {
+        _ if !allowed || server.blocked_tools.iter().any(|glob| fits(glob)) => "does not offer this tool",
+        Some(McpRule::Deny) => "denies this tool by a rule",
+        Some(McpRule::Ask) => "has a rule that a person is asked, which a routed call cannot wait for",
+        None if server.trust == Some(McpTrust::Untrusted) => {
+            "is untrusted, so that a person would be asked, which a routed call cannot wait for"
+        }
+        _ => return None,
+    };
+    Some(format!("mcp.servers.{label} {why}"))
+}
