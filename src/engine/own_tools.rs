@@ -17,6 +17,9 @@ pub(super) async fn catalog(
     caller: &Caller,
     agent: Option<Profile<'_>>,
 ) -> CallerCatalog {
+    if !parts.mcp.has_routes() {
+        return CallerCatalog::plain(parts.toolbox.catalog());
+    }
     let more = input.iter().filter_map(|item| match item {
         Item::AdditionalTools(more) => Some(&more.tools),
         _ => None,

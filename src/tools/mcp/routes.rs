@@ -87,6 +87,11 @@ impl Routes {
 }
 
 impl McpServers {
+    /// Whether servers run any of the gateway's own tools.
+    pub fn has_routes(&self) -> bool {
+        !self.routes.by_tool.is_empty()
+    }
+
     /// The gateway's own tools for one caller, as far as they are wanted. Servers that are not needed are not asked.
     pub async fn catalog(
         &self,

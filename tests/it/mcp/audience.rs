@@ -1,12 +1,14 @@
 //! Pieces of results that are for the user alone, or for the model alone.
 
-use antwort::config::McpServerSettings;
+use antwort::config::{McpRule, McpServerSettings};
 use serde_json::{Value, json};
 
 use super::{ask, before, brought, call, item, kinds, told};
-use crate::support::gateway::Gateway;
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, JsonBody};
 use crate::support::mcp_server::{McpServer, content};
-use crate::support::upstream::Upstream;
+use crate::support::process::Process;
+use crate::support::upstream::{Reply, Upstream};
 
 /// A server whose users are spoken to, under the label `shop`; its tool `echo` says something to everybody, to the
 /// user, to both and to the model.
@@ -99,6 +101,63 @@ async fn a_failure_that_is_for_the_model_is_not_told_to_the_user_in_words() {
     assert_eq!(made["error"]["content"][0]["text"], "(not shown)");
     assert_eq!(item(&response, "antwort:user_message")["text"], "Busy.");
     assert!(!response.to_string().contains("row 7"));
+}
+
+#[tokio::test]
+async fn a_call_that_a_person_allowed_keeps_from_them_what_is_for_the_model() {
+    let (upstream, server, _) = shop().await;
+    let rules = [("echo".to_owned(), McpRule::Ask)].into();
+    let settings = McpServerSettings {
+        url: Some(server.url()),
+        user_output: true,
+        rules,
+        ..McpServerSettings::default()
+    };
+    let gateway =
+        before(&upstream).set(|all| _ = all.mcp.servers.insert("shop".into(), settings)).spawn().await;
+    upstream.reply(call("echo", json!({"text": "x"})));
+    let asked = gateway.create(shopping()).await;
+    let mut body = shopping();
+    body["previous_response_id"] = asked["id"].clone();
+    body["input"] = json!([{"type": "mcp_approval_response", "approve": true,
+        "approval_request_id": item(&asked, "mcp_approval_request")["id"]}]);
+    upstream.text("Done.");
+    let response = gateway.create(body).await;
+    assert_eq!(told(&upstream), MODEL);
+    assert_eq!(kinds(&response), ["mcp_call", "antwort:user_message", "message"]);
+    let made = item(&response, "mcp_call");
+    assert_eq!((&made["output"], made["approval_request_id"].is_string()), (&json!(SHOWN), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_for_the_model_is_not_shown_after_a_crash() {
+    let (upstream, server, _) = shop().await;
+    server.withholds("slow");
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let environment = [("ANTWORT__MCP__SERVERS__SHOP__URL", url.as_str())];
+    let mut gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    let http = reqwest::Client::new();
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "x"})), ("slow", json!({}))]));
+    let mut body = shopping();
+    body["stream"] = json!(true);
+    let mut stream =
+        http.post(format!("{}/v1/responses", gateway.base)).json_body(&body).send().await.unwrap();
+    let first = stream.chunk().await.unwrap().unwrap();
+    let id = std::str::from_utf8(&first).unwrap().split("\"id\":\"").nth(1).unwrap();
+    let id = id.split('"').next().unwrap().to_owned();
+    let database = rusqlite::Connection::open(folder.path().join("test.db")).unwrap();
+    let journalled = async || {
+        let query = "SELECT count(*) FROM tool_calls WHERE tool = 'echo' AND output IS NOT NULL";
+        database.query_row(query, [], |row| row.get::<_, i64>(0)).unwrap() == 1
+    };
+    assert!(eventually(journalled).await, "the first call is over");
+    gateway.kill();
+    gateway.restart().await;
+    let answer = http.get(format!("{}/v1/responses/{id}", gateway.base)).send().await.unwrap();
+    let stored: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    assert_eq!(item(&stored, "mcp_call")["output"], SHOWN, "{stored:#}");
+    assert!(!stored.to_string().contains("for the model"));
 }
 
 #[tokio::test]

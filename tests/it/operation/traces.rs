@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use crate::support::eventually;
+use crate::support::gateway::Gateway;
 use crate::support::mcp_server::McpServer;
 use crate::support::process::Process;
 use crate::support::upstream::{Reply, Upstream};
@@ -76,6 +77,19 @@ impl Seen {
     fn says(&self, name: &str) -> Option<&str> {
         self.attributes.get(name).map(String::as_str)
     }
+}
+
+#[tokio::test]
+async fn functions_of_clients_are_counted_without_their_names() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
+    upstream.reply(Reply::Calls(vec![("look_up", json!({})), ("tell", json!({}))]));
+    let tools = json!([function("look_up"), function("tell"), {"type": "antwort:calculate"}]);
+    gateway.create(json!({"model": "test-model", "input": "Go.", "tools": tools})).await;
+    let text = gateway.get("/metrics").await.body.as_str().unwrap().to_owned();
+    let line = r#"antwort_tool_calls_total{tool="other",outcome="handed_over",executor="client"} 2"#;
+    assert!(text.contains(&format!("\n{line}\n")) && !text.contains("look_up"), "{text}");
 }
 
 #[tokio::test]

@@ -99,6 +99,7 @@ async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
     let lineage = store.lineage(&owner(), begun.id.as_str()).await.unwrap().unwrap();
     assert_eq!((lineage.status, lineage.items.len()), (Status::InProgress, 1));
+    assert_eq!(lineage.root, begun.id, "a chain of one begins with itself");
 
     let ended = Record { id: begun.id.clone(), ..turn(None, "question", "answer") };
     store.finish(ended.clone()).await.unwrap();
@@ -167,7 +168,9 @@ async fn a_lineage_is_the_chain_oldest_first(store: &dyn Store) {
     assert_eq!(texts(store, &three).await.unwrap(), ["1", "2", "3", "4", "5", "6"]);
     assert_eq!(texts(store, &two).await.unwrap(), ["1", "2", "3", "4"]);
     assert_eq!(texts(store, &one).await.unwrap(), ["1", "2"]);
-    let status = store.lineage(&owner(), three.id.as_str()).await.unwrap().unwrap().status;
+    let lineage = store.lineage(&owner(), three.id.as_str()).await.unwrap().unwrap();
+    assert_eq!(lineage.root, one.id);
+    let status = lineage.status;
     assert_eq!(status, Status::RequiresAction);
     assert!(store.lineage(&owner(), "resp_other").await.unwrap().is_none());
 }
