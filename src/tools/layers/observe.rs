@@ -7,6 +7,7 @@ use tower::Service;
 use tracing::{Instrument, Span, field};
 
 use super::{Answer, Next, ToolRequest, Trace, always_ready, meta_of};
+use crate::config::mcp_label;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::audit::{self, Caller};
 use crate::tools::definition::ToolKind;
@@ -134,6 +135,11 @@ impl Watch {
 
     fn trace_span(&self, executor: &str, attempts: u32, meta: &OutputMeta, failure: Option<Code>) {
         self.span.record("antwort.tool.executor", executor);
+        if self.plan.definition.server.is_none()
+            && let Some(label) = mcp_label(executor)
+        {
+            self.span.record("mcp.server", label);
+        }
         self.span.record("antwort.tool.attempts", attempts);
         self.span.record("antwort.tool.cached", meta.cached);
         if let Some(other) = &meta.fallback_from {

@@ -236,7 +236,7 @@ impl<'a> Maker<'a> {
         let tool = served.registered.definition();
         let is_called = binding.offers(served) && binding.decide(served, None) == Decision::Call;
         if !is_called {
-            tracing::warn!(server = &**binding.label(), tool = %tool.name, "a routed tool needs approval there");
+            tracing::debug!(server = &**binding.label(), tool = %tool.name, "a routed tool is not called there");
         }
         is_called && !self.toolbox.blocks(self.subject, tool)
     }

@@ -116,6 +116,27 @@ async fn every_decision_and_every_call_is_recorded_without_what_was_said() {
 }
 
 #[tokio::test]
+async fn a_record_says_who_ran_a_call_and_instead_of_whom() {
+    let log = Log::default();
+    let _second = tracing::Dispatch::new(tracing_subscriber::registry());
+    let subscriber = tracing_subscriber::fmt().json().with_writer(log.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let down = |id| {
+        let script = Script::new(id, vec![lookup("search")]);
+        Arc::new(script.answering(|_| Err(ToolError::refused(Code::ToolUnavailable, "no connection"))))
+    };
+    let fine = Arc::new(Script::new("b", vec![lookup("search")]));
+    for (second, code) in [(fine, None), (down("b"), Some("tool_unavailable"))] {
+        let changes = json!({"routes": {"search": {"executors": ["a", "b"]}}, "retry": {"max": 0}});
+        let toolbox = open(changes, &[&down("a"), &second]).await;
+        _ = call(&toolbox, "search").await;
+        let record = log.records().last().unwrap()["fields"].clone();
+        assert_eq!((&record["executor"], &record["fallback_from"]), (&json!("b"), &json!("a")), "{record}");
+        assert_eq!((record["attempts"].as_u64(), record["code"].as_str()), (Some(2), code), "{record}");
+    }
+}
+
+#[tokio::test]
 async fn calls_are_counted_and_measured() {
     let metrics = Metrics::install();
     let script =

@@ -98,9 +98,12 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
     let (collector, endpoint) = Collector::spawn().await;
     let folder = tempfile::tempdir().unwrap();
     let url = server.url();
+    let routes = "tools: {routes: {echo: {executors: ['mcp:sums', 'mcp:twin']}}}\n";
+    std::fs::write(folder.path().join("antwort.yaml"), routes).unwrap();
     let environment = [
         ("ANTWORT__TELEMETRY__OTLP_ENDPOINT", endpoint.as_str()),
         ("ANTWORT__MCP__SERVERS__SUMS__URL", url.as_str()),
+        ("ANTWORT__MCP__SERVERS__TWIN__URL", url.as_str()),
         ("ANTWORT_LOG", "error,antwort::audit=info"),
         ("OTEL_BSP_SCHEDULE_DELAY", "50"),
     ];
@@ -115,16 +118,18 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
         ("calculate", json!({"expression": "1+1"})),
         ("boom", json!({})),
         ("fail", json!({})),
+        ("echo", json!({"text": "hi"})),
     ]));
     upstream.text("Done.");
-    let tools = json!([{"type": "antwort:calculate"}, {"type": "mcp", "server_label": "sums"}]);
+    let tools = json!([{"type": "antwort:calculate"}, {"type": "antwort:echo"},
+        {"type": "mcp", "server_label": "sums", "allowed_tools": ["boom", "fail"]}]);
     let answer = create(json!({"model": "test-model", "input": "Go.", "tools": tools})).await;
     assert_eq!(answer["status"], "completed", "{answer:#}");
     upstream.reply(Reply::Status(404, vec![], "no such model".into()));
     assert!(create(json!({"model": "none", "input": "Go."})).await["error"].is_object());
 
     let arrived = async || {
-        let all = ["execute_tool calculate", "execute_tool boom", "execute_tool fail"];
+        let all = ["execute_tool calculate", "execute_tool boom", "execute_tool fail", "execute_tool echo"];
         all.iter().all(|name| collector.named(name).len() == 1) && collector.named("chat").len() == 3
     };
     assert!(eventually(arrived).await, "{:#?}", collector.0.lock().unwrap());
@@ -154,6 +159,9 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
         let id: String = span.id.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(parent.contains(&id), "the server is told of the span of its own call: {parent} {id}");
     }
+    let routed = one("execute_tool echo");
+    assert_eq!((routed.status, routed.says("mcp.server")), (0, Some("sums")), "{routed:#?}");
+    assert_eq!(routed.says("antwort.tool.executor"), Some("mcp:sums"));
     let chats = collector.named("chat");
     assert_eq!(chats.iter().filter(|chat| chat.status == 2).count(), 1, "{chats:#?}");
     for chat in &chats {
