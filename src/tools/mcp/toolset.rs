@@ -208,7 +208,8 @@ impl Maker<'_> {
         let settings = &self.terms.tools;
         let of_server = settings.executors.get(&*self.terms.executor).map_or(&[][..], |of| &of.tags);
         add_tags(&mut tags, of_server);
-        add_tags(&mut tags, settings.overrides.get(name).map_or(&[][..], |own| &own.tags));
+        let own = settings.overrides.get(&format!("{}__{name}", self.label));
+        add_tags(&mut tags, own.map_or(&[][..], |own| &own.tags));
         tags
     }
 
