@@ -62,7 +62,7 @@ fn blank(ids: &IdMint) -> Response {
         status: Status::InProgress,
         error: None,
         incomplete_details: None,
-        output: Vec::new(),
+        output: antwort::protocol::response::Output::default(),
         usage: None,
         service_tier: "default".into(),
         echo: Arc::new(echo),

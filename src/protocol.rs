@@ -14,5 +14,7 @@ pub mod parse;
 pub mod request;
 pub mod response;
 pub mod schema;
+mod strict;
+mod tagged;
 pub mod tool;
 pub mod tool_choice;

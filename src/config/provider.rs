@@ -313,6 +313,8 @@ pub struct Supports {
     pub audio: bool,
     /// Content parts of type `file`.
     pub files: bool,
+    /// Content parts of type `video_url`.
+    pub video: bool,
 }
 
 /// A request field that concerns the provider's own bookkeeping.

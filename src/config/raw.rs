@@ -117,4 +117,5 @@ pub(super) struct RawSupports {
     pub images: Option<bool>,
     pub audio: Option<bool>,
     pub files: Option<bool>,
+    pub video: Option<bool>,
 }

@@ -222,7 +222,7 @@ fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
     }
     let arguments: Value = serde_json::from_str(&call.call.arguments).unwrap_or_default();
     let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(Search { query, sources: found.iter().map(|citation| citation.url.clone()).collect() })
+    Some(Search { query, sources: Some(found.iter().map(|citation| citation.url.clone()).collect()) })
 }
 
 fn fatal(error: &ToolError) -> ApiError {

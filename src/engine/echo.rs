@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::protocol::dialect::Dialect;
 use crate::protocol::id::IdMint;
-use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Echo, Response, RunReport, Status, to_raw};
+use crate::protocol::request::{CreateResponse, ServiceTier};
+use crate::protocol::response::{Echo, Output, Response, RunReport, Status, to_raw};
 
 /// The response as it is created.
 pub(super) fn created(
@@ -23,10 +23,10 @@ pub(super) fn created(
         status: Status::InProgress,
         error: None,
         incomplete_details: None,
-        output: Vec::new(),
+        output: Output::new(dialect),
         usage: None,
-        // What the provider reports replaces it; `auto` is a wish and no tier.
-        service_tier: "default".to_owned(),
+        // A wish until the end, which tells what the provider reported.
+        service_tier: request.service_tier.unwrap_or(ServiceTier::Auto).as_str().to_owned(),
         echo: Arc::new(echo(request, model, dialect)),
         antwort: RunReport::echo(request.antwort.clone()),
     }

@@ -101,6 +101,7 @@ pub(super) async fn prepare(
     request: CreateResponse,
     caller: &Caller,
 ) -> Result<Prepared, ApiError> {
+    caller.dialect.check(&request)?;
     let mut request = request;
     let agent = profile::apply(&parts.agents, &mut request)?;
     let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));

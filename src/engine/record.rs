@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::prepare::Prepared;
+use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::{Response, Snapshot, to_raw};
+use crate::protocol::response::{Output, Response, Snapshot, to_raw};
 use crate::response::machine::{Finished, Machine};
 use crate::store::{History, Record, Side, StoredItem};
 
@@ -13,10 +14,11 @@ use crate::store::{History, Record, Side, StoredItem};
 pub(super) fn ended(prepared: &Prepared, finished: &Finished) -> Record {
     let snapshot = &finished.snapshot;
     let mut items = input_items(prepared);
-    items.extend((0_u32..).zip(&snapshot.response.output).map(|(index, item)| StoredItem {
+    let output = &snapshot.response.output;
+    items.extend((0_u32..).zip(output.iter()).map(|(index, item)| StoredItem {
         id: item.id().clone(),
         side: Side::Output,
-        wire: json(item),
+        wire: wire(item, output.dialect()),
         history: history(item, finished.sealed.get(&index), finished.history.get(&index)),
     }));
     record(prepared, &snapshot.response, snapshot.json(), items)
@@ -24,7 +26,8 @@ pub(super) fn ended(prepared: &Prepared, finished: &Finished) -> Record {
 
 /// The row of a response that is still being made.
 pub(super) fn running(prepared: &Prepared, response: &Response) -> Record {
-    let snapshot = Snapshot::new(Response { output: Vec::new(), ..response.clone() });
+    let output = Output::new(response.output.dialect());
+    let snapshot = Snapshot::new(Response { output, ..response.clone() });
     record(prepared, response, snapshot.json(), input_items(prepared))
 }
 
@@ -38,7 +41,7 @@ pub(super) fn output_items(machine: &Machine, which: Range<usize>) -> Vec<Stored
             Some(StoredItem {
                 id: item.id().clone(),
                 side: Side::Output,
-                wire: json(item),
+                wire: wire(item, output.dialect()),
                 history: history(item, machine.sealed_state(place), machine.history_of(place)),
             })
         })
@@ -64,7 +67,7 @@ fn input_items(prepared: &Prepared) -> Vec<StoredItem> {
         .map(|item| StoredItem {
             id: item.id().clone(),
             side: Side::Input,
-            wire: json(item),
+            wire: wire(item, prepared.encoding.dialect),
             history: History::Same,
         })
         .collect()
@@ -89,6 +92,11 @@ fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> Histor
         },
         _ => History::Same,
     }
+}
+
+/// The item as clients see it.
+fn wire(item: &Item, dialect: Dialect) -> Arc<str> {
+    to_raw(&item.in_dialect(dialect, false)).get().into()
 }
 
 fn json(item: &Item) -> Arc<str> {

@@ -23,7 +23,7 @@ use super::prepare::Prepared;
 use super::structured::Judgement;
 use super::{Caller, Engine, compaction, history, record, search, unix_now};
 use crate::protocol::error::ApiError;
-use crate::protocol::item::{Item, ItemStatus, Reasoning};
+use crate::protocol::item::{Item, Reasoning};
 use crate::protocol::response::{RunOutcome, Status};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
@@ -595,7 +595,6 @@ fn shutting_down() -> ApiError {
 fn stateful(state: ProviderState, ids: &mut crate::protocol::id::IdMint) -> Context {
     let item = Item::Reasoning(Reasoning {
         id: ids.next("rs"),
-        status: ItemStatus::Completed,
         summary: Vec::new(),
         content: Vec::new(),
         encrypted_content: None,

@@ -164,9 +164,10 @@ fn part_tokens(parts: &[ContentPart]) -> usize {
             ContentPart::InputText(part) => part.text.len() / BYTES_PER_TOKEN,
             ContentPart::OutputText(part) => part.text.len() / BYTES_PER_TOKEN,
             ContentPart::Refusal(part) => part.refusal.len() / BYTES_PER_TOKEN,
-            ContentPart::InputImage(_) | ContentPart::InputFile(_) | ContentPart::InputAudio(_) => {
-                TOKENS_PER_ATTACHMENT
-            }
+            ContentPart::InputImage(_)
+            | ContentPart::InputFile(_)
+            | ContentPart::InputAudio(_)
+            | ContentPart::InputVideo(_) => TOKENS_PER_ATTACHMENT,
         })
         .sum()
 }

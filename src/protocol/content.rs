@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::parse::{Shape, ShapeError};
+use super::tagged::tagged;
 
 /// One part of a message or of a tool's output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -17,6 +18,8 @@ pub enum ContentPart {
     InputFile(InputFile),
     /// A recording from the client.
     InputAudio(InputAudio),
+    /// A film, as the output of a tool.
+    InputVideo(InputVideo),
     /// Text from the model.
     OutputText(OutputText),
     /// The model's refusal.
@@ -89,6 +92,13 @@ pub struct AudioData {
     pub format: String,
 }
 
+/// A film: a URL, or data in a `data:` URL. Of the Open Responses specification; OpenAI's API has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputVideo {
+    /// `https:` or `data:` URL; at most 73,400,320 characters.
+    pub video_url: String,
+}
+
 /// Text from the model.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct OutputText {
@@ -109,33 +119,34 @@ pub struct Refusal {
     pub refusal: String,
 }
 
-/// A source that an output text names.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum Annotation {
-    FileCitation {
-        file_id: String,
-        filename: String,
-        index: u64,
-    },
-    UrlCitation {
-        url: String,
-        title: String,
-        start_index: u64,
-        end_index: u64,
-    },
-    ContainerFileCitation {
-        container_id: String,
-        file_id: String,
-        filename: String,
-        start_index: u64,
-        end_index: u64,
-    },
-    FilePath {
-        file_id: String,
-        index: u64,
-    },
+tagged! {
+    /// A source that an output text names.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[allow(missing_docs, reason = "the names are the API's own")]
+    pub enum Annotation {
+        FileCitation {
+            file_id: String,
+            filename: String,
+            index: u64,
+        },
+        UrlCitation {
+            url: String,
+            title: String,
+            start_index: u64,
+            end_index: u64,
+        },
+        ContainerFileCitation {
+            container_id: String,
+            file_id: String,
+            filename: String,
+            start_index: u64,
+            end_index: u64,
+        },
+        FilePath {
+            file_id: String,
+            index: u64,
+        },
+    }
 }
 
 /// Log probability of one generated token.
@@ -195,11 +206,12 @@ impl Shape for ContentPart {
             Some("input_image") => Ok(Self::InputImage(super::parse::read(raw)?)),
             Some("input_file") => Ok(Self::InputFile(super::parse::read(raw)?)),
             Some("input_audio") => Ok(Self::InputAudio(super::parse::read(raw)?)),
+            Some("input_video") => Ok(Self::InputVideo(super::parse::read(raw)?)),
             Some("output_text") => Ok(Self::OutputText(super::parse::read(raw)?)),
             Some("refusal") => Ok(Self::Refusal(super::parse::read(raw)?)),
             Some(other) => Err(ShapeError::unknown_type(
                 other,
-                "input_text, input_image, input_file, input_audio, output_text or refusal",
+                "input_text, input_image, input_file, input_audio, input_video, output_text or refusal",
             )),
             None => Err(ShapeError::missing("type")),
         }

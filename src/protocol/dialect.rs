@@ -5,6 +5,28 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::error::ApiError;
+use super::parse::ShapeError;
+use super::request::{CreateResponse, Effort};
+
+/// What names of ours begin with where the specification does not know them: types of items, and of the events
+/// that tell of them.
+pub const PREFIX: &str = "antwort:";
+
+/// The items of the Open Responses specification.
+const STANDARD_ITEMS: &[&str] =
+    &["message", "function_call", "function_call_output", "reasoning", "compaction"];
+
+/// The plain name of an item's type, which clients may give in either spelling.
+pub fn plain_item_type(kind: &str) -> &str {
+    match kind.strip_prefix(PREFIX) {
+        // These have no other name.
+        None | Some("tool_call" | "user_message") => kind,
+        Some(plain) if STANDARD_ITEMS.contains(&plain) => kind,
+        Some(plain) => plain,
+    }
+}
+
 /// Which of the two specifications names things.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,5 +70,62 @@ impl Dialect {
     /// Whether `text.format.schema` is echoed. The Open Responses response object allows only null there.
     pub fn echoes_json_schema(self) -> bool {
         self == Self::OpenAi
+    }
+
+    /// What the type of an item begins with: the specification wants foreign ones marked.
+    pub fn item_prefix(self, kind: &str) -> &'static str {
+        let foreign = self == Self::OpenResponses && !kind.starts_with(PREFIX);
+        if foreign && !STANDARD_ITEMS.contains(&kind) { PREFIX } else { "" }
+    }
+
+    /// Whether items carry a status that have none in OpenAI's API: the specification wants one on each.
+    pub fn every_item_has_a_status(self) -> bool {
+        self == Self::OpenResponses
+    }
+
+    /// The name of an event that only OpenAI's API has.
+    pub fn foreign_event(self, openai: &'static str, prefixed: &'static str) -> &'static str {
+        match self {
+            Self::OpenAi => openai,
+            Self::OpenResponses => prefixed,
+        }
+    }
+
+    /// Whether an `error` event has its fields at its top, too, where OpenAI's clients look for them.
+    pub fn error_event_is_flat_too(self) -> bool {
+        self == Self::OpenAi
+    }
+
+    /// Refuses what has no name in this dialect's responses, which repeat the request.
+    pub fn check(self, request: &CreateResponse) -> Result<(), ApiError> {
+        match request.reasoning.effort {
+            Some(Effort::Minimal | Effort::Max) if self == Self::OpenResponses => {
+                let problem = "expected one of `none`, `low`, `medium`, `high`, `xhigh`: the Open Responses \
+                    specification has no other.";
+                Err(ShapeError::invalid("effort", problem).into_api_error("reasoning"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_spellings_of_a_type_are_one() {
+        for (sent, plain) in [
+            ("web_search_call", "web_search_call"),
+            ("antwort:web_search_call", "web_search_call"),
+            ("antwort:tool_call", "antwort:tool_call"),
+            ("antwort:message", "antwort:message"),
+        ] {
+            assert_eq!(plain_item_type(sent), plain);
+        }
+        for (kind, prefix) in [("web_search_call", PREFIX), ("message", ""), ("antwort:tool_call", "")] {
+            assert_eq!(Dialect::OpenResponses.item_prefix(kind), prefix);
+            assert_eq!(Dialect::OpenAi.item_prefix(kind), "");
+        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! An event is encoded once, straight into the buffer that leaves for the client.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -209,6 +210,13 @@ pub struct HostedProgress {
     pub output_index: u32,
 }
 
+/// The name of an event that only OpenAI's API has.
+macro_rules! foreign {
+    ($dialect:expr, $name:literal) => {
+        $dialect.foreign_event(concat!("response.", $name), concat!("antwort:", $name))
+    };
+}
+
 /// Declares the hosted tools' progress events: one name a variant.
 macro_rules! hosted_stages {
     ($($variant:ident => $name:literal,)*) => {
@@ -219,32 +227,32 @@ macro_rules! hosted_stages {
 
         impl HostedStage {
             /// The event's `type`.
-            pub fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* }
+            pub fn name(self, dialect: Dialect) -> &'static str {
+                match self { $(Self::$variant => foreign!(dialect, $name),)* }
             }
         }
     };
 }
 
 hosted_stages! {
-    FileSearchInProgress => "response.file_search_call.in_progress",
-    FileSearchSearching => "response.file_search_call.searching",
-    FileSearchCompleted => "response.file_search_call.completed",
-    WebSearchInProgress => "response.web_search_call.in_progress",
-    WebSearchSearching => "response.web_search_call.searching",
-    WebSearchCompleted => "response.web_search_call.completed",
-    CodeInProgress => "response.code_interpreter_call.in_progress",
-    CodeInterpreting => "response.code_interpreter_call.interpreting",
-    CodeCompleted => "response.code_interpreter_call.completed",
-    ImageInProgress => "response.image_generation_call.in_progress",
-    ImageGenerating => "response.image_generation_call.generating",
-    ImageCompleted => "response.image_generation_call.completed",
-    McpCallInProgress => "response.mcp_call.in_progress",
-    McpCallCompleted => "response.mcp_call.completed",
-    McpCallFailed => "response.mcp_call.failed",
-    McpListInProgress => "response.mcp_list_tools.in_progress",
-    McpListCompleted => "response.mcp_list_tools.completed",
-    McpListFailed => "response.mcp_list_tools.failed",
+    FileSearchInProgress => "file_search_call.in_progress",
+    FileSearchSearching => "file_search_call.searching",
+    FileSearchCompleted => "file_search_call.completed",
+    WebSearchInProgress => "web_search_call.in_progress",
+    WebSearchSearching => "web_search_call.searching",
+    WebSearchCompleted => "web_search_call.completed",
+    CodeInProgress => "code_interpreter_call.in_progress",
+    CodeInterpreting => "code_interpreter_call.interpreting",
+    CodeCompleted => "code_interpreter_call.completed",
+    ImageInProgress => "image_generation_call.in_progress",
+    ImageGenerating => "image_generation_call.generating",
+    ImageCompleted => "image_generation_call.completed",
+    McpCallInProgress => "mcp_call.in_progress",
+    McpCallCompleted => "mcp_call.completed",
+    McpCallFailed => "mcp_call.failed",
+    McpListInProgress => "mcp_list_tools.in_progress",
+    McpListCompleted => "mcp_list_tools.completed",
+    McpListFailed => "mcp_list_tools.failed",
 }
 
 impl Event {
@@ -275,14 +283,14 @@ impl Event {
             Self::SummaryTextDone { .. } => "response.reasoning_summary_text.done",
             Self::FunctionArgumentsDelta { .. } => "response.function_call_arguments.delta",
             Self::FunctionArgumentsDone { .. } => "response.function_call_arguments.done",
-            Self::CustomInputDelta { .. } => "response.custom_tool_call_input.delta",
-            Self::CustomInputDone { .. } => "response.custom_tool_call_input.done",
-            Self::Hosted(progress) => progress.stage.name(),
-            Self::McpArgumentsDelta { .. } => "response.mcp_call_arguments.delta",
-            Self::McpArgumentsDone { .. } => "response.mcp_call_arguments.done",
+            Self::CustomInputDelta { .. } => foreign!(dialect, "custom_tool_call_input.delta"),
+            Self::CustomInputDone { .. } => foreign!(dialect, "custom_tool_call_input.done"),
+            Self::Hosted(progress) => progress.stage.name(dialect),
+            Self::McpArgumentsDelta { .. } => foreign!(dialect, "mcp_call_arguments.delta"),
+            Self::McpArgumentsDone { .. } => foreign!(dialect, "mcp_call_arguments.done"),
             Self::ToolProgress { .. } => "antwort:tool_progress",
-            Self::CodeDelta { .. } => "response.code_interpreter_call_code.delta",
-            Self::CodeDone { .. } => "response.code_interpreter_call_code.done",
+            Self::CodeDelta { .. } => foreign!(dialect, "code_interpreter_call_code.delta"),
+            Self::CodeDone { .. } => foreign!(dialect, "code_interpreter_call_code.done"),
         }
     }
 
@@ -329,7 +337,7 @@ impl Encoding {
         out.extend_from_slice(b"\",\"sequence_number\":");
         write_number(event.sequence_number, out);
         let fields = out.len();
-        if serde_json::to_writer(&mut *out, &event.event).is_err() {
+        if self.fields(&event.event, out).is_err() {
             // Writing to memory cannot fail and the types have nothing that could; see `to_raw`.
             out.truncate(fields);
             out.push(b'}');
@@ -344,6 +352,37 @@ impl Encoding {
             out.extend_from_slice(b",\"obfuscation\":\"");
             out.extend_from_slice(padding(out.len() - fields).as_bytes());
             out.extend_from_slice(b"\"}");
+        }
+    }
+
+    /// Appends the event's own fields, as an object.
+    fn fields(self, event: &Event, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        #[derive(Serialize)]
+        struct Placed<T> {
+            output_index: u32,
+            item: T,
+        }
+        #[derive(Serialize)]
+        struct FlatError<'a> {
+            code: &'a Option<Cow<'static, str>>,
+            message: &'a str,
+            param: &'a Option<String>,
+            error: &'a ErrorBody,
+        }
+        match event {
+            Event::OutputItemAdded { output_index, item } => {
+                let item = item.in_dialect(self.dialect, true);
+                serde_json::to_writer(out, &Placed { output_index: *output_index, item })
+            }
+            Event::OutputItemDone { output_index, item } => {
+                let item = item.in_dialect(self.dialect, false);
+                serde_json::to_writer(out, &Placed { output_index: *output_index, item })
+            }
+            Event::Error { error } if self.dialect.error_event_is_flat_too() => {
+                let ErrorBody { message, param, code, .. } = error;
+                serde_json::to_writer(out, &FlatError { code, message, param, error })
+            }
+            event => serde_json::to_writer(out, event),
         }
     }
 

@@ -10,9 +10,10 @@ pub mod hosted;
 pub mod message;
 pub mod reasoning;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::dialect::{self, Dialect};
 use super::id::Id;
 use super::parse::{self, Shape, ShapeError};
 
@@ -106,7 +107,7 @@ impl Shape for Item {
                 None => Err(ShapeError::missing("type")),
             };
         };
-        match kind {
+        match dialect::plain_item_type(kind) {
             "message" => Message::read(raw).map(Self::Message),
             "reasoning" => parse::read(raw).map(Self::Reasoning),
             "function_call" => parse::read(raw).map(Self::FunctionCall),
@@ -127,41 +128,44 @@ impl<'de> Deserialize<'de> for Item {
     }
 }
 
-/// Applies an expression to the inner struct of whichever variant an item is.
+/// Applies an expression to the type's name and the inner struct of whichever variant an item is.
 macro_rules! each_item {
     ($item:expr, $inner:ident => $body:expr) => {
+        each_item!($item, _kind, $inner => $body)
+    };
+    ($item:expr, $kind:pat, $inner:ident => $body:expr) => {
         match $item {
-            Item::Message($inner) => $body,
-            Item::Reasoning($inner) => $body,
-            Item::FunctionCall($inner) => $body,
-            Item::FunctionCallOutput($inner) => $body,
-            Item::CustomToolCall($inner) => $body,
-            Item::CustomToolCallOutput($inner) => $body,
-            Item::Compaction($inner) => $body,
-            Item::CompactionTrigger($inner) => $body,
-            Item::FileSearchCall($inner) => $body,
-            Item::WebSearchCall($inner) => $body,
-            Item::ComputerCall($inner) => $body,
-            Item::ComputerCallOutput($inner) => $body,
-            Item::CodeInterpreterCall($inner) => $body,
-            Item::ImageGenerationCall($inner) => $body,
-            Item::LocalShellCall($inner) => $body,
-            Item::LocalShellCallOutput($inner) => $body,
-            Item::ShellCall($inner) => $body,
-            Item::ShellCallOutput($inner) => $body,
-            Item::ApplyPatchCall($inner) => $body,
-            Item::ApplyPatchCallOutput($inner) => $body,
-            Item::ToolSearchCall($inner) => $body,
-            Item::ToolSearchOutput($inner) => $body,
-            Item::AdditionalTools($inner) => $body,
-            Item::McpListTools($inner) => $body,
-            Item::McpCall($inner) => $body,
-            Item::McpApprovalRequest($inner) => $body,
-            Item::McpApprovalResponse($inner) => $body,
-            Item::Program($inner) => $body,
-            Item::ProgramOutput($inner) => $body,
-            Item::ServerToolCall($inner) => $body,
-            Item::UserMessage($inner) => $body,
+            Item::Message($inner) => { let $kind = "message"; $body }
+            Item::Reasoning($inner) => { let $kind = "reasoning"; $body }
+            Item::FunctionCall($inner) => { let $kind = "function_call"; $body }
+            Item::FunctionCallOutput($inner) => { let $kind = "function_call_output"; $body }
+            Item::CustomToolCall($inner) => { let $kind = "custom_tool_call"; $body }
+            Item::CustomToolCallOutput($inner) => { let $kind = "custom_tool_call_output"; $body }
+            Item::Compaction($inner) => { let $kind = "compaction"; $body }
+            Item::CompactionTrigger($inner) => { let $kind = "compaction_trigger"; $body }
+            Item::FileSearchCall($inner) => { let $kind = "file_search_call"; $body }
+            Item::WebSearchCall($inner) => { let $kind = "web_search_call"; $body }
+            Item::ComputerCall($inner) => { let $kind = "computer_call"; $body }
+            Item::ComputerCallOutput($inner) => { let $kind = "computer_call_output"; $body }
+            Item::CodeInterpreterCall($inner) => { let $kind = "code_interpreter_call"; $body }
+            Item::ImageGenerationCall($inner) => { let $kind = "image_generation_call"; $body }
+            Item::LocalShellCall($inner) => { let $kind = "local_shell_call"; $body }
+            Item::LocalShellCallOutput($inner) => { let $kind = "local_shell_call_output"; $body }
+            Item::ShellCall($inner) => { let $kind = "shell_call"; $body }
+            Item::ShellCallOutput($inner) => { let $kind = "shell_call_output"; $body }
+            Item::ApplyPatchCall($inner) => { let $kind = "apply_patch_call"; $body }
+            Item::ApplyPatchCallOutput($inner) => { let $kind = "apply_patch_call_output"; $body }
+            Item::ToolSearchCall($inner) => { let $kind = "tool_search_call"; $body }
+            Item::ToolSearchOutput($inner) => { let $kind = "tool_search_output"; $body }
+            Item::AdditionalTools($inner) => { let $kind = "additional_tools"; $body }
+            Item::McpListTools($inner) => { let $kind = "mcp_list_tools"; $body }
+            Item::McpCall($inner) => { let $kind = "mcp_call"; $body }
+            Item::McpApprovalRequest($inner) => { let $kind = "mcp_approval_request"; $body }
+            Item::McpApprovalResponse($inner) => { let $kind = "mcp_approval_response"; $body }
+            Item::Program($inner) => { let $kind = "program"; $body }
+            Item::ProgramOutput($inner) => { let $kind = "program_output"; $body }
+            Item::ServerToolCall($inner) => { let $kind = "antwort:tool_call"; $body }
+            Item::UserMessage($inner) => { let $kind = "antwort:user_message"; $body }
         }
     };
 }
@@ -175,5 +179,61 @@ impl Item {
     /// Gives the item another id: used where two items of one request would share one.
     pub fn set_id(&mut self, id: Id) {
         each_item!(self, item => item.id = id);
+    }
+
+    /// The item as a dialect writes it. `begins`: in the event that adds it.
+    pub fn in_dialect(&self, dialect: Dialect, begins: bool) -> impl Serialize + '_ {
+        InDialect { item: self, dialect, begins }
+    }
+
+    /// Whether OpenAI's API has a status for such items.
+    fn has_status(&self) -> bool {
+        !matches!(
+            self,
+            Self::Compaction(_)
+                | Self::CompactionTrigger(_)
+                | Self::AdditionalTools(_)
+                | Self::McpListTools(_)
+                | Self::McpApprovalRequest(_)
+                | Self::McpApprovalResponse(_)
+                | Self::Program(_)
+        )
+    }
+}
+
+struct InDialect<'a> {
+    item: &'a Item,
+    dialect: Dialect,
+    begins: bool,
+}
+
+impl Serialize for InDialect<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let prefix = each_item!(self.item, kind, _inner => self.dialect.item_prefix(kind));
+        let status = (self.dialect.every_item_has_a_status() && !self.item.has_status())
+            .then_some(if self.begins { ItemStatus::InProgress } else { ItemStatus::Completed });
+        if prefix.is_empty() && status.is_none() {
+            return self.item.serialize(serializer);
+        }
+        each_item!(self.item, kind, item => Foreign { kind: Joined(prefix, kind), item, status }.serialize(serializer))
+    }
+}
+
+/// An item under another name.
+#[derive(Serialize)]
+struct Foreign<'a, T> {
+    #[serde(rename = "type")]
+    kind: Joined,
+    #[serde(flatten)]
+    item: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<ItemStatus>,
+}
+
+struct Joined(&'static str, &'static str);
+
+impl Serialize for Joined {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{}{}", self.0, self.1))
     }
 }

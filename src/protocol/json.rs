@@ -47,7 +47,7 @@ impl From<&serde_json::Value> for Json {
 impl Shape for Json {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
         if nests_too_deeply(raw.get()) {
-            return Err(ShapeError::invalid("", format!("nested more than {MAX_DEPTH} levels deep.")));
+            return Err(too_deep());
         }
         Ok(Self(raw.to_owned()))
     }
@@ -89,10 +89,14 @@ impl From<Json> for Box<RawValue> {
     }
 }
 
+pub(super) fn too_deep() -> ShapeError {
+    ShapeError::invalid("", format!("nested more than {MAX_DEPTH} levels deep."))
+}
+
 /// Whether the text of a JSON value nests beyond the limit.
 ///
 /// Slicing raw values out of a body does not recurse, so a bomb of brackets passes it unseen.
-fn nests_too_deeply(text: &str) -> bool {
+pub(super) fn nests_too_deeply(text: &str) -> bool {
     let bytes = text.as_bytes();
     // Most values have fewer brackets than the limit, and counting them is much faster than skipping strings.
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(MAX_DEPTH).is_none() {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
+use super::strict::Strict;
 
 /// What is wrong with a value, and where inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,25 @@ pub struct ShapeError {
     code: &'static str,
     problem: String,
 }
+
+/// What an error begins with that serde carries.
+const SHAPE_ERROR: &str = "not of the right shape: ";
+
+/// The codes of errors that types with a [`Shape`] of their own give inside of others.
+const CODES: &[&str] = &[
+    "invalid_value",
+    "invalid_type",
+    "unsupported_parameter",
+    "missing_required_parameter",
+    "unknown_parameter",
+    "string_above_max_length",
+    "string_below_min_length",
+    "integer_above_max_value",
+    "integer_below_min_value",
+    "array_above_max_length",
+    "array_below_min_length",
+    "mutually_exclusive_parameters",
+];
 
 impl ShapeError {
     /// A value that has the right type and is not acceptable.
@@ -75,6 +95,19 @@ impl ShapeError {
         self.within(&format!("[{index}]"))
     }
 
+    /// The error as a text that serde can carry through the types around it.
+    fn in_one_line(&self) -> String {
+        format!("{SHAPE_ERROR}{} at '{}': {}", self.code, self.path, self.problem)
+    }
+
+    /// What [`Self::in_one_line`] wrote.
+    fn from_one_line(text: &str) -> Option<Self> {
+        let (code, rest) = text.strip_prefix(SHAPE_ERROR)?.split_once(" at '")?;
+        let (path, problem) = rest.split_once("': ")?;
+        let code = CODES.iter().find(|known| **known == code)?;
+        Some(Self { path: path.to_owned(), code, problem: problem.to_owned() })
+    }
+
     /// The 400 that reports it; `root` names the request field that was read.
     pub fn into_api_error(self, root: &str) -> ApiError {
         let param = join(root, &self.path);
@@ -120,12 +153,13 @@ pub fn peek(raw: &RawValue) -> Result<Peek<'_>, ShapeError> {
     if !raw.get().starts_with('{') {
         return Err(ShapeError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));
     }
-    serde_json::from_str(raw.get()).map_err(|_| ShapeError::wrong_type("type", "expected a string."))
+    read(raw)
 }
 
 /// Reads one shape by its serde definition.
 pub fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ShapeError> {
-    serde_json::from_str(raw.get()).map_err(|error| locate::<T>(raw, &error))
+    T::deserialize(Strict(&mut serde_json::Deserializer::from_str(raw.get())))
+        .map_err(|error| locate::<T>(raw, &error))
 }
 
 /// Reads a list, each element by its own shape.
@@ -144,7 +178,7 @@ pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ShapeError> {
 /// For `Deserialize` of types that are a [`Shape`]: stored rows and tests read them through serde.
 pub fn deserialize_shape<'de, D: Deserializer<'de>, T: Shape>(deserializer: D) -> Result<T, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
-    T::read(&raw).map_err(serde::de::Error::custom)
+    T::read(&raw).map_err(|error| serde::de::Error::custom(error.in_one_line()))
 }
 
 /// Whether the value is JSON null.
@@ -167,13 +201,20 @@ pub fn json_type(raw: &RawValue) -> &'static str {
 /// Reads again with path tracking, and puts serde's complaint into our words.
 fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) -> ShapeError {
     let mut tracked = serde_json::Deserializer::from_str(raw.get());
-    let (path, text) = match serde_path_to_error::deserialize::<_, T>(&mut tracked) {
-        Err(error) => (error.path().to_string(), error.inner().to_string()),
-        Ok(_) => (String::new(), first.to_string()),
-    };
+    match serde_path_to_error::deserialize::<_, T>(Strict(&mut tracked)) {
+        Err(error) => in_words(&error.path().to_string(), &error.inner().to_string()),
+        Ok(_) => in_words("", &first.to_string()),
+    }
+}
+
+/// serde's complaint about the value at a path, in our words.
+pub(super) fn in_words(path: &str, text: &str) -> ShapeError {
     // Keys in the path are the client's own.
-    let path = if path == "." { String::new() } else { shorten(&path).into_owned() };
-    let text = text.split(" at line ").next().unwrap_or_default();
+    let path = if path == "." { String::new() } else { shorten(path).into_owned() };
+    let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
+    if let Some(inner) = ShapeError::from_one_line(text) {
+        return inner.within(&path);
+    }
     if let Some(field) = text.strip_prefix("missing field ") {
         return ShapeError::missing(field.trim_matches('`')).within(&path);
     }
@@ -182,7 +223,8 @@ fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) 
     }
     match text.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected ")) {
         Some((got, expected)) => {
-            ShapeError::wrong_type(path, format!("expected {}, got {}.", in_json(expected), shorten(got)))
+            let problem = format!("expected {}, got {}.", in_json(expected), shorten(got_in_json(got)));
+            ShapeError::wrong_type(path, problem)
         }
         None => ShapeError::invalid(path, format!("{}.", shorten(text))),
     }
@@ -196,6 +238,15 @@ fn in_json(expected: &str) -> &str {
         "a sequence" => "an array",
         "a map" => "an object",
         other if other.starts_with("struct ") => "an object",
+        other if other.starts_with("enum ") => "a string",
+        other => other,
+    }
+}
+
+fn got_in_json(got: &str) -> &str {
+    match got {
+        "sequence" => "an array",
+        "map" => "an object",
         other => other,
     }
 }

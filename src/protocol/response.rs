@@ -4,11 +4,13 @@
 
 mod report;
 
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::dialect::Dialect;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::Item;
@@ -64,10 +66,10 @@ pub struct Response {
     /// Why it is incomplete.
     pub incomplete_details: Option<IncompleteDetails>,
     /// What was made, in order.
-    pub output: Vec<Item>,
+    pub output: Output,
     /// Null while in progress.
     pub usage: Option<Usage>,
-    /// The tier that served it; a string always.
+    /// The tier that served it; before the end, the one that was asked for.
     pub service_tier: String,
     /// The request, echoed.
     #[serde(flatten)]
@@ -75,6 +77,45 @@ pub struct Response {
     /// What the request said of its run, and once it has ended what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub antwort: Option<Box<RunReport>>,
+}
+
+/// The items of a response, written as its dialect names them.
+#[derive(Debug, Clone, Default)]
+pub struct Output {
+    items: Vec<Item>,
+    dialect: Dialect,
+}
+
+impl Output {
+    /// No items yet.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { items: Vec::new(), dialect }
+    }
+
+    /// How they are written.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+}
+
+impl Deref for Output {
+    type Target = Vec<Item>;
+
+    fn deref(&self) -> &Vec<Item> {
+        &self.items
+    }
+}
+
+impl DerefMut for Output {
+    fn deref_mut(&mut self) -> &mut Vec<Item> {
+        &mut self.items
+    }
+}
+
+impl Serialize for Output {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.items.iter().map(|item| item.in_dialect(self.dialect, false)))
+    }
 }
 
 /// Which limit or filter ended a response early.
@@ -186,7 +227,7 @@ impl Snapshot {
 }
 
 impl Serialize for Snapshot {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.json.serialize(serializer)
     }
 }

@@ -10,6 +10,7 @@ mod messages;
 mod options;
 mod request;
 mod stream;
+mod surrogates;
 mod think;
 mod thoughts;
 mod tools;

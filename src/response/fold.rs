@@ -30,11 +30,6 @@ impl Fold {
         &self.response
     }
 
-    /// The tier that served the response: known only once the provider has said so.
-    pub fn set_service_tier(&mut self, tier: String) {
-        self.response.service_tier = tier;
-    }
-
     /// Takes one event in.
     pub fn apply(&mut self, event: &Event) -> Result<(), Misplaced> {
         match event {

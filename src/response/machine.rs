@@ -23,12 +23,13 @@ use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{Event, StreamEvent};
 use crate::protocol::id::IdMint;
 use crate::protocol::item::{Item, ItemStatus};
+use crate::protocol::request::ServiceTier;
 use crate::protocol::response::{
     IncompleteDetails, Response, RunOutcome, RunReport, Snapshot, Status, Usage,
 };
 use call::OpenCall;
 use compaction::Summary;
-use mcp::OpenAskedCall;
+use mcp::UnseenCall;
 use message::OpenMessage;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
@@ -157,7 +158,7 @@ enum Open {
     Reasoning(OpenReasoning),
     Call(OpenCall),
     Server(OpenServerCall),
-    Asked(OpenAskedCall),
+    Unseen(UnseenCall),
 }
 
 /// What is known of the turn so far.
@@ -199,6 +200,8 @@ pub struct Machine {
     open: Open,
     turn: TurnSoFar,
     usage: Option<Usage>,
+    /// What the provider said; the last word counts.
+    service_tier: Option<ServiceTier>,
     sealed: BTreeMap<u32, String>,
     history: BTreeMap<u32, Item>,
     asked: Vec<AskedCall>,
@@ -219,6 +222,7 @@ impl Machine {
             open: Open::Nothing,
             turn: TurnSoFar::default(),
             usage: None,
+            service_tier: None,
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
             asked: Vec::new(),
@@ -261,7 +265,7 @@ impl Machine {
     pub fn push(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
         match event {
             ModelEvent::Usage(usage) => self.turn.usage = Some(usage),
-            ModelEvent::ServiceTier(tier) => self.fold.set_service_tier(tier),
+            ModelEvent::ServiceTier(tier) => self.service_tier = Some(ServiceTier::reported(&tier)),
             ModelEvent::Finish(reason) => {
                 self.turn.finish.get_or_insert(reason);
             }
@@ -335,8 +339,7 @@ impl Machine {
         self.turn.cut = cut;
         self.write_waiting(Patience::Over, out)?;
         match &self.open {
-            Open::Server(_) if !cut => self.settle_open(out)?,
-            Open::Asked(_) if !cut => self.make_way(Patience::Over, out).map(drop)?,
+            Open::Server(_) | Open::Unseen(_) if !cut => self.settle_open(out)?,
             _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
         }
         if !cut {
@@ -394,7 +397,7 @@ impl Machine {
     /// The place of the first item that is not whole: it is being written, or its call is still to be finished.
     pub fn first_unfinished(&self) -> usize {
         let open = match &self.open {
-            Open::Nothing | Open::Asked(_) => None,
+            Open::Nothing | Open::Unseen(_) => None,
             // One item at a time: what is open is the last.
             _ => self.response().output.len().checked_sub(1),
         };
@@ -441,6 +444,7 @@ impl Machine {
         }
         let mut response = self.fold.response().clone();
         response.usage = self.usage;
+        self.service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
         response.antwort = Some(RunReport::ended(response.antwort, outcome));
         let event = match ending {
             Ending::Completed | Ending::RequiresAction => {
@@ -490,17 +494,17 @@ impl Machine {
         let whole = match &self.open {
             Open::Call(call) => self.is_whole(call),
             Open::Server(call) => Self::server_call_is_whole(call),
-            Open::Asked(call) => call.is_whole(),
+            Open::Unseen(call) => call.is_whole(),
             Open::Nothing | Open::Message(_) | Open::Reasoning(_) => return Ok(true),
         };
         if patience == Patience::UntilWhole && !whole {
             return Ok(false);
         }
-        if matches!(self.open, Open::Asked(_)) {
-            let status = if self.turn.cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
-            return self.close(status, out).map(|()| true);
-        }
         match &self.open {
+            Open::Unseen(_) => {
+                let status = if self.turn.cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
+                self.close(status, out)?;
+            }
             // Like a client's, a hidden call that is not the last is whole; what waits for a result is not.
             Open::Server(call) if self.turn.cut && !call.is_hidden() => {
                 self.close(ItemStatus::Incomplete, out)?;
@@ -511,9 +515,13 @@ impl Machine {
         Ok(!matches!(self.open, Open::Server(_)))
     }
 
-    /// Declares the open call's arguments whole, if it is one that the gateway runs.
+    /// Declares the open call's arguments whole, if it is one that the gateway runs or asks for.
     fn settle_open(&mut self, out: &mut Events) -> Result<(), Violation> {
-        if matches!(self.open, Open::Server(_)) { self.settle_server_call(out) } else { Ok(()) }
+        match &self.open {
+            Open::Server(_) => self.settle_server_call(out),
+            Open::Unseen(_) => self.close(ItemStatus::Completed, out),
+            _ => Ok(()),
+        }
     }
 
     /// Writes a piece of the answer whose turn it is.
@@ -526,8 +534,8 @@ impl Machine {
             ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
             ModelEvent::CallStarted { slot, kind: CallKind::Server(surface), call_id, name, namespace } => {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
-                if surface == Surface::Approval {
-                    return self.open_asked_call(slot, call, out);
+                if UnseenCall::is_one(surface) {
+                    return self.open_unseen_call(slot, surface, call, out);
                 }
                 self.open_server_call(slot, surface, call_id, call, out)
             }
@@ -550,14 +558,11 @@ impl Machine {
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Nothing => Ok(()),
             Open::Message(message) => self.close_message(&message, status, out),
-            Open::Reasoning(reasoning) => self.close_reasoning(reasoning, status, out),
+            Open::Reasoning(reasoning) => self.close_reasoning(reasoning, out),
             Open::Call(call) => self.close_call(&call, status, out),
             Open::Server(call) => self.drop_server_call(&call, out),
-            // Cut off before anybody could be asked: as if it had not been wished.
-            Open::Asked(asked) => {
-                self.turn.closed_slots.push(asked.slot);
-                if status == ItemStatus::Completed { self.settle_asked_call(asked, out) } else { Ok(()) }
-            }
+            Open::Unseen(call) if status == ItemStatus::Completed => self.show_unseen_call(call, out),
+            Open::Unseen(call) => self.drop_unseen_call(call, out),
         }
     }
 

@@ -14,7 +14,6 @@ use super::responses::{IGNORED, caller, names, terminal};
 use super::trail::Trail;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::{Response as Made, Status, Usage};
 
@@ -27,11 +26,11 @@ pub(super) async fn compact(
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
     #[derive(Serialize)]
-    struct Compacted<'a> {
+    struct Compacted<T> {
         id: Id,
         object: &'static str,
         created_at: i64,
-        output: Vec<&'a Item>,
+        output: Vec<T>,
         usage: Usage,
     }
     let request = CreateResponse::parse_compaction(&body)?;
@@ -45,12 +44,14 @@ pub(super) async fn compact(
     if made.status != Status::Completed {
         return Err(Problem(not_compacted(made)));
     }
+    let dialect = made.output.dialect();
+    let items = run.retained.iter().chain(made.output.iter());
     let mut response = Json(Compacted {
         // Not the response's: nothing can be continued by it.
         id: Id::mint("cmpct"),
         object: "response.compaction",
         created_at: made.created_at,
-        output: run.retained.iter().chain(&made.output).collect(),
+        output: items.map(|item| item.in_dialect(dialect, false)).collect(),
         usage: made.usage.unwrap_or_default(),
     })
     .into_response();

@@ -151,6 +151,13 @@ pub(super) async fn retrieve(
             "Only background responses can be streamed again, and those are not served yet.",
         )));
     }
+    if query.get("starting_after").is_some() {
+        return Err(Problem(ApiError::invalid(
+            "invalid_value",
+            "starting_after",
+            "'starting_after' is only allowed together with 'stream=true': it says where a stream goes on.",
+        )));
+    }
     match app.engine.store().response(&principal.0.owner, &id).await? {
         Some(body) => Ok(json(body.as_ref().to_owned())),
         None => Err(Problem(no_response(&id))),

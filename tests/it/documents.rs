@@ -14,6 +14,7 @@ use crate::support::upstream::Upstream;
 
 const COMPATIBILITY: &str = include_str!("../../docs/compatibility.md");
 const REQUIREMENTS: &str = include_str!("../../docs/dev/requirements.md");
+const OPEN_RESPONSES: &str = include_str!("../../docs/dev/open-responses.md");
 const TOOLS: &str = include_str!("../../docs/tools.md");
 const EXAMPLE: &str = include_str!("../../examples/custom_tool.rs");
 
@@ -61,6 +62,23 @@ fn every_operation_that_needs_a_key_documents_its_refusals() {
         let guarded = !open.contains(&nameless(path));
         assert_eq!((described("401"), described("403")), (guarded, guarded), "{method} {path}");
     }
+}
+
+#[test]
+fn every_view_of_a_direct_call_has_its_schema() {
+    let execute = &DOCUMENT["paths"]["/v1/tools/{name}/execute"]["post"];
+    let views =
+        execute["parameters"].as_array().unwrap().iter().find(|parameter| parameter["name"] == "view");
+    let views = views.unwrap()["schema"]["enum"].as_array().unwrap();
+    let shapes = &execute["responses"]["200"]["content"]["application/json"]["schema"]["oneOf"];
+    let named = |view: &str| match view {
+        "antwort" => "#/components/schemas/ToolResult".to_owned(),
+        other => format!("#/components/schemas/ToolResult{}{}", other[..1].to_uppercase(), &other[1..]),
+    };
+    let expected: Vec<_> = views.iter().map(|view| named(view.as_str().unwrap())).collect();
+    let found: Vec<_> =
+        shapes.as_array().unwrap().iter().map(|shape| shape["$ref"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(found, expected);
 }
 
 #[tokio::test]
@@ -137,6 +155,52 @@ fn the_page_on_tools_names_every_layer_in_its_order() {
     }
 }
 
+/// The groups of the Open Responses specification's requirements, and how many each has.
+const OPEN_RESPONSES_HAS: [(&str, usize); 13] = [
+    ("H", 11),
+    ("R", 11),
+    ("I", 17),
+    ("S", 12),
+    ("G", 5),
+    ("E", 6),
+    ("T", 5),
+    ("C", 8),
+    ("P", 7),
+    ("X", 4),
+    ("W", 17),
+    ("K", 7),
+    ("N", 8),
+];
+
+#[test]
+fn every_requirement_of_open_responses_has_one_line_with_a_state_and_what_shows_it() {
+    let expected: Vec<String> = OPEN_RESPONSES_HAS
+        .iter()
+        .flat_map(|(group, count)| (1..=*count).map(move |number| format!("{group}{number}")))
+        .collect();
+    assert_eq!(expected.len(), 118);
+    let is_id = |cell: &str| expected.iter().any(|id| id == cell);
+    let mut found = Vec::new();
+    for line in OPEN_RESPONSES.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        let ["", id, asked, state, shown_by, ""] = cells[..] else { continue };
+        if !is_id(id) {
+            continue;
+        }
+        assert!(asked.len() > 8, "what is asked for: {line}");
+        assert!(["pass", "deviation", "not built"].contains(&state), "a state: {line}");
+        let named = shown_by.split('`').skip(1).step_by(2).any(is_named_test);
+        let reason = shown_by.split(' ').count() >= 5;
+        match state {
+            "pass" => assert!(named || reason, "the test that shows it: {line}"),
+            "deviation" => assert!(reason, "the reason: {line}"),
+            _ => assert_eq!(shown_by, "", "what is not built is shown by nothing: {line}"),
+        }
+        found.push(id.to_owned());
+    }
+    assert_eq!(found, expected, "docs/dev/open-responses.md has each requirement once, in order");
+}
+
 /// The five documents, and how many things each asks for.
 const REQUIREMENTS_OF: [(&str, usize); 5] = [("000", 38), ("001", 26), ("002", 63), ("003", 32), ("004", 45)];
 
@@ -163,11 +227,22 @@ fn every_requirement_has_one_line_with_a_phrase_a_state_and_what_shows_it() {
 }
 
 #[test]
+fn tests_that_the_page_on_open_responses_names_exist() {
+    let sources = all_sources();
+    let names = OPEN_RESPONSES.split('`').skip(1).step_by(2).filter(|name| is_named_test(name));
+    let missing: Vec<_> = names.filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    assert!(missing.is_empty(), "docs/dev/open-responses.md names tests that do not exist: {missing:?}");
+}
+
+/// Whether a name on that page is a test's: golden transcripts have short ones, and codes may be long.
+fn is_named_test(name: &str) -> bool {
+    name != "previous_response_not_found" && (is_test(name) || name.ends_with("_order"))
+}
+
+#[test]
 fn tests_and_files_that_the_requirements_name_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut sources = String::new();
-    read_sources(&root.join("src"), &mut sources);
-    read_sources(&root.join("tests"), &mut sources);
+    let sources = all_sources();
     let names = || REQUIREMENTS.split('`').skip(1).step_by(2);
     let missing: Vec<_> = names()
         .filter(|name| is_test(name))
@@ -237,6 +312,15 @@ fn no_dollar_of_the_documents_is_lost_in_a_shell() {
         }
     }
     assert!(commands > 5);
+}
+
+/// The text of all Rust files.
+fn all_sources() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut sources = String::new();
+    read_sources(&root.join("src"), &mut sources);
+    read_sources(&root.join("tests"), &mut sources);
+    sources
 }
 
 /// The text of all Rust files below a directory.

@@ -314,3 +314,29 @@ async fn a_call_that_was_cut_off_need_not_be_answered() {
         "the call is no part of the history"
     );
 }
+
+#[tokio::test]
+async fn a_custom_tool_is_an_extension_in_the_open_responses_dialect() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
+    let tools = json!([{"type": "custom", "name": "apply_patch"}]);
+    upstream.reply(Reply::Calls(vec![("apply_patch", json!({"input": "x"}))]));
+    let body = json!({"model": "test-model", "input": "Patch it", "tools": tools});
+    let streamed = gateway.stream(body).await;
+    let call = &streamed.response["output"][0];
+    assert_eq!((&call["type"], &call["input"]), (&json!("antwort:custom_tool_call"), &json!("x")));
+    let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert!(types.contains(&"antwort:custom_tool_call_input.delta"), "{types:?}");
+    assert!(types.contains(&"antwort:custom_tool_call_input.done"), "{types:?}");
+    for spelling in ["antwort:custom_tool_call_output", "custom_tool_call_output"] {
+        let output = json!([{"type": spelling, "call_id": call["call_id"], "output": "done"}]);
+        let id = &streamed.response["id"];
+        let body =
+            json!({"model": "test-model", "previous_response_id": id, "input": output, "tools": tools});
+        gateway.create(body).await;
+        assert_eq!(upstream.last()["messages"][2]["content"], "done");
+    }
+    // Without such tools there are no such items: what the specification knows keeps its names.
+    let plain = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
+    assert!(!json!(plain.events).to_string().contains("antwort:"));
+}

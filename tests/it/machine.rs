@@ -8,7 +8,7 @@ use antwort::protocol::error::ErrorBody;
 use antwort::protocol::event::Encoding;
 use antwort::protocol::id::IdMint;
 use antwort::protocol::item::Item;
-use antwort::protocol::response::{RunOutcome, Usage};
+use antwort::protocol::response::{Output, RunOutcome, Usage};
 use antwort::response::machine::{
     CallResult, Ending, Events, Finished, MAX_SUMMARY_BYTES, Machine, Options, ReasoningDisplay, Seal,
     SealSummary, Search, ServerCall, Violation,
@@ -22,8 +22,19 @@ use crate::support::response::blank_response;
 
 /// Runs one turn through a machine and returns the stream's JSON.
 fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>, Finished) {
+    run_in(Dialect::OpenAi, events, ending, options)
+}
+
+fn run_in(
+    dialect: Dialect,
+    events: Vec<ModelEvent>,
+    ending: Ending,
+    options: Options,
+) -> (Vec<Value>, Finished) {
     let ids = IdMint::from_seed("0000");
-    let mut machine = Machine::new(blank_response(&ids), ids, options);
+    let mut response = blank_response(&ids);
+    response.output = Output::new(dialect);
+    let mut machine = Machine::new(response, ids, options);
     let mut out = Vec::new();
     machine.start(&mut out);
     let mut ending = ending;
@@ -39,7 +50,7 @@ fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>
         ending = failed(violation);
     }
     let finished = machine.end(ending, RunOutcome::default(), 1_700_000_009, &mut out);
-    (json(&out), finished)
+    (json_in(dialect, &out), finished)
 }
 
 fn end_turn(machine: &mut Machine, ending: &Ending, out: &mut Events) -> Result<(), Violation> {
@@ -54,10 +65,14 @@ fn end_turn(machine: &mut Machine, ending: &Ending, out: &mut Events) -> Result<
 }
 
 fn json(events: &Events) -> Vec<Value> {
+    json_in(Dialect::OpenAi, events)
+}
+
+fn json_in(dialect: Dialect, events: &Events) -> Vec<Value> {
     let mut json = Vec::new();
     for event in events {
         let mut line = Vec::new();
-        Encoding::default().json(event, &mut line);
+        Encoding { dialect, obfuscate: false }.json(event, &mut line);
         json.push(serde_json::from_slice(&line).unwrap());
     }
     json
@@ -98,6 +113,14 @@ fn golden(name: &str, events: Vec<ModelEvent>, ending: Ending, options: Options)
     let (json, _) = run(events, ending, options);
     assert_legal(&json);
     insta::assert_snapshot!(name, transcript(&json));
+}
+
+/// The same events in both dialects.
+fn golden_in_both(name: &str, events: Vec<ModelEvent>, ending: Ending, options: Options) {
+    golden(name, events.clone(), ending.clone(), options.clone());
+    let (json, _) = run_in(Dialect::OpenResponses, events, ending, options);
+    assert_legal(&json);
+    insta::assert_snapshot!(format!("open_responses_{name}"), transcript(&json));
 }
 
 fn text(delta: &str) -> ModelEvent {
@@ -213,6 +236,40 @@ fn text_with_annotation_and_logprobs_order() {
 }
 
 #[test]
+fn calls_that_one_specification_does_not_know_have_marked_names_there() {
+    let server = |slot, surface, name| call_of(slot, CallKind::Server(surface), None, name);
+    let events = vec![
+        server(0, Surface::WebSearch, "web_search"),
+        arguments(0, "{\"query\":"),
+        arguments(0, "\"rust\"}"),
+        server(1, Surface::Approval, "delete"),
+        arguments(1, "{\"id\":1}"),
+        call_of(2, CallKind::Custom, Some("call_2"), "patch"),
+        arguments(2, "diff"),
+        finish(FinishReason::Stop),
+    ];
+    let options = Options { server_steps: true, ..Options::default() };
+    golden_in_both("extensions", events, Ending::Completed, options);
+}
+
+#[test]
+fn a_search_that_was_cut_off_is_shown_once_it_is_known_what_it_looks_for() {
+    let search = |text| {
+        vec![
+            call_of(0, CallKind::Server(Surface::WebSearch), None, "web_search"),
+            arguments(0, text),
+            finish(FinishReason::Length),
+        ]
+    };
+    let ending = || Ending::Incomplete("max_output_tokens".into());
+    let options = Options { server_steps: true, ..Options::default() };
+    golden("search_cut", search("{\"query\":\"rust\"}"), ending(), options.clone());
+    let (json, finished) = run(search("{\"query\":"), ending(), options);
+    assert_legal(&json);
+    assert!(finished.snapshot.response.output.is_empty(), "nobody knows what for");
+}
+
+#[test]
 fn function_call_order() {
     let events = vec![
         call(0, "get_weather"),
@@ -292,7 +349,7 @@ fn content_filter_order() {
 
 #[test]
 fn error_order() {
-    golden("error", vec![text("par")], failed(Violation::UnknownCall), Options::default());
+    golden_in_both("error", vec![text("par")], failed(Violation::UnknownCall), Options::default());
 }
 
 #[test]
@@ -325,7 +382,7 @@ fn state_that_comes_after_its_reasoning_counts_for_the_history() {
 }
 
 #[test]
-fn the_dialects_differ_in_the_names_of_raw_reasoning_only() {
+fn raw_reasoning_has_a_name_of_its_own_in_each_dialect() {
     assert_eq!(Dialect::OpenAi.reasoning_delta(), "response.reasoning_text.delta");
     assert_eq!(Dialect::OpenResponses.reasoning_delta(), "response.reasoning.delta");
 }

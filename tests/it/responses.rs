@@ -311,3 +311,79 @@ async fn an_overflow_that_the_provider_reports_is_met_once() {
     upstream.reply(overflow());
     gateway.refuse(json!({"model": "test-model", "input": input}), 400, "context_length_exceeded").await;
 }
+
+#[tokio::test]
+async fn the_service_tier_is_a_wish_until_the_end_and_then_what_the_provider_reports() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    for (asked, wish, reported, told) in [
+        (json!(null), "auto", json!("flex"), "flex"),
+        (json!("flex"), "flex", json!("default"), "default"),
+        (json!("priority"), "priority", json!("on_demand"), "default"),
+        (json!("flex"), "flex", json!(null), "default"),
+    ] {
+        let mut first = json!({"choices": [{"index": 0, "delta": {"content": "Hi"}}]});
+        first["service_tier"] = reported.clone();
+        upstream.reply(Reply::Stream(vec![Step::Chunk(first), finish("stop"), done()]));
+        let body = json!({"model": "test-model", "input": "Hi", "service_tier": asked});
+        let streamed = gateway.stream(body).await;
+        for snapshot in &streamed.events[..2] {
+            assert_eq!(snapshot["response"]["service_tier"], wish, "{asked} {reported}");
+        }
+        assert_eq!(streamed.response["service_tier"], told, "{asked} {reported}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_items_have_no_status_in_either_dialect_and_one_that_is_sent_is_accepted() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    for dialect in ["openai", "open_responses"] {
+        let gateway = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", dialect);
+        upstream.reply(thinking());
+        let streamed = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
+        assert_eq!(streamed.response["output"][0]["type"], "reasoning");
+        assert_eq!(streamed.response["output"][0].get("status"), None, "{dialect}");
+    }
+    let old = json!({"type": "reasoning", "id": "rs_1", "status": "in_progress", "summary": []});
+    let input = json!([{"role": "user", "content": "Hi"}, old, {"role": "assistant", "content": "Ho"},
+        {"role": "user", "content": "And?"}]);
+    let response = gateway.create(json!({"model": "test-model", "input": input})).await;
+    let path = format!("/v1/responses/{}/input_items?order=asc", response["id"].as_str().unwrap());
+    assert_eq!(gateway.get(&path).await.body["data"][1].get("status"), None);
+}
+
+#[tokio::test]
+async fn efforts_that_the_open_responses_specification_does_not_know_are_refused_in_its_dialect() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let strict = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
+    for effort in ["minimal", "max"] {
+        let body = json!({"model": "test-model", "input": "Hi", "reasoning": {"effort": effort}});
+        assert_eq!(gateway.create(body.clone()).await["reasoning"]["effort"], effort);
+        assert_eq!(strict.refuse(body, 400, "invalid_value").await["param"], "reasoning.effort");
+    }
+    let body = json!({"model": "test-model", "input": "Hi", "reasoning": {"effort": "low"}});
+    assert_eq!(strict.create(body).await["reasoning"], json!({"effort": "low", "summary": null}));
+}
+
+#[tokio::test]
+async fn a_video_is_the_output_of_a_tool_and_nothing_else() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let video = json!({"type": "input_video", "video_url": "https://x.example/film.mp4"});
+    let call = json!({"type": "function_call", "call_id": "c", "name": "film", "arguments": "{}"});
+    let output = json!({"type": "function_call_output", "call_id": "c", "output": [video]});
+    let body = json!({"model": "test-model", "input": [call, output]});
+    let response = gateway.create(body.clone()).await;
+    let sent = upstream.last()["messages"][2]["content"].clone();
+    assert_eq!(sent[1], json!({"type": "video_url", "video_url": {"url": "https://x.example/film.mp4"}}));
+    let path = format!("/v1/responses/{}/input_items?order=asc", response["id"].as_str().unwrap());
+    let items = gateway.get(&path).await.body;
+    crate::support::openapi::assert_items(&items);
+    assert_eq!(items["data"][1]["output"][0], video);
+    let said = json!({"model": "test-model", "input": [{"role": "user", "content": [video]}]});
+    assert_eq!(gateway.refuse(said, 400, "invalid_value").await["param"], "input[0].content[0].type");
+    let blind = Gateway::before(&upstream).provider(|provider| provider.supports.video = false);
+    assert_eq!(blind.spawn().await.refuse(body, 400, "unsupported_parameter").await["param"], "input");
+}

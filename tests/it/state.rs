@@ -121,6 +121,21 @@ async fn input_items_have_ids_order_and_cursors() {
 }
 
 #[tokio::test]
+async fn a_phase_and_the_detail_of_a_picture_are_kept_with_the_item() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let picture = json!({"type": "input_image", "image_url": "https://x.example/y.png"});
+    let input = json!([{"role": "user", "content": [picture]},
+        {"role": "assistant", "content": "Hm.", "phase": "commentary"}, {"role": "user", "content": "And?"}]);
+    let response = gateway.create(json!({"model": "test-model", "input": input})).await;
+    let path = format!("/v1/responses/{}/input_items?order=asc", response["id"].as_str().unwrap());
+    let items = gateway.get(&path).await.body;
+    openapi::assert_items(&items);
+    assert_eq!(items["data"][0]["content"][0]["detail"], "auto");
+    assert_eq!(items["data"][1]["phase"], "commentary");
+}
+
+#[tokio::test]
 async fn responses_are_listed_newest_first() {
     let upstream = Upstream::spawn().await;
     let gateway = Gateway::before(&upstream).spawn().await;

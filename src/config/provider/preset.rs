@@ -72,6 +72,7 @@ impl Preset {
             images: true,
             audio: self != Self::Ollama,
             files: !local && self != Self::Vllm,
+            video: matches!(self, Self::Vllm | Self::Generic),
         }
     }
 

@@ -202,6 +202,7 @@ fn supports(raw: &RawSupports, base: Supports) -> Supports {
         images: raw.images.unwrap_or(base.images),
         audio: raw.audio.unwrap_or(base.audio),
         files: raw.files.unwrap_or(base.files),
+        video: raw.video.unwrap_or(base.video),
     }
 }
 

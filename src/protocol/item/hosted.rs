@@ -37,7 +37,7 @@ const KINDS: &str = "message, reasoning, function_call, function_call_output, cu
     custom_tool_call_output, item_reference, compaction, compaction_trigger, mcp_call, mcp_list_tools, mcp_approval_request, \
     mcp_approval_response, or the call or output item of a hosted tool";
 
-/// Reads the item of the given `type`, and gives it an id if it came without one.
+/// Reads the item of the given `type` in its plain spelling, and gives it an id if it came without one.
 pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
     let (mut item, prefix) = match kind {
         "file_search_call" => (parse::read(raw).map(Item::FileSearchCall)?, "fs"),

@@ -2,19 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ItemStatus;
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 
-/// What a model thought before it answered.
+/// What a model thought before it answered. It has no status on the wire: clients keep the `in_progress` with which
+/// such an item begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasoning {
     /// `rs_…`
     #[serde(default = "reasoning_id", deserialize_with = "id_or_new")]
     pub id: Id,
-    /// Always sent, though OpenAI's schema does not demand it: Open Responses wants it on every item.
-    #[serde(default, deserialize_with = "null_is_default")]
-    pub status: ItemStatus,
     /// Always an array on the wire; SDKs crash on null.
     #[serde(default, deserialize_with = "null_is_default")]
     pub summary: Vec<SummaryText>,

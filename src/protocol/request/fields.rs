@@ -33,8 +33,8 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     ("metadata", |r, raw| put(&mut r.metadata, Metadata::read(raw))),
     ("model", |r, raw| put_some(&mut r.model, filled_string(raw))),
     ("moderation", |_, _| refuse("moderation is not served.")),
-    ("n", |_, raw| match raw.get() {
-        "1" => Ok(()),
+    ("n", |_, raw| match integer(raw, 0, MOST_TOKENS)? {
+        1 => Ok(()),
         _ => refuse("one response is made per request; send several requests."),
     }),
     ("parallel_tool_calls", |r, raw| put(&mut r.parallel_tool_calls, boolean(raw))),
@@ -87,6 +87,10 @@ pub const NO_OPS: &[(&str, &str)] = &[
     ("input[].content[].detail", "of an input_file; the chat API has no such field"),
     ("input[].content[].prompt_cache_breakpoint", "a hint for a cache that is the provider's own affair"),
     ("input[].created_by", "who made an item at another server; here it is the client's own"),
+    (
+        "input[].status",
+        "of a reasoning item; such items have none, and clients send what they were once told",
+    ),
     ("n", "only 1 is accepted, which is what happens anyway"),
     ("prompt_cache_options", "a hint for a cache that is the provider's own affair"),
     ("reasoning.context", "auto and all_turns are accepted; the reasoning of all turns is replayed anyway"),

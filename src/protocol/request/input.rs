@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::scalar::check_length;
-use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage};
+use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage, InputVideo};
 use crate::protocol::item::{InputItem, Item, Message, Role, ToolOutput};
 use crate::protocol::parse::{self, Shape, ShapeError};
 
@@ -143,6 +143,7 @@ fn check_role(role: Role, part: &ContentPart) -> Result<(), ShapeError> {
     use ContentPart::{InputText, OutputText, Refusal};
     match (role, part) {
         (_, InputText(_) | OutputText(_)) | (Role::Assistant, Refusal(_)) => Ok(()),
+        (_, ContentPart::InputVideo(_)) => Err(misplaced("only a tool's output holds a video.")),
         (Role::User, Refusal(_)) => Err(misplaced("only an assistant's message holds a refusal.")),
         (Role::User, _) => Ok(()),
         (Role::Assistant, _) => {
@@ -167,6 +168,13 @@ fn check_part(part: &ContentPart) -> Result<(), ShapeError> {
             check_picture(image_url.as_deref(), file_id.as_deref())
         }
         ContentPart::InputFile(file) => check_file(file),
+        ContentPart::InputVideo(InputVideo { video_url }) => {
+            if !is_web_url(video_url) && !has_prefix(video_url, "data:video/") {
+                let problem = "expected a URL that begins with 'https://', 'http://' or 'data:video/'.";
+                return Err(ShapeError::invalid("video_url", problem));
+            }
+            check_length("video_url", video_url, LONGEST_FILE)
+        }
         ContentPart::InputAudio(InputAudio { input_audio }) => match input_audio.format.as_str() {
             "mp3" | "wav" => Ok(()),
             _ => Err(ShapeError::invalid("input_audio.format", "expected 'mp3' or 'wav'.")),

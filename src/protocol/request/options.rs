@@ -146,6 +146,20 @@ pub enum ServiceTier {
 }
 
 impl ServiceTier {
+    /// The tier that a provider says has served a request. Clients know no others than the API's.
+    pub fn reported(name: &str) -> Self {
+        const ALL: [ServiceTier; 7] = [
+            ServiceTier::Auto,
+            ServiceTier::Default,
+            ServiceTier::Flex,
+            ServiceTier::Scale,
+            ServiceTier::Priority,
+            ServiceTier::Fast,
+            ServiceTier::UltraFast,
+        ];
+        ALL.into_iter().find(|tier| tier.as_str() == name).unwrap_or(Self::Default)
+    }
+
     /// The name on the wire, which is also Chat's.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -55,29 +55,39 @@ pub(super) fn decimal(raw: &RawValue, least: f64, most: f64) -> Result<f64, Shap
     Ok(number)
 }
 
-/// Reads an integer between two limits, both allowed.
+/// Reads an integer between two limits, both allowed. JSON has one kind of numbers: `100.0` is an integer.
 pub(super) fn integer(raw: &RawValue, least: u64, most: u64) -> Result<u64, ShapeError> {
     let text = raw.get();
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    if !digits.bytes().all(|b| b.is_ascii_digit()) {
-        let got = if parse::json_type(raw) == "a number" { text } else { parse::json_type(raw) };
-        let problem = format!("expected an integer, got {}.", parse::shorten(got));
-        return Err(ShapeError::wrong_type("", problem));
-    }
-    // What does not fit 64 bits is beyond every limit.
-    let below = text.starts_with('-') && digits.bytes().any(|b| b != b'0');
-    let number = if below { None } else { Some(digits.parse().unwrap_or(u64::MAX)) };
-    match number {
-        Some(number) if number > most => {
-            let problem = format!("expected at most {most}, got {}.", parse::shorten(text));
-            Err(ShapeError::invalid("", problem).with_code("integer_above_max_value"))
-        }
+    let out_of_range = |code, bound: &str, limit: u64| {
+        let problem = format!("expected {bound} {limit}, got {}.", parse::shorten(text));
+        Err(ShapeError::invalid("", problem).with_code(code))
+    };
+    match read_integer(raw)? {
+        Some(number) if number > most => out_of_range("integer_above_max_value", "at most", most),
         Some(number) if number >= least => Ok(number),
-        _ => {
-            let problem = format!("expected at least {least}, got {}.", parse::shorten(text));
-            Err(ShapeError::invalid("", problem).with_code("integer_below_min_value"))
-        }
+        _ => out_of_range("integer_below_min_value", "at least", least),
     }
+}
+
+/// The integer; `None` if it is below 0. What does not fit 64 bits is beyond every limit.
+fn read_integer(raw: &RawValue) -> Result<Option<u64>, ShapeError> {
+    let text = raw.get();
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    if digits.bytes().all(|b| b.is_ascii_digit()) {
+        let below = text.starts_with('-') && digits.bytes().any(|b| b != b'0');
+        return Ok(if below { None } else { Some(digits.parse().unwrap_or(u64::MAX)) });
+    }
+    let got = match parse::json_type(raw) {
+        "a number" => match text.parse::<f64>() {
+            // Casts of floats stop at the limits of the integer.
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
+            Ok(number) if number.fract() == 0.0 => return Ok((number >= 0.0).then_some(number as u64)),
+            Ok(number) if number.is_infinite() => return Ok((number > 0.0).then_some(u64::MAX)),
+            _ => text,
+        },
+        other => other,
+    };
+    Err(ShapeError::wrong_type("", format!("expected an integer, got {}.", parse::shorten(got))))
 }
 
 /// Reads one of the names of an enumeration.

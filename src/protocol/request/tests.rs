@@ -7,6 +7,7 @@ mod items;
 mod refused_fields;
 mod refused_input;
 mod refused_tools;
+mod shapes;
 
 use super::CreateResponse;
 use crate::protocol::item::{InputItem, Item};

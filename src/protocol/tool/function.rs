@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use super::{Tool, check_name};
 use crate::protocol::json::Json;
 use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::tagged::tagged;
 
 const LONGEST_NAME: usize = 128;
 
@@ -59,20 +60,21 @@ pub struct CustomTool {
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }
 
-/// What the input of a custom tool looks like.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum CustomFormat {
-    /// Any text.
-    #[default]
-    Text,
-    /// A sentence of a grammar.
-    Grammar {
-        /// In what the grammar is written.
-        syntax: GrammarSyntax,
-        /// The grammar.
-        definition: String,
-    },
+tagged! {
+    /// What the input of a custom tool looks like.
+    #[derive(Debug, Clone, PartialEq, Eq, Default)]
+    pub enum CustomFormat {
+        /// Any text.
+        #[default]
+        Text,
+        /// A sentence of a grammar.
+        Grammar {
+            /// In what the grammar is written.
+            syntax: GrammarSyntax,
+            /// The grammar.
+            definition: String,
+        },
+    }
 }
 
 /// In what a grammar is written.

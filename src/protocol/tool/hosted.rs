@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::{AllowedCaller, Secret};
 use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::tagged::tagged;
 
 /// Runs code that the model writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,20 +52,21 @@ pub enum MemoryLimit {
     G64,
 }
 
-/// What a container may reach.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum NetworkPolicy {
-    /// Nothing.
-    Disabled,
-    /// Some domains.
-    Allowlist {
-        /// Which.
-        allowed_domains: Vec<String>,
-        /// Put into requests to them; never echoed or stored.
-        #[serde(default, skip_serializing)]
-        domain_secrets: Option<Vec<DomainSecret>>,
-    },
+tagged! {
+    /// What a container may reach.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum NetworkPolicy {
+        /// Nothing.
+        Disabled,
+        /// Some domains.
+        Allowlist {
+            /// Which.
+            allowed_domains: Vec<String>,
+            /// Put into requests to them; never echoed or stored.
+            #[serde(default, skip_serializing)]
+            domain_secrets: Option<Vec<DomainSecret>>,
+        },
+    }
 }
 
 /// A credential for one domain.
@@ -120,59 +122,61 @@ pub struct ShellTool {
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }
 
-/// Where a shell runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum ShellToolEnvironment {
-    /// In a container made for the purpose.
-    ContainerAuto {
-        /// Files to put into it; at most 50.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        file_ids: Option<Vec<String>>,
-        /// Its memory.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        memory_limit: Option<MemoryLimit>,
-        /// What it may reach.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        network_policy: Option<NetworkPolicy>,
-        /// Skills to put into it; at most 200.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        skills: Option<Vec<Skill>>,
-    },
-    /// With the client.
-    Local {
-        /// Skills that lie there; at most 200.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        skills: Option<Vec<LocalSkill>>,
-    },
-    /// In a container that exists.
-    ContainerReference {
-        /// Which.
-        container_id: String,
-    },
+tagged! {
+    /// Where a shell runs.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum ShellToolEnvironment {
+        /// In a container made for the purpose.
+        ContainerAuto {
+            /// Files to put into it; at most 50.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            file_ids: Option<Vec<String>>,
+            /// Its memory.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            memory_limit: Option<MemoryLimit>,
+            /// What it may reach.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            network_policy: Option<NetworkPolicy>,
+            /// Skills to put into it; at most 200.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            skills: Option<Vec<Skill>>,
+        },
+        /// With the client.
+        Local {
+            /// Skills that lie there; at most 200.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            skills: Option<Vec<LocalSkill>>,
+        },
+        /// In a container that exists.
+        ContainerReference {
+            /// Which.
+            container_id: String,
+        },
+    }
 }
 
-/// Instructions and files for one kind of work, put into a container.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Skill {
-    /// One that was uploaded.
-    SkillReference {
-        /// Which.
-        skill_id: String,
-        /// Which of its versions.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        version: Option<String>,
-    },
-    /// One that is sent along.
-    Inline {
-        /// Its name.
-        name: String,
-        /// What it is for.
-        description: String,
-        /// Its files.
-        source: SkillSource,
-    },
+tagged! {
+    /// Instructions and files for one kind of work, put into a container.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum Skill {
+        /// One that was uploaded.
+        SkillReference {
+            /// Which.
+            skill_id: String,
+            /// Which of its versions.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            version: Option<String>,
+        },
+        /// One that is sent along.
+        Inline {
+            /// Its name.
+            name: String,
+            /// What it is for.
+            description: String,
+            /// Its files.
+            source: SkillSource,
+        },
+    }
 }
 
 /// The files of a skill that is sent along.

@@ -220,7 +220,13 @@ impl Shape for Approval {
             r#""always""# => Ok(Self::Always),
             r#""never""# => Ok(Self::Never),
             text if text.starts_with('{') => parse::read(raw).map(Self::Rules),
-            _ => Err(ShapeError::invalid("", "expected 'always', 'never' or an object.")),
+            text if text.starts_with('"') => {
+                Err(ShapeError::invalid("", "expected 'always', 'never' or an object."))
+            }
+            _ => Err(ShapeError::wrong_type(
+                "",
+                format!("expected 'always', 'never' or an object, got {}.", parse::json_type(raw)),
+            )),
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use crate::protocol::json::Json;
 use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::tagged::tagged;
 
 /// Search on the web.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -183,21 +184,22 @@ pub struct HybridSearch {
     pub text_weight: f64,
 }
 
-/// Picks files by their attributes.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum FileSearchFilter {
-    Eq { key: String, value: FilterValue },
-    Ne { key: String, value: FilterValue },
-    Gt { key: String, value: FilterValue },
-    Gte { key: String, value: FilterValue },
-    Lt { key: String, value: FilterValue },
-    Lte { key: String, value: FilterValue },
-    In { key: String, value: FilterValue },
-    Nin { key: String, value: FilterValue },
-    And { filters: Vec<FileSearchFilter> },
-    Or { filters: Vec<FileSearchFilter> },
+tagged! {
+    /// Picks files by their attributes.
+    #[derive(Debug, Clone, PartialEq)]
+    #[allow(missing_docs, reason = "the names are the API's own")]
+    pub enum FileSearchFilter {
+        Eq { key: String, value: FilterValue },
+        Ne { key: String, value: FilterValue },
+        Gt { key: String, value: FilterValue },
+        Gte { key: String, value: FilterValue },
+        Lt { key: String, value: FilterValue },
+        Lte { key: String, value: FilterValue },
+        In { key: String, value: FilterValue },
+        Nin { key: String, value: FilterValue },
+        And { filters: Vec<FileSearchFilter> },
+        Or { filters: Vec<FileSearchFilter> },
+    }
 }
 
 /// What an attribute is compared with.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::message::{Audio, Content, File, ImageUrl, Part};
+use super::message::{Audio, Content, File, ImageUrl, Part, VideoUrl};
 use super::request::unsupported;
 use crate::config::Supports;
 use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
@@ -91,6 +91,12 @@ fn translate<'a>(part: &'a ContentPart, supports: Supports) -> Result<Part<'a>, 
     match part {
         ContentPart::InputImage(image) => translate_image(image, supports),
         ContentPart::InputFile(file) => translate_file(file, supports),
+        ContentPart::InputVideo(_) if !supports.video => {
+            Err(unsupported("input", "The model's provider takes no videos."))
+        }
+        ContentPart::InputVideo(video) => {
+            Ok(Part::VideoUrl { video_url: VideoUrl { url: &video.video_url } })
+        }
         ContentPart::InputAudio(_) if !supports.audio => {
             Err(unsupported("input", "The model's provider takes no audio."))
         }

@@ -35,10 +35,22 @@ pub(super) enum Content<'a> {
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(super) enum Part<'a> {
-    Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl<'a> },
-    InputAudio { input_audio: Audio<'a> },
-    File { file: File<'a> },
+    Text {
+        text: Cow<'a, str>,
+    },
+    ImageUrl {
+        image_url: ImageUrl<'a>,
+    },
+    InputAudio {
+        input_audio: Audio<'a>,
+    },
+    File {
+        file: File<'a>,
+    },
+    /// Not OpenAI's: vLLM and others have it.
+    VideoUrl {
+        video_url: VideoUrl<'a>,
+    },
 }
 
 #[derive(Debug, Serialize)]
@@ -52,6 +64,11 @@ pub(super) struct ImageUrl<'a> {
 pub(super) struct Audio<'a> {
     pub data: &'a str,
     pub format: &'a str,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct VideoUrl<'a> {
+    pub url: &'a str,
 }
 
 #[derive(Debug, Serialize)]

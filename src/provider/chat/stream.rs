@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::calls::Calls;
+use super::surrogates::{self, Mended};
 use super::think::{Piece, Splitter};
 use super::thoughts::Thoughts;
 use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, Tokens};
@@ -40,6 +41,8 @@ pub struct Translator {
     /// At least one chunk was a chat completion.
     understood: bool,
     skipped: usize,
+    /// A chunk that ends within a character.
+    held: Option<String>,
     done: bool,
 }
 
@@ -57,6 +60,7 @@ impl Translator {
             answered: false,
             understood: false,
             skipped: 0,
+            held: None,
             done: false,
         }
     }
@@ -76,13 +80,36 @@ impl Translator {
         if self.done {
             return Ok(());
         }
+        let held = self.held.take();
         if data.trim() == "[DONE]" {
             self.done = true;
-            return Ok(());
+            return held.map_or(Ok(()), |held| self.read(&surrogates::whole(&held), out));
         }
         if name == Some("error") {
             return Err(Fault::read(data).into_error(None, None));
         }
+        match held {
+            Some(held) => {
+                let (held, data) = surrogates::join(&held, data);
+                self.read(&held, out)?;
+                self.mend(&data, out)
+            }
+            None => self.mend(data, out),
+        }
+    }
+
+    /// Reads a chunk; one that ends within a character waits for the next.
+    fn mend(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        match surrogates::mend(data, true) {
+            Mended::Whole(data) => self.read(&data, out),
+            Mended::Half(data) => {
+                self.held = Some(data);
+                Ok(())
+            }
+        }
+    }
+
+    fn read(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         match serde_json::from_str::<Chunk<'_>>(data) {
             Ok(chunk) => self.take(chunk, false, out),
             Err(_) => self.skip(data),
@@ -91,7 +118,11 @@ impl Translator {
 
     /// Takes in the body of an answer that is no stream, and ends the answer.
     pub fn push_body(&mut self, body: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        match serde_json::from_str::<Chunk<'_>>(body) {
+        let body = match surrogates::mend(body, false) {
+            Mended::Whole(body) => body,
+            Mended::Half(body) => body.into(),
+        };
+        match serde_json::from_str::<Chunk<'_>>(&body) {
             Ok(chunk) => self.take(chunk, true, out)?,
             Err(_) => return Err(malformed()),
         }
@@ -102,6 +133,9 @@ impl Translator {
 
     /// Ends the answer: at `[DONE]`, or when the connection has ended.
     pub fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        if let Some(held) = self.held.take() {
+            self.read(&surrogates::whole(&held), out)?;
+        }
         let reason = match self.finish {
             Some(reason) => Ok(reason),
             None if self.done && self.answered => Ok(FinishReason::Stop),

@@ -5,9 +5,9 @@ use serde::de::IgnoredAny;
 use super::{Events, Machine, Open, Violation};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
-use crate::protocol::item::Item;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
-use crate::response::turn::ToolCallRequest;
+use crate::protocol::item::{Item, ItemStatus};
+use crate::response::turn::{Surface, ToolCallRequest};
 
 /// A call that is not made before a person has allowed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +18,21 @@ pub struct AskedCall {
     pub call: ToolCallRequest,
 }
 
-/// Such a call while its arguments come. It has no item before they are whole.
+/// A call while its arguments come, of a kind whose item says from its beginning what is called with what: it has
+/// none before they are whole.
 #[derive(Debug)]
-pub(super) struct OpenAskedCall {
+pub(super) struct UnseenCall {
     pub(super) slot: u32,
+    pub(super) surface: Surface,
     pub(super) call: ToolCallRequest,
 }
 
-impl OpenAskedCall {
+impl UnseenCall {
+    /// Whether calls of this kind are such.
+    pub(super) fn is_one(surface: Surface) -> bool {
+        matches!(surface, Surface::Approval | Surface::WebSearch)
+    }
+
     /// Whether it has all its arguments, as far as one can tell from them.
     pub(super) fn is_whole(&self) -> bool {
         serde_json::from_str::<IgnoredAny>(&self.call.arguments).is_ok()
@@ -40,7 +47,7 @@ impl Machine {
         listed: Result<Vec<McpListedTool>, String>,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        self.close(crate::protocol::item::ItemStatus::Completed, out)?;
+        self.close(ItemStatus::Completed, out)?;
         let id = self.ids.next("mcpl");
         let empty = McpListTools {
             id: id.clone(),
@@ -98,28 +105,40 @@ impl Machine {
         self.turn.approved.iter().find(|(other, _)| *other == slot).map(|(_, id)| id.clone())
     }
 
-    pub(super) fn open_asked_call(
+    pub(super) fn open_unseen_call(
         &mut self,
         slot: u32,
+        surface: Surface,
         call: ToolCallRequest,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        self.close(crate::protocol::item::ItemStatus::Completed, out)?;
+        self.close(ItemStatus::Completed, out)?;
         self.item_bytes = 0;
-        self.open = Open::Asked(OpenAskedCall { slot, call });
+        self.open = Open::Unseen(UnseenCall { slot, surface, call });
         Ok(())
     }
 
-    /// Asks for the call whose arguments have come.
-    pub(super) fn settle_asked_call(
-        &mut self,
-        mut asked: OpenAskedCall,
-        out: &mut Events,
-    ) -> Result<(), Violation> {
-        self.turn.closed_slots.push(asked.slot);
-        if asked.call.arguments.trim().is_empty() {
-            asked.call.arguments = "{}".to_owned();
+    /// Shows the call whose arguments have come: as a question, or as a call that waits for its result.
+    pub(super) fn show_unseen_call(&mut self, unseen: UnseenCall, out: &mut Events) -> Result<(), Violation> {
+        let UnseenCall { slot, surface, mut call } = unseen;
+        if call.arguments.trim().is_empty() {
+            call.arguments = "{}".to_owned();
         }
-        self.ask_approval(asked.call, out)
+        if surface == Surface::Approval {
+            self.turn.closed_slots.push(slot);
+            return self.ask_approval(call, out);
+        }
+        self.open_server_call(slot, surface, None, call, out)?;
+        self.settle_server_call(out)
+    }
+
+    /// Gives up a call that was cut off: as if it had not been wished, unless it is known what was.
+    pub(super) fn drop_unseen_call(&mut self, unseen: UnseenCall, out: &mut Events) -> Result<(), Violation> {
+        if unseen.surface == Surface::Approval || !unseen.is_whole() {
+            self.turn.closed_slots.push(unseen.slot);
+            return Ok(());
+        }
+        self.show_unseen_call(unseen, out)?;
+        self.close(ItemStatus::Incomplete, out)
     }
 }

@@ -72,7 +72,6 @@ impl Machine {
     pub(super) fn close_reasoning(
         &mut self,
         mut open: OpenReasoning,
-        status: ItemStatus,
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close_reasoning_part(&mut open, out)?;
@@ -83,7 +82,6 @@ impl Machine {
         };
         self.finish_item(open.output_index, out, |item| {
             if let Item::Reasoning(reasoning) = item {
-                reasoning.status = status;
                 reasoning.encrypted_content = sealed;
             }
         })?;
@@ -100,7 +98,6 @@ impl Machine {
         let id = self.ids.next("rs");
         let item = Item::Reasoning(Reasoning {
             id: id.clone(),
-            status: ItemStatus::InProgress,
             summary: Vec::new(),
             content: Vec::new(),
             encrypted_content: None,

@@ -76,8 +76,8 @@ pub enum RemoteError {
 pub struct Search {
     /// The query.
     pub query: String,
-    /// Addresses of what was found.
-    pub sources: Vec<String>,
+    /// Addresses of what was found, once that is known.
+    pub sources: Option<Vec<String>>,
 }
 
 impl OpenServerCall {
@@ -101,7 +101,7 @@ impl Machine {
             Surface::Extension => ("tc", None),
             Surface::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
             Surface::Hidden => ("fc", None),
-            // Such a call has an item only when its arguments are whole.
+            // Such a call is asked for, and opened when it was allowed.
             Surface::Approval => return Err(Violation::Misplaced),
         };
         let id = self.ids.next(prefix);
@@ -117,7 +117,7 @@ impl Machine {
             Surface::WebSearch => Item::WebSearchCall(WebSearchCall {
                 id: id.clone(),
                 status: ItemStatus::InProgress,
-                action: None,
+                action: Some(action(Search { query: query_of(&call), sources: None })),
             }),
             Surface::Mcp | Surface::Approval => {
                 let approval = self.approval_of(slot);
@@ -145,7 +145,7 @@ impl Machine {
     pub(super) fn continues_server_call(&self, slot: u32) -> bool {
         match &self.open {
             Open::Server(open) => open.slot == slot && !open.settled,
-            Open::Asked(open) => open.slot == slot,
+            Open::Unseen(open) => open.slot == slot,
             _ => false,
         }
     }
@@ -161,7 +161,7 @@ impl Machine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.count(&delta);
-        if let Open::Asked(open) = &mut self.open {
+        if let Open::Unseen(open) = &mut self.open {
             open.call.arguments.push_str(&delta);
             return Ok(());
         }
@@ -308,12 +308,19 @@ impl Machine {
             Surface::Mcp | Surface::Hidden | Surface::Approval => Item::McpCall(concluded),
             Surface::Extension => Item::ServerToolCall(extension(concluded, result)),
             Surface::WebSearch => {
-                let status = concluded.status;
+                // Such an item knows no `incomplete`.
+                let done = concluded.status == ItemStatus::Completed;
+                let status = if done { ItemStatus::Completed } else { ItemStatus::Failed };
                 self.history.entry(open.output_index).or_insert(Item::McpCall(concluded));
                 Item::WebSearchCall(WebSearchCall {
                     id: open.id.clone(),
                     status,
-                    action: Some(action(result.search.clone().unwrap_or_default())),
+                    action: Some(action(
+                        result
+                            .search
+                            .clone()
+                            .unwrap_or_else(|| Search { query: query_of(&open.call), sources: None }),
+                    )),
                 })
             }
         };
@@ -339,10 +346,7 @@ impl Machine {
             Item::McpCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
             Item::ServerToolCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
             Item::FunctionCall(call) => (call.status, call.arguments) = (ItemStatus::Incomplete, arguments),
-            Item::WebSearchCall(call) => {
-                call.status = ItemStatus::Incomplete;
-                call.action = Some(action(Search::default()));
-            }
+            Item::WebSearchCall(call) => call.status = ItemStatus::Failed,
             _ => {}
         })
     }
@@ -455,6 +459,15 @@ fn action(search: Search) -> WebSearchAction {
     WebSearchAction::Search {
         queries: Some(vec![search.query.clone()]),
         query: Some(search.query),
-        sources: Some(search.sources.into_iter().map(source).collect()),
+        sources: search.sources.map(|sources| sources.into_iter().map(source).collect()),
     }
+}
+
+/// What a call asks for, as far as its arguments say it.
+fn query_of(call: &ToolCallRequest) -> String {
+    #[derive(serde::Deserialize)]
+    struct Arguments {
+        query: String,
+    }
+    serde_json::from_str::<Arguments>(&call.arguments).map_or_else(|_| String::new(), |said| said.query)
 }

@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{OUTPUT, journal};
 use crate::protocol::error::ErrorBody;
+use crate::protocol::request::ServiceTier;
 use crate::protocol::response::Status;
 
 /// Ends one row.
@@ -63,6 +64,8 @@ fn end_response(response: &mut Map<String, Value>, journalled: Option<Vec<String
     response.insert("status".to_owned(), Status::Failed.as_str().into());
     response.insert("error".to_owned(), serde_json::to_value(error).unwrap_or_default());
     response.insert("completed_at".to_owned(), Value::Null);
+    // Until the end it is what was asked for.
+    response.insert("service_tier".to_owned(), ServiceTier::Default.as_str().into());
     if let Some(items) = journalled {
         let items = items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect();
         response.insert("output".to_owned(), Value::Array(items));
@@ -91,14 +94,14 @@ mod tests {
 
     #[test]
     fn an_ended_body_keeps_its_keys_in_order() {
-        let body = r#"{"id":"resp_1","completed_at":5,"status":"in_progress","error":null,"output":[{"type":"message","status":"in_progress"},{"type":"message","status":"completed"}],"top_p":1.0}"#;
+        let body = r#"{"id":"resp_1","completed_at":5,"status":"in_progress","error":null,"output":[{"type":"message","status":"in_progress"},{"type":"message","status":"completed"}],"service_tier":"flex","top_p":1.0}"#;
         assert_eq!(
             edit(body, |response| end_response(response, None)).unwrap(),
             concat!(
                 r#"{"id":"resp_1","completed_at":null,"status":"failed","error":{"message":"The gateway was "#,
                 r#"stopped while it made this response. Send the request again.","type":"server_error","#,
                 r#""param":null,"code":"server_restarted"},"output":[{"type":"message","status":"incomplete"},"#,
-                r#"{"type":"message","status":"completed"}],"top_p":1.0}"#
+                r#"{"type":"message","status":"completed"}],"service_tier":"default","top_p":1.0}"#
             )
         );
     }

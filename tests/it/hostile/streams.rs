@@ -312,3 +312,31 @@ async fn a_stream_nobody_asked_for_and_a_stream_that_was_refused_are_answers_all
         .reply(Reply::Whole(json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})));
     assert_eq!(outcome(&gateway, ask()).await, ("completed".into(), String::new(), "Hello".into()));
 }
+
+#[tokio::test]
+async fn halves_of_characters_are_joined_or_replaced_and_never_end_a_stream() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let piece = |text: &str| {
+        raw(format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n"))
+    };
+    for (pieces, expected) in [
+        (vec!["a\\ud83d", "\\ude00b"], "a😀b"),
+        (vec!["\\ud83d", "\\ude00\\ud83d", "\\ude00"], "😀😀"),
+        (vec!["a\\ud800b"], "a\u{fffd}b"),
+        (vec!["a\\ud800", "b"], "a\u{fffd}b"),
+        (vec!["a\\ud800"], "a\u{fffd}"),
+        (vec!["\\ude00a"], "\u{fffd}a"),
+    ] {
+        let mut steps: Vec<Step> = pieces.iter().map(|text| piece(text)).collect();
+        steps.extend([finish("stop"), done()]);
+        upstream.reply(Reply::Stream(steps));
+        let response = gateway.stream(ask()).await.response;
+        assert_eq!((response["status"].as_str(), text_of(&response).as_str()), (Some("completed"), expected));
+        // The same, in one body.
+        let text = pieces.concat();
+        let body = format!(r#"{{"choices":[{{"message":{{"content":"{text}"}},"finish_reason":"stop"}}]}}"#);
+        upstream.reply(Reply::Typed("application/json", vec![raw(body)]));
+        assert_eq!(text_of(&gateway.create(ask()).await), expected);
+    }
+}

@@ -360,3 +360,36 @@ async fn a_request_for_approval_can_be_answered_however_its_response_ended() {
     let done = gateway.create(answer(&response, &server, true)).await;
     assert_eq!(item(&done, "mcp_call")["output"], "x");
 }
+
+#[tokio::test]
+async fn a_question_is_an_extension_with_a_status_in_the_open_responses_dialect() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
+    upstream.reply(call("echo", json!({"text": "hi"})));
+    let streamed = gateway.stream(ask(json!([careful(&server)]))).await;
+    let response = &streamed.response;
+    assert_eq!(kinds(response), ["antwort:mcp_approval_request"]);
+    assert_eq!(response["output"][0]["status"], "completed");
+    let added = streamed.events.iter().find(|event| event["type"] == "response.output_item.added").unwrap();
+    assert_eq!(added["item"]["status"], "in_progress");
+    for spelling in ["antwort:mcp_approval_response", "mcp_approval_response"] {
+        let mut body = ask(json!([careful(&server)]));
+        body["previous_response_id"] = response["id"].clone();
+        body["input"] = json!([{"type": spelling, "approval_request_id": response["output"][0]["id"],
+            "approve": true}]);
+        if spelling == "mcp_approval_response" {
+            gateway.refuse(body, 400, "approval_not_open").await;
+            continue;
+        }
+        upstream.text("Done.");
+        let done = gateway.create(body).await;
+        assert_eq!(kinds(&done), ["antwort:tool_call", "message"]);
+        let path = format!("/v1/responses/{}/input_items", done["id"].as_str().unwrap());
+        let item = gateway.get(&path).await.body["data"][0].clone();
+        assert_eq!(
+            (&item["type"], &item["status"]),
+            (&json!("antwort:mcp_approval_response"), &json!("completed"))
+        );
+    }
+    assert_eq!(server.count_calls("echo"), 1);
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use antwort::protocol::id::IdMint;
-use antwort::protocol::response::{Echo, Response, Status};
+use antwort::protocol::response::{Echo, Output, Response, Status};
 use serde_json::value::RawValue;
 
 /// A response of which nothing is known but its id.
@@ -17,7 +17,7 @@ pub fn blank_response(ids: &IdMint) -> Response {
         status: Status::InProgress,
         error: None,
         incomplete_details: None,
-        output: Vec::new(),
+        output: Output::default(),
         usage: None,
         service_tier: "default".into(),
         echo: Arc::new(Echo {

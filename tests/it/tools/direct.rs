@@ -69,6 +69,8 @@ async fn a_direct_call_gives_the_result_in_any_shape() {
     ] {
         let body = json!({"arguments": {}, "cache": "bypass"});
         let answer = gateway.post(&format!("/v1/tools/noop/execute?view={view}"), &body).await;
+        let schema = view[..1].to_uppercase() + &view[1..];
+        openapi::assert_is(&format!("ToolResult{schema}"), &answer.body);
         for (key, value) in expected.as_object().unwrap() {
             assert_eq!(&answer.body[key], value, "{view}: {}", answer.body);
         }
@@ -78,6 +80,8 @@ async fn a_direct_call_gives_the_result_in_any_shape() {
         ("/v1/tools/noop/execute", json!({"argument": {}})),
         ("/v1/tools/noop/execute?view=xml", json!({})),
         ("/v1/tools/noop/execute", json!([])),
+        ("/v1/tools/noop/execute", json!({"context": ["a", "b"]})),
+        ("/v1/tools/noop/execute", json!({"cache": {"bypass": null}})),
     ] {
         assert_eq!(gateway.post(path, &body).await.status, 400, "{path} {body}");
     }

@@ -161,3 +161,70 @@ async fn a_search_that_must_not_reach_the_web_is_left_out_for_codex_which_asks_f
         assert_eq!(upstream.last()["tools"].as_array().map_or(0, Vec::len), offered);
     }
 }
+
+#[tokio::test]
+async fn a_search_is_added_to_the_stream_with_what_it_searches_for() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    upstream.reply(searching()).text("Done.");
+    let streamed = gateway.stream(ask(json!({"type": "web_search"}))).await;
+    let added = streamed.events.iter().find(|event| event["type"] == "response.output_item.added").unwrap();
+    let action = json!({"type": "search", "query": "learn rust", "queries": ["learn rust"]});
+    assert_eq!((&added["item"]["status"], &added["item"]["action"]), (&json!("in_progress"), &action));
+    upstream.reply(Reply::Calls(vec![("web_search", json!({"query": 5}))])).text("Done.");
+    let failed = gateway.stream(ask(json!({"type": "web_search"}))).await.response;
+    assert_eq!(failed["output"][0]["status"], "failed");
+    assert_eq!(failed["output"][0]["action"]["query"], "", "an action is there even if none is known");
+}
+
+#[tokio::test]
+async fn a_search_is_an_extension_in_the_open_responses_dialect() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await.with_header("antwort-dialect", "open_responses");
+    upstream.reply(searching()).text("Done.");
+    let streamed = gateway.stream(ask(json!({"type": "web_search"}))).await;
+    let response = &streamed.response;
+    assert_eq!(kinds(response), ["antwort:web_search_call", "message"]);
+    assert_eq!(response["output"][0]["status"], "completed");
+    let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        types[2..7],
+        [
+            "response.output_item.added",
+            "antwort:web_search_call.in_progress",
+            "antwort:web_search_call.searching",
+            "antwort:web_search_call.completed",
+            "response.output_item.done",
+        ]
+    );
+    let path = format!("/v1/responses/{}", response["id"].as_str().unwrap());
+    assert_eq!(&gateway.get(&path).await.body, response, "what is kept is what was sent");
+
+    // Continued by id, and replayed in either spelling to either dialect.
+    upstream.text("As I said.");
+    let on = json!({"model": "test-model", "previous_response_id": response["id"], "input": "And?"});
+    gateway.create(on).await;
+    assert!(upstream.last()["messages"][2]["content"].as_str().unwrap().contains("The Book"));
+    for (dialect, kind) in [("open_responses", "antwort:web_search_call"), ("openai", "web_search_call")] {
+        for sent in ["antwort:web_search_call", "web_search_call"] {
+            let mut item = response["output"][0].clone();
+            item["type"] = json!(sent);
+            let input =
+                json!([{"role": "user", "content": "Go."}, item, {"role": "user", "content": "And?"}]);
+            let body = json!({"model": "test-model", "input": input}).to_string();
+            let made = gateway_in(&gateway, dialect, body).await;
+            let list = format!("/v1/responses/{}/input_items?order=asc", made["id"].as_str().unwrap());
+            let items = gateway.get(&list).await.body;
+            crate::support::openapi::assert_items(&items);
+            assert_eq!(items["data"][1]["type"], kind, "{sent} in {dialect}");
+        }
+    }
+}
+
+/// Makes a response in a dialect of its own.
+async fn gateway_in(gateway: &Gateway, dialect: &str, body: String) -> Value {
+    let url = format!("{}/v1/responses", gateway.base);
+    let request = gateway.http.post(url).header("content-type", "application/json");
+    let response = request.header("antwort-dialect", dialect).body(body).send().await.unwrap();
+    serde_json::from_str(&response.text().await.unwrap()).unwrap()
+}

@@ -6,6 +6,7 @@ use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
+use crate::protocol::tagged::tagged;
 
 /// Code that was run in a container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,13 +27,14 @@ pub struct CodeInterpreterCall {
     pub outputs: Option<Vec<CodeInterpreterOutput>>,
 }
 
-/// One thing that running code gave.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum CodeInterpreterOutput {
-    Logs { logs: String },
-    Image { url: String },
+tagged! {
+    /// One thing that running code gave.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[allow(missing_docs, reason = "the names are the API's own")]
+    pub enum CodeInterpreterOutput {
+        Logs { logs: String },
+        Image { url: String },
+    }
 }
 
 /// An image that was made.

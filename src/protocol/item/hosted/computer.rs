@@ -6,6 +6,7 @@ use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
+use crate::protocol::tagged::tagged;
 
 /// The model wants something done on a screen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,52 +73,53 @@ pub struct SafetyCheck {
     pub message: Option<String>,
 }
 
-/// One action on a screen. Coordinates are pixels.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ComputerAction {
-    Click {
-        button: MouseButton,
-        x: i64,
-        y: i64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        keys: Option<Vec<String>>,
-    },
-    DoubleClick {
-        x: i64,
-        y: i64,
-        /// The only one of these that the API requires, as null if need be.
-        #[serde(default)]
-        keys: Option<Vec<String>>,
-    },
-    Drag {
-        path: Vec<Point>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        keys: Option<Vec<String>>,
-    },
-    Keypress {
-        keys: Vec<String>,
-    },
-    Move {
-        x: i64,
-        y: i64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        keys: Option<Vec<String>>,
-    },
-    Screenshot,
-    Scroll {
-        x: i64,
-        y: i64,
-        scroll_x: i64,
-        scroll_y: i64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        keys: Option<Vec<String>>,
-    },
-    Type {
-        text: String,
-    },
-    Wait,
+tagged! {
+    /// One action on a screen. Coordinates are pixels.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[allow(missing_docs, reason = "the names are the API's own")]
+    pub enum ComputerAction {
+        Click {
+            button: MouseButton,
+            x: i64,
+            y: i64,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            keys: Option<Vec<String>>,
+        },
+        DoubleClick {
+            x: i64,
+            y: i64,
+            /// The only one of these that the API requires, as null if need be.
+            #[serde(default)]
+            keys: Option<Vec<String>>,
+        },
+        Drag {
+            path: Vec<Point>,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            keys: Option<Vec<String>>,
+        },
+        Keypress {
+            keys: Vec<String>,
+        },
+        Move {
+            x: i64,
+            y: i64,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            keys: Option<Vec<String>>,
+        },
+        Screenshot,
+        Scroll {
+            x: i64,
+            y: i64,
+            scroll_x: i64,
+            scroll_y: i64,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            keys: Option<Vec<String>>,
+        },
+        Type {
+            text: String,
+        },
+        Wait,
+    }
 }
 
 /// Which button a click presses.

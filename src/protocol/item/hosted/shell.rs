@@ -8,19 +8,21 @@ use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
+use crate::protocol::tagged::tagged;
 use crate::protocol::tool::LocalSkill;
 
-/// Who made a call: the model itself, or a program it wrote.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum Caller {
-    /// The model.
-    Direct,
-    /// A program.
-    Program {
-        /// `call_id` of the [`super::Program`] item.
-        caller_id: String,
-    },
+tagged! {
+    /// Who made a call: the model itself, or a program it wrote.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum Caller {
+        /// The model.
+        Direct,
+        /// A program.
+        Program {
+            /// `call_id` of the [`super::Program`] item.
+            caller_id: String,
+        },
+    }
 }
 
 /// A command for the client's own shell.
@@ -105,21 +107,22 @@ pub struct ShellAction {
     pub max_output_length: Option<i64>,
 }
 
-/// Where a shell call runs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum ShellEnvironment {
-    /// With the client.
-    Local {
-        /// Skills that lie there.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        skills: Option<Vec<LocalSkill>>,
-    },
-    /// In a container.
-    ContainerReference {
-        /// Which.
-        container_id: String,
-    },
+tagged! {
+    /// Where a shell call runs.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub enum ShellEnvironment {
+        /// With the client.
+        Local {
+            /// Skills that lie there.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            skills: Option<Vec<LocalSkill>>,
+        },
+        /// In a container.
+        ContainerReference {
+            /// Which.
+            container_id: String,
+        },
+    }
 }
 
 /// What the commands of a shell call gave.
@@ -154,17 +157,18 @@ pub struct ShellOutput {
     pub outcome: ShellOutcome,
 }
 
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-pub enum ShellOutcome {
-    /// It took too long.
-    Timeout,
-    /// By itself.
-    Exit {
-        /// 0 if all went well.
-        exit_code: i64,
-    },
+tagged! {
+    /// How a command ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ShellOutcome {
+        /// It took too long.
+        Timeout,
+        /// By itself.
+        Exit {
+            /// 0 if all went well.
+            exit_code: i64,
+        },
+    }
 }
 
 /// A change to one file.
@@ -185,14 +189,15 @@ pub struct ApplyPatchCall {
     pub operation: PatchOperation,
 }
 
-/// What a patch does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the API's own")]
-pub enum PatchOperation {
-    CreateFile { path: String, diff: String },
-    DeleteFile { path: String },
-    UpdateFile { path: String, diff: String },
+tagged! {
+    /// What a patch does.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[allow(missing_docs, reason = "the names are the API's own")]
+    pub enum PatchOperation {
+        CreateFile { path: String, diff: String },
+        DeleteFile { path: String },
+        UpdateFile { path: String, diff: String },
+    }
 }
 
 /// How applying a patch went.

@@ -36,7 +36,7 @@ fn nesting_is_bounded() {
         with(&format!(r#""tools":[{{"type":"file_search","vector_store_ids":["v"],"filters":{filter}}}]"#));
     let (code, param) = refused(&search);
     assert_eq!(code, "invalid_value");
-    assert!(param.starts_with("tools[0].filters.filters[0]") && param.len() < 300, "{param}");
+    assert_eq!(param, "tools[0].filters");
     assert_eq!(refused(&bomb(200_000)).0, "invalid_json");
     assert_eq!(refused(&"[".repeat(200_000)).0, "invalid_json");
     assert_eq!(refused(&"{\"a\":".repeat(200_000)).0, "invalid_json");
@@ -57,7 +57,9 @@ fn numbers_out_of_range() {
         (r#""top_logprobs":-1"#, "integer_below_min_value", "top_logprobs"),
         (r#""top_logprobs":1.5"#, "invalid_type", "top_logprobs"),
         (r#""max_output_tokens":0"#, "integer_below_min_value", "max_output_tokens"),
-        (r#""max_output_tokens":1e3"#, "invalid_type", "max_output_tokens"),
+        (r#""max_output_tokens":1e-3"#, "invalid_type", "max_output_tokens"),
+        (r#""max_output_tokens":1e300"#, "integer_above_max_value", "max_output_tokens"),
+        (r#""max_output_tokens":-1.0"#, "integer_below_min_value", "max_output_tokens"),
         (r#""max_output_tokens":true"#, "invalid_type", "max_output_tokens"),
         (
             r#""max_output_tokens":99999999999999999999999999999"#,

@@ -35,7 +35,7 @@ fn tools_that_cannot_be_read() {
                 r#"{"type":"custom","name":"c","format":{"type":"grammar","syntax":"ebnf","definition":"x"}}"#,
             ),
             "invalid_value",
-            "tools[0].format",
+            "tools[0].format.syntax",
         ),
         (
             tool(r#"{"type":"namespace","name":"n","description":"d","tools":[]}"#),
@@ -106,7 +106,7 @@ fn servers_and_hosted_tools_that_cannot_be_read() {
         (
             tool(r#"{"type":"code_interpreter","container":{"type":"manual"}}"#),
             "invalid_value",
-            "tools[0].container",
+            "tools[0].container.type",
         ),
         (
             tool(r#"{"type":"image_generation","partial_images":4}"#),

@@ -87,6 +87,16 @@ fn text_and_what_surrounds_it() {
             &["text a", "Stop"],
         ),
         (
+            "half a character whose other half never comes, and one of a reasoning whose does",
+            &[
+                delta!(r#""content":"a\ud83d""#),
+                delta!(r#""reasoning_content":"b\ud83d""#),
+                delta!(r#""reasoning_content":"\ude00c""#),
+                DONE,
+            ],
+            &["text a\u{fffd}", "reasoning b😀", "reasoning c", "Stop"],
+        ),
+        (
             "the service tier, once",
             &[
                 r#"{"service_tier":"flex","choices":[]}"#,
