@@ -229,8 +229,6 @@ impl Check {
                 }
                 Ok(ResponseStreamEvent::ResponseCompleted(_)) => break,
                 Ok(_) => {}
-                // Its `error` event is flat.
-                Err(OpenAIError::JSONDeserialize(_, event)) if event.contains("upstream_disconnected") => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
         }
