@@ -1,7 +1,8 @@
 //! The agentic loop: one way in for every transport, one stream of events out.
 //!
 //! `prepare` makes a request ready (history, tools, echo), `run` drives the model and ends the response,
-//! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept.
+//! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept, `states` gives
+//! providers back what is theirs.
 
 mod again;
 mod approvals;
@@ -26,6 +27,7 @@ mod run;
 mod sampling;
 mod search;
 mod servers;
+mod states;
 mod structured;
 mod truncate;
 

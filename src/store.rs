@@ -6,6 +6,7 @@
 mod approval;
 pub mod sqlite;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -59,6 +60,43 @@ pub struct StoredItem {
     pub wire: Arc<str>,
     /// As the model sees it.
     pub history: History,
+    /// What the provider that made it wants back with it.
+    pub state: Option<StoredState>,
+}
+
+/// Provider state that is stored beside an item.
+#[derive(Debug, Clone)]
+pub struct StoredState {
+    /// By what it is found.
+    pub key: StateKey,
+    /// Sealed.
+    pub blob: Arc<str>,
+}
+
+/// By what the state of an item is found that a client replays: the id that the client cannot have lost, of its owner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateKey(String);
+
+impl StateKey {
+    /// The key of an owner's call by its `call_id`, or of another item by its id.
+    pub fn new(owner: &Owner, id: &str) -> Self {
+        // With the owner in front, ids that servers count from zero do not lead to rows of everybody.
+        Self(format!("{}\u{1f}{}\u{1f}{id}", owner.tenant, owner.principal))
+    }
+
+    /// As it is stored.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// An item with the state that is stored beside it.
+#[derive(Debug, Clone)]
+pub struct KeptState {
+    /// As clients see it.
+    pub item: Item,
+    /// Sealed.
+    pub blob: Arc<str>,
 }
 
 /// A turn of a response that is running: what the model said, and what it asked the gateway to run.
@@ -150,6 +188,8 @@ pub struct Page {
 pub struct Lineage {
     /// The items of the whole chain as the model saw them, oldest first.
     pub items: Vec<Item>,
+    /// Sealed state that is stored beside them, by their places.
+    pub states: HashMap<usize, Arc<str>>,
     /// The first response of the chain.
     pub root: Id,
     /// Where the last response of the chain stands.
@@ -219,6 +259,10 @@ pub trait Store: Send + Sync {
     /// Items by their ids as the model sees them, for `item_reference`; in the order asked, `None` where
     /// there is none or the model sees none. Of several with one id the newest.
     async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError>;
+
+    /// State by its keys, for items that a client replays; in the order asked. Servers reuse ids: of several with one
+    /// key the newest few, newest first.
+    async fn states(&self, owner: &Owner, keys: &[StateKey]) -> Result<Vec<Vec<KeptState>>, StoreError>;
 
     /// What the client sent for this response, without that of its ancestors; `None`: no such response.
     async fn input_items(

@@ -10,6 +10,7 @@ use aws_lc_rs::digest;
 
 use super::mcp::Listed;
 use super::prepare::Prepared;
+use super::states::Remembered;
 use super::{Parts, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -180,28 +181,28 @@ pub(super) async fn ask(parts: &Parts, prepared: &Prepared, asked: &[AskedCall])
     Ok(parts.store.ask_approval(pending.collect()).await?)
 }
 
-/// The conversation as the model sees it: requests and answers are left out, but for calls that were denied.
-pub(super) fn tell(items: impl Iterator<Item = Item>) -> Vec<Item> {
-    let items: Vec<Item> = items.collect();
-    if !items.iter().any(|item| request(item).is_some() || answer(item).is_some()) {
+/// The conversation as the model sees it: requests and answers are left out, but for calls that were denied, and
+/// requests that have state of the provider for the call that they lead to.
+pub(super) fn tell(items: Vec<Remembered>) -> Vec<Remembered> {
+    if !items.iter().any(|(item, _)| request(item).is_some() || answer(item).is_some()) {
         return items;
     }
     let denials: HashMap<String, Option<String>> = items
         .iter()
-        .filter_map(|item| match item {
+        .filter_map(|(item, _)| match item {
             Item::McpApprovalResponse(answer) if !answer.approve => {
                 Some((answer.approval_request_id.clone(), answer.reason.clone()))
             }
             _ => None,
         })
         .collect();
-    let told = items.into_iter().filter_map(|item| match item {
-        Item::McpApprovalRequest(request) => {
-            let reason = denials.get(request.id.as_str())?;
-            Some(Item::McpCall(denied(request, reason.as_deref())))
-        }
+    let told = items.into_iter().filter_map(|(item, state)| match item {
+        Item::McpApprovalRequest(request) => match denials.get(request.id.as_str()) {
+            Some(reason) => Some((Item::McpCall(denied(request, reason.as_deref())), state)),
+            None => state.map(|state| (Item::McpApprovalRequest(request), Some(state))),
+        },
         Item::McpApprovalResponse(_) => None,
-        item => Some(item),
+        item => Some((item, state)),
     });
     told.collect()
 }

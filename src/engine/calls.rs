@@ -115,7 +115,7 @@ impl Calls {
         let Some(journal) = &self.journal else { return Ok(recorded) };
         let response = machine.response();
         let whole = machine.first_unfinished();
-        let items = record::output_items(machine, self.written..whole);
+        let items = record::output_items(prepared, machine, self.written..whole);
         let record = TurnRecord {
             id: response.id.clone(),
             begin: (!recorded).then(|| record::running(prepared, response)),

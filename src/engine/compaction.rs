@@ -4,6 +4,7 @@
 //! input. The summary is sealed to the tenant: any model may read it later. It is all that is left of what it
 //! stands for, so one that cannot be opened is refused and never left out.
 
+use super::states::Remembered;
 use super::truncate;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Compaction, Item, Message, Role};
@@ -93,24 +94,23 @@ fn first_that_counts(items: &[&Item]) -> usize {
 }
 
 /// Puts the retained messages in the place of what was compacted.
-pub(super) fn fold(mut items: Vec<Item>, window: Option<u64>) -> Vec<Item> {
-    let begin = first_that_counts(&items.iter().collect::<Vec<_>>());
+pub(super) fn fold(mut items: Vec<Remembered>, window: Option<u64>) -> Vec<Remembered> {
+    let begin = first_that_counts(&items.iter().map(|(item, _)| item).collect::<Vec<_>>());
     if begin == 0 {
         return items;
     }
     let rest = items.split_off(begin);
-    let mut kept = retained(&items, window);
-    kept.extend(rest);
-    kept
+    let kept = retained(&items, window);
+    kept.into_iter().map(|item| (item, None)).chain(rest).collect()
 }
 
 /// The messages that stay as they are beside a summary: instructions, and what the user said last.
-pub(super) fn retained(items: &[Item], window: Option<u64>) -> Vec<Item> {
+pub(super) fn retained(items: &[Remembered], window: Option<u64>) -> Vec<Item> {
     let share =
         window.map_or(usize::MAX, |window| usize::try_from(window / RETAINED_SHARE).unwrap_or(usize::MAX));
     let mut room = MAX_RETAINED_TOKENS.min(share);
     let mut kept: Vec<Item> = Vec::new();
-    for item in items.iter().rev() {
+    for (item, _) in items.iter().rev() {
         let Item::Message(message) = item else { continue };
         match message.role {
             Role::System | Role::Developer => kept.push(item.clone()),
@@ -149,6 +149,10 @@ mod tests {
         items.iter().map(|item| Item::read(&to_raw_value(item).unwrap()).unwrap()).collect()
     }
 
+    fn remembered(items: &[Item]) -> Vec<Remembered> {
+        items.iter().map(|item| (item.clone(), None)).collect()
+    }
+
     fn said(items: &[Item]) -> Vec<String> {
         let text = |item: &Item| {
             let item = serde_json::to_value(item).unwrap();
@@ -172,11 +176,14 @@ mod tests {
             json!({"type": "compaction", "encrypted_content": "newer"}),
             json!({"role": "user", "content": "next"}),
         ]);
-        assert_eq!(said(&fold(history.clone(), None)), ["rules", "first", "later", "newer", "next"]);
+        let fold = |items: &[Item]| -> Vec<Item> {
+            fold(remembered(items), None).into_iter().map(|(item, _)| item).collect()
+        };
+        assert_eq!(said(&fold(&history)), ["rules", "first", "later", "newer", "next"]);
         // A trigger that led to nothing replaces nothing.
-        assert_eq!(fold(history[..8].to_vec(), None).len(), 8);
+        assert_eq!(fold(&history[..8]).len(), 8);
         // Nor does a compaction that came with the messages that belong to it.
-        assert_eq!(fold(history[..7].to_vec(), None).len(), 7);
+        assert_eq!(fold(&history[..7]).len(), 7);
     }
 
     #[test]
@@ -188,7 +195,7 @@ mod tests {
             json!({"role": "user", "content": long}),
             json!({"role": "user", "content": "b"}),
         ]);
-        assert_eq!(said(&retained(&history, None)), ["rules", "a", "wordw", "b"]);
-        assert_eq!(said(&retained(&history, Some(1000))), ["rules", "b"]);
+        assert_eq!(said(&retained(&remembered(&history), None)), ["rules", "a", "wordw", "b"]);
+        assert_eq!(said(&retained(&remembered(&history), Some(1000))), ["rules", "b"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
 use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
 use crate::response::machine::OWN_SERVER;
-use crate::response::turn::{CallKind, Context, ModelEvent, ModelTool, Surface};
+use crate::response::turn::{CallKind, Context, Fields, ModelEvent, ModelTool, Surface};
 
 /// A call that did not pass.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub(super) struct Denied {
     namespace: Option<String>,
     arguments: String,
     objection: Objection,
+    /// What the provider wants back with it.
+    fields: Option<Box<Fields>>,
 }
 
 /// Why a call does not pass.
@@ -98,18 +100,26 @@ impl Gate {
     /// Lets an event pass, or keeps it.
     pub(super) fn admit(&mut self, event: ModelEvent) -> Option<ModelEvent> {
         match event {
-            ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
+            ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
                 let Some(objection) = self.objection(kind, namespace.as_deref(), &name) else {
                     self.passed += 1;
                     self.left = self.left.saturating_sub(u64::from(is_run_here(kind)));
-                    return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace });
+                    return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields });
                 };
                 tracing::debug!(tool = %name, ?objection, "a call was not let through");
                 self.is_beyond_limit |= objection == Objection::Limit;
                 let arguments = String::new();
-                self.denied.insert(slot, Denied { kind, name, namespace, arguments, objection });
+                let denied = Denied { kind, name, namespace, arguments, objection, fields };
+                self.denied.insert(slot, denied);
                 None
             }
+            ModelEvent::CallState { slot, fields } => match self.denied.get_mut(&slot) {
+                Some(denied) => {
+                    denied.fields = Some(fields);
+                    None
+                }
+                None => Some(ModelEvent::CallState { slot, fields }),
+            },
             ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
                     self.bytes += delta.len();
@@ -205,12 +215,15 @@ impl Denied {
     }
 
     /// The call and its error, as the model sees them in the next turn.
-    pub(super) fn into_history(self, ids: &mut IdMint) -> Vec<Context> {
+    pub(super) fn into_history(mut self, ids: &mut IdMint) -> Vec<Context> {
+        let call_fields = self.fields.take().map(|fields| *fields);
         let call_id = ids.next("call").to_string();
         let status = ItemStatus::Completed;
         let output = ToolOutput::Text(format!("Error: {}.", self.reason()));
         let (call, answer) = match self.kind {
-            CallKind::Server(_) => return vec![self.into_server_call(ids).into()],
+            CallKind::Server(_) => {
+                return vec![Context { call_fields, ..self.into_server_call(ids).into() }];
+            }
             CallKind::Function => (
                 Item::FunctionCall(FunctionCall {
                     id: ids.next("fc"),
@@ -239,7 +252,7 @@ impl Denied {
                 }),
             ),
         };
-        vec![call.into(), answer.into()]
+        vec![Context { call_fields, ..call.into() }, answer.into()]
     }
 
     fn into_server_call(self, ids: &mut IdMint) -> Item {
@@ -268,6 +281,7 @@ mod tests {
             call_id: None,
             name: name.into(),
             namespace: None,
+            fields: None,
         }
     }
 
@@ -318,8 +332,8 @@ mod tests {
     #[test]
     fn only_calls_that_the_gateway_makes_count_against_its_limit() {
         let call = |slot, kind| match start(slot, "a") {
-            ModelEvent::CallStarted { call_id, name, namespace, .. } => {
-                ModelEvent::CallStarted { slot, kind, call_id, name, namespace }
+            ModelEvent::CallStarted { call_id, name, namespace, fields, .. } => {
+                ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields }
             }
             other => other,
         };

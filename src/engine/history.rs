@@ -1,25 +1,32 @@
 //! What came before: the lineage of a continued response, referred items, and whether calls and outputs pair.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::{Parts, compaction};
+use super::Parts;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use crate::protocol::response::Status;
 use crate::response::machine::OWN_SERVER;
-use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{Context, ProviderState};
 use crate::store::Owner;
 
-/// The items of the responses that this one continues, and the first of these.
-pub(super) async fn lineage(
-    parts: &Parts,
-    owner: &Owner,
-    previous: Option<&str>,
-) -> Result<(Vec<Item>, Option<Id>), ApiError> {
-    let Some(previous) = previous else { return Ok((Vec::new(), None)) };
+/// What a response continues.
+#[derive(Default)]
+pub(super) struct Past {
+    /// The items of the responses before it.
+    pub items: Vec<Item>,
+    /// The sealed state that is stored beside them, by place.
+    pub states: HashMap<usize, Arc<str>>,
+    /// The first of these responses.
+    pub root: Option<Id>,
+}
+
+/// What came before.
+pub(super) async fn lineage(parts: &Parts, owner: &Owner, previous: Option<&str>) -> Result<Past, ApiError> {
+    let Some(previous) = previous else { return Ok(Past::default()) };
     let Some(lineage) = parts.store.lineage(owner, previous).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
@@ -34,7 +41,7 @@ pub(super) async fn lineage(
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
-    Ok((lineage.items, Some(lineage.root)))
+    Ok(Past { items: lineage.items, states: lineage.states, root: Some(lineage.root) })
 }
 
 /// The input with every reference replaced by the item that it names.
@@ -134,7 +141,8 @@ fn any_call_id(item: &Item) -> Option<&str> {
     }
 }
 
-fn call_id(item: &Item) -> Option<&str> {
+/// The id by which outputs find a call.
+pub(super) fn call_id(item: &Item) -> Option<&str> {
     match item {
         Item::FunctionCall(call) => Some(&call.call_id),
         Item::CustomToolCall(call) => Some(&call.call_id),
@@ -150,30 +158,20 @@ fn output_of(item: &Item) -> Option<&str> {
     }
 }
 
-/// The items as the model sees them: sealed state and summaries opened, and what cannot be shown left out.
-pub(super) fn visible(
-    items: impl Iterator<Item = Item>,
-    seal: &BoundSeal,
-    summaries: &SummarySeal,
-) -> Result<Vec<Context>, ApiError> {
-    items
-        .filter_map(|item| match item {
-            Item::Compaction(compaction) => Some(compaction::shown(&compaction, summaries)),
-            item => context(item, seal).map(Ok),
-        })
-        .collect()
-}
-
-/// An item of this run as the next inference sees it; reasoning comes with its state.
+/// An item of this run as the next inference sees it, with the provider's state.
 pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<Context> {
     match item {
+        // It carries something for clients only.
+        Item::Reasoning(item) if state.is_none() && item.content.is_empty() && item.summary.is_empty() => {
+            None
+        }
         Item::Reasoning(_) => Some(Context { state, ..Context::from(item.clone()) }),
-        _ => shown(item.clone()),
+        _ => shown(item.clone()).map(|context| Context { state, ..context }),
     }
 }
 
 /// What is not reasoning, as the model sees it.
-fn shown(item: Item) -> Option<Context> {
+pub(super) fn shown(item: Item) -> Option<Context> {
     match item {
         // Declarations, wishes, and words to the user: no conversation. What came of a trigger stands behind it.
         Item::AdditionalTools(_)
@@ -200,20 +198,5 @@ fn as_mcp_call(call: ServerToolCall) -> McpCall {
         error: call.error.map(|error| McpCallError::of_tool(&error.code, &error.message)),
         status: call.status,
         approval_request_id: call.approval_request_id,
-    }
-}
-
-fn context(item: Item, seal: &BoundSeal) -> Option<Context> {
-    match &item {
-        Item::Reasoning(reasoning) => {
-            let blob = reasoning.encrypted_content.as_deref();
-            let state = blob.and_then(|blob| seal.open(blob));
-            if blob.is_some() && state.is_none() {
-                tracing::info!(item = %reasoning.id, "sealed reasoning of elsewhere was left out");
-            }
-            let empty = state.is_none() && reasoning.content.is_empty() && reasoning.summary.is_empty();
-            (!empty).then(|| Context { state, ..Context::from(item) })
-        }
-        _ => shown(item),
     }
 }

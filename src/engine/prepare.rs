@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use super::approvals::{self, Approved, Means};
+use super::history::Past;
 use super::limits::{self, Limits};
 use super::mcp::{self, Listed};
 use super::offer::{Offer, OnUnservedTool};
 use super::offering::{self, Offering};
 use super::profile::{self, Profile};
+use super::states::{self, Found};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
 use super::{Caller, Parts, compaction, echo, history, own_tools, unix_now};
@@ -24,7 +26,7 @@ use crate::protocol::request::{
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
-use crate::response::machine::{Ending, Options, ReasoningDisplay, Seal};
+use crate::response::machine::{Ending, Options, ReasoningDisplay, Seal, ShowSealed};
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
 use crate::store::Owner;
@@ -46,6 +48,8 @@ pub(super) struct Prepared {
     pub previous: Option<Id>,
     /// Its own input, to be kept.
     pub input: Vec<Item>,
+    /// What is known of the input that clients do not see.
+    pub found: Found,
     /// The tools on offer.
     pub offer: Offer,
     /// The gateway's own tools for this caller.
@@ -113,14 +117,15 @@ pub(super) async fn prepare(
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
-    let (past, root) =
-        history::lineage(parts, &caller.owner, request.previous_response_id.as_deref()).await?;
+    let previous = request.previous_response_id.as_deref();
+    let Past { items: past, states: kept, root } = history::lineage(parts, &caller.owner, previous).await?;
     let mut input = history::resolve(parts, &caller.owner, std::mem::take(&mut request.input)).await?;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     compaction::check(&past, &input, &summaries)?;
     let compacts = compaction::is_asked(&input);
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
+    let found = states::find(parts, &caller.owner, &input).await?;
     // A compaction is made without tools, whatever the request has for the turns around it.
     let no_tools = compaction::without_tools();
     let (asking, more_tools, tool_agent) =
@@ -147,10 +152,10 @@ pub(super) async fn prepare(
     let ids = IdMint::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.profile().context_window.of(&route.model);
-    let items = approvals::tell(past.into_iter().chain(input.iter().cloned()));
+    let items = approvals::tell(states::remembered(past, &kept).chain(found.seen(&input)).collect());
     let items = compaction::fold(items, window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
-    let conversation = history::visible(items.into_iter(), &seal, &summaries)?;
+    let conversation = states::conversation(items, &seal, &summaries)?;
     let budget = window.map(|window| Budget {
         window,
         answer: request.max_output_tokens.unwrap_or(0),
@@ -181,6 +186,7 @@ pub(super) async fn prepare(
         owner: caller.owner.clone(),
         previous: request.previous_response_id.as_deref().map(Id::from),
         input,
+        found,
         structured,
         ask: ModelRequest {
             result_format: parts.limits.tools.result_format,
@@ -281,12 +287,16 @@ fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Opt
         (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
         (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
     };
-    let show_sealed = request.include.reasoning_encrypted_content;
-    let kept = show_sealed || request.store;
+    let show_sealed = match (request.include.reasoning_encrypted_content, request.store) {
+        (true, _) => ShowSealed::Always,
+        // Nobody else keeps it.
+        (false, false) => ShowSealed::Needed,
+        (false, true) => ShowSealed::Never,
+    };
     Options {
         reasoning,
         logprobs: logprobs(request).is_some(),
-        seal: kept.then_some(seal as Arc<dyn Seal>),
+        seal: Some(seal as Arc<dyn Seal>),
         show_sealed,
         server_steps: visibility(parts, request) == Visibility::Full,
         summary: None,

@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::prepare::Prepared;
+use super::states::{self, Found};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::{Output, Response, Snapshot, to_raw};
 use crate::response::machine::{Finished, Machine};
-use crate::store::{History, Record, Side, StoredItem};
+use crate::store::{History, Record, Side, StoredItem, StoredState};
 
 /// The row of a response that has ended.
 pub(super) fn ended(prepared: &Prepared, finished: &Finished) -> Record {
@@ -20,6 +21,7 @@ pub(super) fn ended(prepared: &Prepared, finished: &Finished) -> Record {
         side: Side::Output,
         wire: wire(item, output.dialect()),
         history: history(item, finished.sealed.get(&index), finished.history.get(&index)),
+        state: state(prepared, item, finished.sealed.get(&index)),
     }));
     record(prepared, &snapshot.response, snapshot.json(), items)
 }
@@ -32,7 +34,7 @@ pub(super) fn running(prepared: &Prepared, response: &Response) -> Record {
 }
 
 /// Items of a response that is still being made, without what only its end will know of them.
-pub(super) fn output_items(machine: &Machine, which: Range<usize>) -> Vec<StoredItem> {
+pub(super) fn output_items(prepared: &Prepared, machine: &Machine, which: Range<usize>) -> Vec<StoredItem> {
     let output = &machine.response().output;
     which
         .filter_map(|index| {
@@ -43,6 +45,7 @@ pub(super) fn output_items(machine: &Machine, which: Range<usize>) -> Vec<Stored
                 side: Side::Output,
                 wire: wire(item, output.dialect()),
                 history: history(item, machine.sealed_state(place), machine.history_of(place)),
+                state: state(prepared, item, machine.sealed_state(place)),
             })
         })
         .collect()
@@ -62,15 +65,30 @@ fn record(prepared: &Prepared, response: &Response, body: &str, items: Vec<Store
 }
 
 fn input_items(prepared: &Prepared) -> Vec<StoredItem> {
-    let input = prepared.input.iter();
+    let Found { states, results } = &prepared.found;
+    let input = prepared.input.iter().enumerate();
     input
-        .map(|item| StoredItem {
+        .map(|(place, item)| StoredItem {
             id: item.id().clone(),
             side: Side::Input,
             wire: wire(item, prepared.encoding.dialect),
-            history: History::Same,
+            history: match results.get(&place) {
+                Some(call) => History::Other(to_raw(&Item::McpCall(call.clone())).get().into()),
+                None => History::Same,
+            },
+            state: states.get(&place).map(|blob| stored_state(prepared, item, blob)),
         })
         .collect()
+}
+
+/// State that is stored beside an item; a reasoning item holds its own.
+fn state(prepared: &Prepared, item: &Item, sealed: Option<&String>) -> Option<StoredState> {
+    let sealed = sealed.filter(|_| !matches!(item, Item::Reasoning(_)))?;
+    Some(stored_state(prepared, item, sealed))
+}
+
+fn stored_state(prepared: &Prepared, item: &Item, blob: &str) -> StoredState {
+    StoredState { key: states::key(&prepared.owner, item), blob: blob.into() }
 }
 
 fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> History {

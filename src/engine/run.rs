@@ -21,7 +21,7 @@ use super::gate::{Denied, Gate};
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
 use super::structured::Judgement;
-use super::{Caller, Engine, compaction, history, record, search, unix_now};
+use super::{Caller, Engine, compaction, history, record, search, states, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Reasoning};
 use crate::protocol::response::{RunOutcome, Status};
@@ -383,13 +383,12 @@ impl Run {
 
     /// Adds to the conversation what the turn brought, in its order.
     pub(super) fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
-        let TurnOutput { first, states, loose, .. } = turn;
+        let TurnOutput { first, mut states, loose } = turn;
         let conversation = &mut self.prepared.ask.conversation;
         let begin = conversation.len();
         if let Some(state) = loose {
             conversation.push(stateful(state, &mut self.prepared.ids));
         }
-        let mut states: std::collections::HashMap<u32, ProviderState> = states.into_iter().collect();
         let items = self.machine.response().output.len();
         for place in first..items {
             let Ok(place) = u32::try_from(place) else { break };
@@ -402,6 +401,7 @@ impl Run {
         if let Some(first) = conversation.get_mut(begin) {
             first.begins_turn = true;
         }
+        states::distribute(conversation);
     }
 
     fn prepare_next_turn(&mut self) {

@@ -76,7 +76,8 @@ impl Run {
             let (name, namespace) = (allowed.call.name.clone(), allowed.call.namespace.clone());
             let delta = allowed.call.arguments.clone();
             let out = self.outlet.events();
-            self.machine.push(ModelEvent::CallStarted { slot, kind, call_id: None, name, namespace }, out)?;
+            let begun = ModelEvent::CallStarted { slot, kind, call_id: None, name, namespace, fields: None };
+            self.machine.push(begun, out)?;
             self.machine.push(ModelEvent::CallDelta { slot, delta }, out)?;
         }
         Ok(self.machine.end_turn(true, self.outlet.events())?.server_calls)

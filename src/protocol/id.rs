@@ -10,6 +10,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+/// Digits of a UUID.
+const SEED_LEN: usize = 32;
+
 /// An identifier on the wire. Cheap to clone, since every delta event names its item.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -19,6 +22,13 @@ impl Id {
     /// A fresh, time-ordered identifier such as `msg_0192…`.
     pub fn mint(prefix: &str) -> Self {
         Self(format!("{prefix}_{}", Uuid::now_v7().simple()).into())
+    }
+
+    /// Whether an [`IdMint`] made it, so that it names one item and no other. Items that come without an id are
+    /// given a shorter one.
+    pub fn is_of_response(&self) -> bool {
+        let digits = self.0.rsplit_once('_').map_or("", |(_, digits)| digits);
+        digits.len() > SEED_LEN && digits.bytes().all(|b| b.is_ascii_hexdigit())
     }
 
     /// The identifier as sent.
@@ -90,7 +100,14 @@ impl Default for IdMint {
 
 #[cfg(test)]
 mod tests {
-    use super::IdMint;
+    use super::{Id, IdMint};
+
+    #[test]
+    fn ids_of_items_of_responses_are_told_from_those_of_items_without() {
+        assert!(IdMint::new().next("fc").is_of_response());
+        assert!(!Id::mint("fc").is_of_response());
+        assert!(!Id::from("call_0").is_of_response());
+    }
 
     #[test]
     fn ids_of_one_response_differ_and_repeat_for_the_same_seed() {

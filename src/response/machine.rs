@@ -13,15 +13,17 @@ mod mcp;
 mod message;
 mod reasoning;
 mod server;
+mod state;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::fold::{Fold, Misplaced};
-use super::turn::{CallKind, FinishReason, ModelEvent, ProviderState, Surface, ToolCallRequest};
+use super::turn::{CallKind, Fields, FinishReason, ModelEvent, ProviderState, Surface, ToolCallRequest};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{Event, StreamEvent};
 use crate::protocol::id::IdMint;
+use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::{
@@ -33,6 +35,7 @@ use mcp::UnseenCall;
 use message::OpenMessage;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
+use state::AnswerState;
 
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use finished::Finished;
@@ -49,14 +52,26 @@ pub struct Options {
     pub reasoning: ReasoningDisplay,
     /// Whether log probabilities are shown.
     pub logprobs: bool,
-    /// Seals provider state; without it none is kept.
+    /// Seals what later responses need; without it none of it is kept.
     pub seal: Option<Arc<dyn Seal>>,
-    /// Whether sealed state is shown to the client (`include: ["reasoning.encrypted_content"]`).
-    pub show_sealed: bool,
+    /// Whether clients carry it.
+    pub show_sealed: ShowSealed,
     /// Whether clients see the steps of calls that the gateway runs, and not only their items.
     pub server_steps: bool,
     /// The response is a compaction: what the model writes is a summary, sealed by this.
     pub summary: Option<Arc<dyn SealSummary>>,
+}
+
+/// Whether clients carry what is sealed. What they do not is kept with the stored items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ShowSealed {
+    /// Never: it is stored.
+    #[default]
+    Never,
+    /// Where items do not show it anyway: nothing is stored.
+    Needed,
+    /// Wherever there is any: `include: ["reasoning.encrypted_content"]`.
+    Always,
 }
 
 /// How raw reasoning is shown to clients.
@@ -71,10 +86,12 @@ pub enum ReasoningDisplay {
     Hidden,
 }
 
-/// Makes provider state opaque.
+/// Makes opaque what clients carry.
 pub trait Seal: Send + Sync {
     /// The blob that stands for the state.
     fn seal(&self, state: &ProviderState) -> String;
+    /// The blob that stands for a hosted call with what it gave.
+    fn seal_results(&self, call: &McpCall) -> String;
 }
 
 /// The model's answer broke the rules in a way that cannot be mended.
@@ -144,10 +161,20 @@ pub struct ServerCall {
 pub struct TurnOutput {
     /// Where its output begins in the response's.
     pub first: usize,
-    /// State of its reasoning items, by their place in the output.
-    pub states: Vec<(u32, ProviderState)>,
-    /// State that came without any reasoning; it belongs to the turn's calls.
+    /// State of the provider, by the place in the output of the item that holds it or belongs to it.
+    pub states: BTreeMap<u32, ProviderState>,
+    /// State of a turn that has no item to hold it.
     pub loose: Option<ProviderState>,
+}
+
+/// A call whose turn it is to be written.
+#[derive(Debug)]
+struct BegunCall {
+    slot: u32,
+    call_id: Option<String>,
+    call: ToolCallRequest,
+    /// What the provider sent with it and wants back.
+    fields: Option<Box<Fields>>,
 }
 
 /// The item that is being written.
@@ -185,10 +212,7 @@ struct TurnSoFar {
     cut: bool,
     /// The turn's calls are being made: one without a result may have had its effect.
     dispatched: bool,
-    /// The turn's last reasoning item, whose state may still come.
-    reasoning: Option<(u32, ProviderState)>,
-    states: Vec<(u32, ProviderState)>,
-    loose: Option<ProviderState>,
+    state: AnswerState,
 }
 
 /// Writes one response.
@@ -270,7 +294,8 @@ impl Machine {
                 self.turn.finish.get_or_insert(reason);
             }
             event if self.options.summary.is_some() => self.gather(event)?,
-            ModelEvent::ReasoningState(fields) => self.keep_state(fields),
+            ModelEvent::ReasoningState(fields) => self.keep_fields(fields),
+            ModelEvent::CallState { slot, fields } => self.keep_call_fields(slot, *fields),
             event if self.continues_open_call(&event) => {
                 self.note_call(&event)?;
                 self.write(event, out)?;
@@ -351,6 +376,7 @@ impl Machine {
             self.open_text(out)?;
             self.close(ItemStatus::Completed, out)?;
         }
+        self.settle_state(out)?;
         let usage = self.turn.usage.take();
         if let Some(usage) = usage {
             self.usage.get_or_insert_default().add(&usage);
@@ -373,10 +399,11 @@ impl Machine {
     pub fn close_turn(&mut self, out: &mut Events) -> Result<TurnOutput, Violation> {
         self.write_waiting(Patience::Over, out)?;
         self.close(ItemStatus::Completed, out)?;
-        self.keep_sealed();
-        let ended = std::mem::take(&mut self.turn);
+        self.settle_state(out)?;
+        let TurnSoFar { first, state, .. } = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
-        Ok(TurnOutput { first: ended.first, states: ended.states, loose: ended.loose })
+        let (states, loose) = state.into_parts();
+        Ok(TurnOutput { first, states, loose })
     }
 
     /// What the model sees in the place of an item.
@@ -389,7 +416,7 @@ impl Machine {
         self.history.get(&index)
     }
 
-    /// Sealed state of the reasoning item in this place.
+    /// Sealed state of the provider that is stored with the item in this place, and that clients do not carry.
     pub fn sealed_state(&self, index: u32) -> Option<&String> {
         self.sealed.get(&index)
     }
@@ -438,7 +465,7 @@ impl Machine {
         let _closed = self.write_waiting(Patience::Over, out);
         let _closed = self.close(ItemStatus::Incomplete, out);
         self.drop_hidden_calls();
-        self.keep_sealed();
+        let _settled = self.settle_state(out);
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);
         }
@@ -532,15 +559,16 @@ impl Machine {
             ModelEvent::Annotation(annotation) => self.write_annotation(annotation, out),
             ModelEvent::Reasoning(delta) => self.write_reasoning(delta, out),
             ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
-            ModelEvent::CallStarted { slot, kind: CallKind::Server(surface), call_id, name, namespace } => {
+            ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
-                if UnseenCall::is_one(surface) {
-                    return self.open_unseen_call(slot, surface, call, out);
+                let begun = BegunCall { slot, call_id, call, fields };
+                match kind {
+                    CallKind::Server(surface) if UnseenCall::is_one(surface) => {
+                        self.open_unseen_call(begun, surface, out)
+                    }
+                    CallKind::Server(surface) => self.open_server_call(begun, surface, out),
+                    CallKind::Function | CallKind::Custom => self.open_call(begun, kind, out),
                 }
-                self.open_server_call(slot, surface, call_id, call, out)
-            }
-            ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
-                self.open_call(slot, kind, call_id, name, namespace, out)
             }
             ModelEvent::CallDelta { slot, delta } if self.continues_server_call(slot) => {
                 self.write_server_arguments(delta, out)
@@ -549,7 +577,8 @@ impl Machine {
             ModelEvent::Usage(_)
             | ModelEvent::ServiceTier(_)
             | ModelEvent::Finish(_)
-            | ModelEvent::ReasoningState(_) => Ok(()),
+            | ModelEvent::ReasoningState(_)
+            | ModelEvent::CallState { .. } => Ok(()),
         }
     }
 

@@ -1,9 +1,10 @@
-//! Seals provider state into blobs that clients carry and cannot read or forge.
+//! Seals what clients carry from one response to the next and cannot read or forge: provider state, what
+//! hosted calls gave, and summaries.
 //!
 //! Form: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag.
-//! Associated data binds a blob to its purpose and the tenant, provider state also to the provider. State that
-//! cannot be opened is dropped by the caller, never forwarded; a summary stands for a whole history, and the
-//! caller refuses one that cannot be opened.
+//! Associated data binds a blob to its kind and the tenant, provider state also to the provider, so that a blob of one
+//! kind never opens as one of another. State and results that cannot be opened are dropped by the caller, never
+//! forwarded; a summary stands for a whole history, and the caller refuses one that cannot be opened.
 
 use std::sync::Arc;
 
@@ -12,9 +13,11 @@ use aws_lc_rs::digest;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Serialize;
 
 use super::machine::{Seal, SealSummary};
 use super::turn::ProviderState;
+use crate::protocol::item::hosted::McpCall;
 
 const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;
@@ -68,13 +71,15 @@ impl SealKeys {
         key
     }
 
-    /// The seal for what belongs to one tenant and one provider.
+    /// The seal for what belongs to one tenant and, as far as it is provider state, one provider.
     pub fn bound_to(self: &Arc<Self>, tenant: &str, provider: &str) -> Arc<BoundSeal> {
-        let mut context = Vec::with_capacity(tenant.len() + provider.len() + 1);
-        context.extend_from_slice(tenant.as_bytes());
-        context.push(0);
-        context.extend_from_slice(provider.as_bytes());
-        Arc::new(BoundSeal { keys: Arc::clone(self), context })
+        let context = |parts: [&[u8]; 2]| parts.join(&0);
+        Arc::new(BoundSeal {
+            keys: Arc::clone(self),
+            state: context([tenant.as_bytes(), provider.as_bytes()]),
+            // No provider's name begins with a zero byte.
+            results: context([tenant.as_bytes(), b"\0hosted_results"]),
+        })
     }
 
     /// The seal for summaries of one tenant's conversations, whichever provider wrote them.
@@ -115,26 +120,57 @@ impl SealKey {
     }
 }
 
+/// What a blob held.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Sealed {
+    /// What the provider wants back.
+    State(ProviderState),
+    /// A hosted call with what it gave, as the model sees it.
+    Results(McpCall),
+}
+
 /// Seals and opens for one tenant and one provider.
 pub struct BoundSeal {
     keys: Arc<SealKeys>,
-    context: Vec<u8>,
+    /// What provider state is bound to.
+    state: Vec<u8>,
+    /// What hosted results are bound to: they are the gateway's own, whichever provider answers next.
+    results: Vec<u8>,
 }
 
 impl BoundSeal {
-    /// The state in a blob; `None` where it is not ours, not this tenant's, not this provider's, or damaged.
-    pub fn open(&self, blob: &str) -> Option<ProviderState> {
-        serde_json::from_slice(&self.keys.open(&self.context, blob)?).ok()
+    /// What is in a blob; `None` where it is not ours, not this tenant's, another provider's state, or damaged.
+    pub fn open(&self, blob: &str) -> Option<Sealed> {
+        if let Some(plain) = self.keys.open(&self.state, blob) {
+            return serde_json::from_slice(&plain).ok().map(Sealed::State);
+        }
+        serde_json::from_slice(&self.keys.open(&self.results, blob)?).ok().map(Sealed::Results)
+    }
+
+    /// Provider state in a blob.
+    pub fn open_state(&self, blob: &str) -> Option<ProviderState> {
+        match self.open(blob)? {
+            Sealed::State(state) => Some(state),
+            Sealed::Results(_) => None,
+        }
+    }
+
+    fn seal_json(&self, context: &[u8], content: &impl Serialize) -> String {
+        let sealed = serde_json::to_vec(content).ok().and_then(|plain| self.keys.seal(context, &plain));
+        sealed.unwrap_or_else(|| {
+            tracing::error!("what later turns need could not be sealed; it is lost to them");
+            String::new()
+        })
     }
 }
 
 impl Seal for BoundSeal {
     fn seal(&self, state: &ProviderState) -> String {
-        let sealed = serde_json::to_vec(state).ok().and_then(|plain| self.keys.seal(&self.context, &plain));
-        sealed.unwrap_or_else(|| {
-            tracing::error!("provider state could not be sealed; it is lost to later turns");
-            String::new()
-        })
+        self.seal_json(&self.state, state)
+    }
+
+    fn seal_results(&self, call: &McpCall) -> String {
+        self.seal_json(&self.results, call)
     }
 }
 
@@ -169,10 +205,15 @@ mod tests {
         ProviderState { text: "because".into(), ..ProviderState::default() }
     }
 
+    fn search() -> McpCall {
+        let call = r#"{"id": "ws_1", "server_label": "antwort", "name": "web_search", "arguments": "{}", "output": "x"}"#;
+        serde_json::from_str(call).unwrap()
+    }
+
     #[test]
     fn a_blob_opens_under_any_of_the_keys_and_only_for_its_tenant_and_provider() {
         let blob = keys(&[1]).bound_to("acme", "vllm").seal(&state());
-        assert_eq!(keys(&[2, 1]).bound_to("acme", "vllm").open(&blob), Some(state()));
+        assert_eq!(keys(&[2, 1]).bound_to("acme", "vllm").open(&blob), Some(Sealed::State(state())));
         assert_eq!(keys(&[2]).bound_to("acme", "vllm").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("other", "vllm").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), None);
@@ -192,6 +233,27 @@ mod tests {
             let state = keys(&[1]).bound_to(tenant, provider).seal(&state());
             assert_eq!(summaries.open(&state), None, "{tenant} {provider}");
         }
+    }
+
+    #[test]
+    fn hosted_results_open_for_their_tenant_whichever_provider_answers() {
+        let blob = keys(&[1]).bound_to("acme", "vllm").seal_results(&search());
+        assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), Some(Sealed::Results(search())));
+        assert_eq!(keys(&[1]).bound_to("other", "vllm").open(&blob), None);
+        assert_eq!(keys(&[1]).bound_to("acme", "vllm").open_state(&blob), None, "results are no state");
+        let state = keys(&[1]).bound_to("acme", "\0hosted_results").seal(&ProviderState::default());
+        assert!(
+            !matches!(keys(&[1]).bound_to("acme", "vllm").open(&state), Some(Sealed::Results(_))),
+            "state is no results"
+        );
+    }
+
+    #[test]
+    fn state_that_was_sealed_before_calls_had_their_own_opens() {
+        let keys = keys(&[1]);
+        let context = [&b"acme"[..], b"vllm"].join(&0);
+        let blob = keys.seal(&context, br#"{"text":"because","fields":{}}"#).unwrap();
+        assert_eq!(keys.bound_to("acme", "vllm").open_state(&blob), Some(state()));
     }
 
     #[test]

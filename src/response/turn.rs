@@ -1,10 +1,12 @@
 //! One inference, neutral of any provider: what is asked ([`ModelRequest`]) and what comes back
 //! ([`ModelEvent`]).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 use crate::config::ResultFormat;
 use crate::protocol::content::{Annotation, LogProb};
@@ -72,8 +74,11 @@ pub enum CallChoice {
 pub struct Context {
     /// The item.
     pub item: Arc<Item>,
-    /// Of a reasoning item: the state of the provider that made it, if it is the one now asked.
+    /// State of the provider that made it, if it is the one now asked: of a reasoning item, or of the answer that
+    /// the item is a part of.
     pub state: Option<ProviderState>,
+    /// Of a call: fields that the provider sent with it and wants back with it.
+    pub call_fields: Option<Fields>,
     /// Whether another answer of the model begins with it. Calls whose outputs stand in their items do not tell
     /// of themselves which of them were made in one answer.
     pub begins_turn: bool,
@@ -81,17 +86,76 @@ pub struct Context {
 
 impl From<Item> for Context {
     fn from(item: Item) -> Self {
-        Self { item: Arc::new(item), state: None, begins_turn: false }
+        Self { item: Arc::new(item), state: None, call_fields: None, begins_turn: false }
     }
 }
 
-/// What a provider wants back with its reasoning, word for word. Sealed before it leaves the gateway.
+/// Fields of a message or of a call, by name, as the provider sent them.
+pub type Fields = Map<String, Value>;
+
+/// What a provider wants back with its answer, word for word. Sealed before it leaves the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProviderState {
     /// The raw reasoning, also where clients see only a summary or nothing of it.
+    #[serde(default)]
     pub text: String,
-    /// Fields of the assistant message, such as `reasoning_details`, as the provider sent them.
-    pub fields: serde_json::Map<String, serde_json::Value>,
+    /// Fields of the assistant message, such as `reasoning_details`.
+    #[serde(default)]
+    pub fields: Fields,
+    /// Fields of calls, such as `extra_content`, by the id under which the call goes back to the provider.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub calls: BTreeMap<String, Fields>,
+    /// Where it stands in the answer that it belongs to.
+    #[serde(default, skip_serializing_if = "Place::is_default")]
+    pub place: Place,
+}
+
+/// Where provider state stands in its answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// Before what it belongs to. Behind calls that have their results, another answer begins with it.
+    #[default]
+    Leads,
+    /// Amid the answer.
+    Within,
+    /// Behind the answer: it came when what it belongs to had been written.
+    Trails,
+}
+
+impl Place {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl ProviderState {
+    /// Whether there is nothing to give back.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty()
+    }
+
+    /// Adds what came later: lists grow, other fields are replaced.
+    pub fn add_fields(&mut self, more: Fields) {
+        for (name, value) in more {
+            match (self.fields.get_mut(&name), value) {
+                (Some(Value::Array(list)), Value::Array(mut more)) => list.append(&mut more),
+                (_, value) => {
+                    self.fields.insert(name, value);
+                }
+            }
+        }
+    }
+
+    /// Adds what another stretch of the same answer had.
+    pub fn add(&mut self, more: Self) {
+        if !self.text.is_empty() && !more.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(&more.text);
+        self.add_fields(more.fields);
+        self.calls.extend(more.calls);
+    }
 }
 
 /// A tool that the model may call, under the name that the provider sees.
@@ -208,8 +272,15 @@ pub enum ModelEvent {
     Reasoning(String),
     /// Reasoning that the provider calls a summary.
     ReasoningSummary(String),
-    /// What the provider wants back with this turn's reasoning; the last one counts.
-    ReasoningState(serde_json::Map<String, serde_json::Value>),
+    /// More of what the provider wants back with this answer's message.
+    ReasoningState(Fields),
+    /// What the provider wants back with a call, where it comes after the call has begun; the last one counts.
+    CallState {
+        /// Which call.
+        slot: u32,
+        /// The fields.
+        fields: Box<Fields>,
+    },
     /// A source of the text so far.
     Annotation(Annotation),
     /// A call begins; its name is known.
@@ -224,6 +295,8 @@ pub enum ModelEvent {
         name: String,
         /// The client's namespace of the tool.
         namespace: Option<String>,
+        /// What the provider wants back with the call, if it came with its beginning.
+        fields: Option<Box<Fields>>,
     },
     /// More of a call's arguments (or of a custom tool's input, decoded).
     CallDelta {

@@ -30,8 +30,8 @@ use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
 use super::{
-    ApprovalClaim, CallOutcome, Claim, Lineage, Owner, Page, PageRequest, PendingApproval, Record, Store,
-    StoreError, TurnRecord,
+    ApprovalClaim, CallOutcome, Claim, KeptState, Lineage, Owner, Page, PageRequest, PendingApproval, Record,
+    StateKey, Store, StoreError, TurnRecord,
 };
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
@@ -177,6 +177,11 @@ impl Store for SqliteStore {
     async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError> {
         let (owner, ids) = (owner.clone(), ids.to_owned());
         self.readers.read(&self.writer, move |connection| read::items(connection, &owner, &ids)).await
+    }
+
+    async fn states(&self, owner: &Owner, keys: &[StateKey]) -> Result<Vec<Vec<KeptState>>, StoreError> {
+        let (owner, keys) = (owner.clone(), keys.to_owned());
+        self.readers.read(&self.writer, move |connection| read::states(connection, &owner, &keys)).await
     }
 
     async fn input_items(

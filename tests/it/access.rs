@@ -311,3 +311,36 @@ async fn a_key_chooses_its_dialect_and_a_request_another() {
     let answer = gateway.post_bytes("/v1/responses", ask().to_string(), &headers).await;
     assert_eq!((answer.status, &answer.body["error"]["param"]), (400, &json!("antwort-dialect")));
 }
+
+/// Blobs are bound to the tenant, and stored state is found by its owner only.
+#[tokio::test]
+async fn state_of_another_tenant_or_owner_is_dropped() {
+    let upstream = Upstream::spawn().await;
+    let gateway = guarded(&upstream).await;
+    let signed = || {
+        let extra = json!({"google": {"thought_signature": "sig"}});
+        let call = json!({"index": 0, "id": "call_0", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra});
+        Reply::Whole(
+            json!({"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "stop"}]}),
+        )
+    };
+    for (store, key, dropped) in [
+        (false, "key-alice", false),
+        (false, "key-bob", false),
+        (false, "key-other", true),
+        (true, "key-laptop", false),
+        (true, "key-bob", true),
+        (true, "key-other", true),
+    ] {
+        upstream.reply(signed());
+        let f = json!([{"type": "function", "name": "f", "parameters": {"type": "object"}}]);
+        let first = json!({"model": "test-model", "input": "Hi", "store": store, "tools": f});
+        let response = send(&gateway, "key-alice", "POST", "/v1/responses", Some(first)).await.body;
+        let mut input = response["output"].as_array().unwrap().clone();
+        input.push(json!({"type": "function_call_output", "call_id": "call_0", "output": "x"}));
+        let replay = json!({"model": "test-model", "input": input, "store": store, "tools": f});
+        assert_eq!(send(&gateway, key, "POST", "/v1/responses", Some(replay)).await.status, 200);
+        let asked = upstream.last().to_string();
+        assert_eq!(!asked.contains("thought_signature"), dropped, "store={store} {key}: {asked}");
+    }
+}

@@ -1,5 +1,7 @@
 //! The protocol machine: golden transcripts of every order of events, and properties of any.
 
+mod state;
+
 use std::sync::Arc;
 
 use antwort::protocol::content::{Annotation, LogProb};
@@ -8,12 +10,13 @@ use antwort::protocol::error::ErrorBody;
 use antwort::protocol::event::Encoding;
 use antwort::protocol::id::IdMint;
 use antwort::protocol::item::Item;
+use antwort::protocol::item::hosted::McpCall;
 use antwort::protocol::response::{Output, RunOutcome, Usage};
 use antwort::response::machine::{
     CallResult, Ending, Events, Finished, MAX_SUMMARY_BYTES, Machine, Options, ReasoningDisplay, Seal,
-    SealSummary, Search, ServerCall, Violation,
+    SealSummary, Search, ServerCall, ShowSealed, Violation,
 };
-use antwort::response::turn::{CallKind, FinishReason, ModelEvent, ProviderState, Surface};
+use antwort::response::turn::{CallKind, Fields, FinishReason, ModelEvent, ProviderState, Surface};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -132,7 +135,23 @@ fn call(slot: u32, name: &str) -> ModelEvent {
 }
 
 fn call_of(slot: u32, kind: CallKind, id: Option<&str>, name: &str) -> ModelEvent {
-    ModelEvent::CallStarted { slot, kind, call_id: id.map(Into::into), name: name.into(), namespace: None }
+    signed(slot, kind, id, name, None)
+}
+
+/// A call that the provider sent with a signature.
+fn signed(slot: u32, kind: CallKind, id: Option<&str>, name: &str, signature: Option<&str>) -> ModelEvent {
+    ModelEvent::CallStarted {
+        slot,
+        kind,
+        call_id: id.map(Into::into),
+        name: name.into(),
+        namespace: None,
+        fields: signature.map(|signature| Box::new(fields("signature", signature))),
+    }
+}
+
+fn fields(name: &str, value: &str) -> Fields {
+    Fields::from_iter([(name.to_owned(), value.into())])
 }
 
 fn arguments(slot: u32, delta: &str) -> ModelEvent {
@@ -160,11 +179,15 @@ struct Visible;
 
 impl Seal for Visible {
     fn seal(&self, state: &ProviderState) -> String {
-        format!("sealed({}, {})", state.text, serde_json::to_string(&state.fields).unwrap())
+        format!("sealed({})", serde_json::to_string(state).unwrap())
+    }
+
+    fn seal_results(&self, call: &McpCall) -> String {
+        format!("results({} bytes)", call.output.as_ref().map_or(0, String::len))
     }
 }
 
-fn sealing(reasoning: ReasoningDisplay, show_sealed: bool) -> Options {
+fn sealing(reasoning: ReasoningDisplay, show_sealed: ShowSealed) -> Options {
     Options { reasoning, show_sealed, seal: Some(Arc::new(Visible)), ..Options::default() }
 }
 
@@ -183,7 +206,7 @@ impl SealSummary for Wrapped {
 }
 
 fn compacting() -> Options {
-    Options { summary: Some(Arc::new(Wrapped)), ..sealing(ReasoningDisplay::Text, true) }
+    Options { summary: Some(Arc::new(Wrapped)), ..sealing(ReasoningDisplay::Text, ShowSealed::Always) }
 }
 
 #[test]
@@ -314,13 +337,23 @@ fn reasoning_text_order() {
 #[test]
 fn reasoning_summary_order() {
     let events = vec![reasoning("I think"), text("So."), reasoning("More"), finish(FinishReason::Stop)];
-    golden("reasoning_summary", events, Ending::Completed, sealing(ReasoningDisplay::Summary, true));
+    golden(
+        "reasoning_summary",
+        events,
+        Ending::Completed,
+        sealing(ReasoningDisplay::Summary, ShowSealed::Always),
+    );
 }
 
 #[test]
 fn hidden_reasoning_order() {
     let events = vec![reasoning("secret"), call(0, "f"), finish(FinishReason::Stop)];
-    golden("reasoning_hidden", events, Ending::RequiresAction, sealing(ReasoningDisplay::Hidden, false));
+    golden(
+        "reasoning_hidden",
+        events,
+        Ending::RequiresAction,
+        sealing(ReasoningDisplay::Hidden, ShowSealed::Never),
+    );
 }
 
 #[test]
@@ -374,11 +407,10 @@ fn two_calls_with_one_id_get_two() {
 
 #[test]
 fn state_that_comes_after_its_reasoning_counts_for_the_history() {
-    let fields = serde_json::from_str(r#"{"signature":"s"}"#).unwrap();
-    let events =
-        vec![reasoning("a"), text("b"), ModelEvent::ReasoningState(fields), finish(FinishReason::Stop)];
-    let (_, finished) = run(events, Ending::Completed, sealing(ReasoningDisplay::Text, false));
-    assert_eq!(finished.sealed[&0], r#"sealed(a, {"signature":"s"})"#);
+    let state = ModelEvent::ReasoningState(fields("signature", "s"));
+    let events = vec![reasoning("a"), text("b"), state, finish(FinishReason::Stop)];
+    let (_, finished) = run(events, Ending::Completed, sealing(ReasoningDisplay::Text, ShowSealed::Never));
+    assert_eq!(finished.sealed[&1], r#"sealed({"text":"","fields":{"signature":"s"}})"#);
 }
 
 #[test]
@@ -401,6 +433,7 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
                 call_id,
                 name,
                 namespace: None,
+                fields: (slot == 0).then(|| Box::new(fields("signature", "s"))),
             }
         ),
         4 => (0..4_u32, prop_oneof![delta(), Just("{}".to_owned()), Just("{\"a\":1}".to_owned())])
@@ -408,7 +441,8 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
         1 => (0..9_u64, 0..9_u64).prop_map(|(input, output)| usage(input, output)),
         1 => prop_oneof![Just(FinishReason::Stop), Just(FinishReason::Length), Just(FinishReason::ContentFilter)]
             .prop_map(ModelEvent::Finish),
-        1 => Just(ModelEvent::ReasoningState(serde_json::Map::new())),
+        1 => prop_oneof![Just(Fields::new()), Just(fields("signature", "s"))].prop_map(ModelEvent::ReasoningState),
+        1 => (0..4_u32).prop_map(|slot| ModelEvent::CallState { slot, fields: Box::new(fields("signature", "s")) }),
     ]
 }
 
@@ -422,6 +456,10 @@ fn any_display() -> impl Strategy<Value = ReasoningDisplay> {
     prop_oneof![Just(ReasoningDisplay::Text), Just(ReasoningDisplay::Summary), Just(ReasoningDisplay::Hidden)]
 }
 
+fn any_sealed() -> impl Strategy<Value = ShowSealed> {
+    prop_oneof![Just(ShowSealed::Never), Just(ShowSealed::Needed), Just(ShowSealed::Always)]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10_000))]
 
@@ -430,7 +468,7 @@ proptest! {
     fn any_answer_gives_a_legal_stream(
         events in prop::collection::vec(any_event(), 0..40),
         display in any_display(),
-        sealed in any::<bool>(),
+        sealed in any_sealed(),
         compacts in any::<bool>(),
         ending in 0..3_usize,
     ) {
@@ -465,9 +503,10 @@ proptest! {
         stop_after in prop::option::of(0..8_usize),
         ending in 0..3_usize,
         steps in any::<bool>(),
+        sealed in any_sealed(),
     ) {
         let ids = IdMint::from_seed("0000");
-        let options = Options { server_steps: steps, ..sealing(ReasoningDisplay::Text, false) };
+        let options = Options { server_steps: steps, ..sealing(ReasoningDisplay::Text, sealed) };
         let mut play = Play { machine: Machine::new(blank_response(&ids), ids, options), out: Vec::new(), finished: 0, stop_after };
         play.machine.start(&mut play.out);
         let mut result = Ok(Stopped::AtEnd);
@@ -593,9 +632,16 @@ fn of_surfaces(events: Vec<ModelEvent>, kinds: &[CallKind; 3]) -> Vec<ModelEvent
     let mut numbered = Vec::new();
     for event in events {
         match event {
-            ModelEvent::CallStarted { slot, call_id, name, namespace, .. } => {
+            ModelEvent::CallStarted { slot, call_id, name, namespace, fields, .. } => {
                 let kind = kinds[slot as usize % 3];
-                numbered.push(ModelEvent::CallStarted { slot: begun, kind, call_id, name, namespace });
+                numbered.push(ModelEvent::CallStarted {
+                    slot: begun,
+                    kind,
+                    call_id,
+                    name,
+                    namespace,
+                    fields,
+                });
                 begun += 1;
             }
             ModelEvent::CallDelta { .. } if begun == 0 => {}

@@ -25,6 +25,7 @@ mod mcp;
 mod models;
 mod operation;
 mod prompt;
+mod provider_state;
 mod responses;
 mod state;
 mod store;

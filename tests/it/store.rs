@@ -132,7 +132,7 @@ fn running() -> Record {
 fn message(side: Side, text: &str) -> StoredItem {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = Id::from(format!("msg_{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-    StoredItem { wire: message_json(&id, side, text), id, side, history: History::Same }
+    StoredItem { wire: message_json(&id, side, text), id, side, history: History::Same, state: None }
 }
 
 fn message_json(id: &Id, side: Side, text: &str) -> Arc<str> {

@@ -10,10 +10,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::wire::{CallPiece, FunctionPiece};
 use crate::provider::errors::{Failure, ProviderError};
-use crate::response::turn::{CallKind, ModelEvent, ModelTool};
+use crate::response::turn::{CallKind, Fields, ModelEvent, ModelTool};
 
 /// Calls in one turn. No model asks for as many; a server that is out of its mind might.
 const MOST_CALLS: usize = 1024;
@@ -49,6 +51,8 @@ struct Call {
     extent: Extent,
     /// A custom tool's input was handed over.
     delivered: bool,
+    /// What the provider sent with it and wants back: Gemini's thought signature.
+    fields: Option<Box<Fields>>,
 }
 
 /// A piece, with the ways of servers to write it smoothed out.
@@ -58,6 +62,7 @@ struct Piece<'a> {
     name: &'a str,
     arguments: &'a str,
     raw: bool,
+    extra: Option<&'a RawValue>,
 }
 
 impl Calls {
@@ -70,14 +75,13 @@ impl Calls {
         !self.calls.is_empty()
     }
 
-    /// Takes in a piece of a call; `position` is its place in a list of several. Returns the call's slot,
-    /// once it has one.
+    /// Takes in a piece of a call; `position` is its place in a list of several.
     pub fn push(
         &mut self,
         piece: &CallPiece<'_>,
         position: Option<usize>,
         out: &mut Vec<ModelEvent>,
-    ) -> Result<Option<u32>, ProviderError> {
+    ) -> Result<(), ProviderError> {
         self.take(&Piece::of(piece, position), out)
     }
 
@@ -88,7 +92,7 @@ impl Calls {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         let (name, arguments) = (piece.name.as_str(), piece.arguments.0.as_ref());
-        self.take(&Piece { index: Some(0), id: "", name, arguments, raw: false }, out).map(drop)
+        self.take(&Piece { index: Some(0), id: "", name, arguments, raw: false, extra: None }, out)
     }
 
     /// Hands over what was held back, as the answer is over; `cut` says that the token limit ended it.
@@ -103,9 +107,10 @@ impl Calls {
         Err(ProviderError::new(Failure::Malformed, "The model provider sent a tool call without a name."))
     }
 
-    fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) -> Result<Option<u32>, ProviderError> {
+    fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         if !piece.is_head() && piece.arguments.is_empty() {
-            return Ok(None);
+            self.sign(piece, out);
+            return Ok(());
         }
         let place = self.place(piece);
         if place >= MOST_CALLS {
@@ -122,10 +127,19 @@ impl Calls {
         }
         if let Some(call) = self.calls.get_mut(place) {
             call.learn(piece);
+            call.sign(piece, out);
         }
         self.start(place, false, out);
         self.append(place, piece, out);
-        Ok(self.calls.get(place).and_then(|call| call.slot))
+        Ok(())
+    }
+
+    /// Takes in what comes with a call that has begun, without more of the call.
+    fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
+        let place = piece.index.and_then(|index| self.by_index.get(&index).copied()).or(self.open);
+        if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
+            call.sign(piece, out);
+        }
     }
 
     /// The call that a piece belongs to; a new one if it begins one.
@@ -178,7 +192,8 @@ impl Calls {
         call.slot = Some(slot);
         call.custom = Some(kind == CallKind::Custom);
         let call_id = Some(call.id.clone()).filter(|id| !id.is_empty());
-        out.push(ModelEvent::CallStarted { slot, kind, call_id, name, namespace });
+        let fields = call.fields.clone();
+        out.push(ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields });
     }
 
     /// Adds arguments to a call, and hands over what need not be held back.
@@ -231,7 +246,14 @@ impl<'a> Piece<'a> {
         };
         // Without an index, the place among several is the best there is.
         let position = position.and_then(|position| i64::try_from(position).ok());
-        Self { index: piece.index.0.or(position), id: piece.id.as_str(), name: name.trim(), arguments, raw }
+        Self {
+            index: piece.index.0.or(position),
+            id: piece.id.as_str(),
+            name: name.trim(),
+            arguments,
+            raw,
+            extra: piece.extra_content,
+        }
     }
 
     fn is_head(&self) -> bool {
@@ -254,6 +276,21 @@ impl Call {
             return self.extent == Extent::Whole && !piece.arguments.trim().is_empty();
         }
         !(self.slot.is_none() && is_fragment(&format!("{}{}", self.name, piece.name), tools))
+    }
+
+    /// Keeps what came with a piece; what comes behind the beginning of the call is handed over at once.
+    fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
+        const EXTRA: &str = "extra_content";
+        let extra = piece.extra.and_then(|extra| serde_json::from_str::<Value>(extra.get()).ok());
+        let Some(extra) = extra.filter(|extra| !extra.is_null()) else { return };
+        let fields = self.fields.get_or_insert_default();
+        if fields.get(EXTRA) == Some(&extra) {
+            return;
+        }
+        fields.insert(EXTRA.to_owned(), extra);
+        if let Some(slot) = self.slot {
+            out.push(ModelEvent::CallState { slot, fields: fields.clone() });
+        }
     }
 
     /// Keeps what a piece says of its call.

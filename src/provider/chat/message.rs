@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
-use serde_json::{Map, Value};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::response::turn::Fields;
 
 /// One message.
 #[derive(Debug, Serialize)]
@@ -93,7 +95,7 @@ pub(super) struct Reasoning<'a> {
     pub field: Option<&'static str>,
     pub text: Cow<'a, str>,
     /// The provider's own fields, of one or several stretches of reasoning.
-    pub fields: Vec<&'a Map<String, Value>>,
+    pub fields: Vec<&'a Fields>,
 }
 
 #[derive(Debug)]
@@ -101,6 +103,8 @@ pub(super) struct Call<'a> {
     pub id: &'a str,
     pub name: Cow<'a, str>,
     pub input: CallInput<'a>,
+    /// What the provider sent with it and wants back.
+    pub fields: Option<&'a Fields>,
 }
 
 #[derive(Debug)]
@@ -111,8 +115,12 @@ pub(super) enum CallInput<'a> {
     Text(&'a str),
 }
 
-/// The entry of a provider's fields that belongs to calls, not to the message; see `thoughts`.
-const OF_CALLS: &str = "tool_calls";
+/// Fields of a message that are the gateway's to write, whatever a provider sent under these names.
+const OF_MESSAGE: &[&str] = &["role", "content", "tool_calls"];
+/// In which Gemini signs its answers.
+const SIGNATURE: &str = "extra_content";
+/// Those of a call.
+const OF_CALL: &[&str] = &["id", "type", "function", "custom"];
 
 impl Serialize for Assistant<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -122,10 +130,7 @@ impl Serialize for Assistant<'_> {
         map.serialize_entry("content", &Some(&self.text).filter(|text| !text.is_empty()))?;
         self.reasoning.write(&mut map)?;
         if !self.calls.is_empty() {
-            map.serialize_entry(
-                "tool_calls",
-                &CallList { calls: &self.calls, fields: &self.reasoning.fields },
-            )?;
+            map.serialize_entry("tool_calls", &self.calls)?;
         }
         map.end()
     }
@@ -134,8 +139,9 @@ impl Serialize for Assistant<'_> {
 impl Reasoning<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let own: Vec<&str> = self.names();
-        // The provider's own form of its reasoning holds the text as well.
-        if let Some(field) = self.field.filter(|_| own.is_empty() && !self.text.is_empty()) {
+        // The provider's own form of its reasoning holds the text as well; a signature does not.
+        let holds_text = own.iter().any(|name| *name != SIGNATURE);
+        if let Some(field) = self.field.filter(|_| !holds_text && !self.text.is_empty()) {
             map.serialize_entry(field, &self.text)?;
         }
         for name in own {
@@ -149,7 +155,7 @@ impl Reasoning<'_> {
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.fields.iter().flat_map(|fields| fields.keys()).map(String::as_str) {
-            if !names.contains(&name) && !["role", "content", OF_CALLS].contains(&name) {
+            if !names.contains(&name) && !OF_MESSAGE.contains(&name) {
                 names.push(name);
             }
         }
@@ -170,36 +176,7 @@ impl Serialize for Merged<'_> {
     }
 }
 
-struct CallList<'a> {
-    calls: &'a [Call<'a>],
-    fields: &'a [&'a Map<String, Value>],
-}
-
-impl Serialize for CallList<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.calls.len()))?;
-        for (slot, call) in self.calls.iter().enumerate() {
-            list.serialize_element(&CallOut { call, extra: self.extra(slot) })?;
-        }
-        list.end()
-    }
-}
-
-impl CallList<'_> {
-    /// What the provider sent with the call in this place and wants back with it.
-    fn extra(&self, slot: usize) -> Option<&Value> {
-        let mut entries = self.fields.iter().filter_map(|fields| fields.get(OF_CALLS)?.as_array()).flatten();
-        let entry = entries.rfind(|entry| entry.get("index").and_then(Value::as_u64) == Some(slot as u64));
-        entry?.get("extra_content")
-    }
-}
-
-struct CallOut<'a> {
-    call: &'a Call<'a>,
-    extra: Option<&'a Value>,
-}
-
-impl Serialize for CallOut<'_> {
+impl Serialize for Call<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Function<'a> {
@@ -211,10 +188,10 @@ impl Serialize for CallOut<'_> {
             name: &'a str,
             input: &'a str,
         }
-        let name = self.call.name.as_ref();
+        let name = self.name.as_ref();
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", self.call.id)?;
-        match &self.call.input {
+        map.serialize_entry("id", self.id)?;
+        match &self.input {
             CallInput::Json(arguments) => {
                 map.serialize_entry("type", "function")?;
                 map.serialize_entry("function", &Function { name, arguments })?;
@@ -224,8 +201,9 @@ impl Serialize for CallOut<'_> {
                 map.serialize_entry("custom", &Custom { name, input })?;
             }
         }
-        if let Some(extra) = self.extra {
-            map.serialize_entry("extra_content", extra)?;
+        let own = self.fields.into_iter().flatten();
+        for (name, value) in own.filter(|(name, _)| !OF_CALL.contains(&name.as_str())) {
+            map.serialize_entry(name, value)?;
         }
         map.end()
     }

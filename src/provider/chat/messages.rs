@@ -21,7 +21,7 @@ use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
 use crate::response::told::told;
-use crate::response::turn::{Context, ModelRequest};
+use crate::response::turn::{Context, Fields, ModelRequest, Place, ProviderState};
 
 pub(super) use super::message::Message;
 
@@ -77,7 +77,9 @@ type Outputs<'a> = Vec<&'a ToolOutput>;
 #[derive(Default)]
 struct Thoughts<'a> {
     texts: Vec<&'a str>,
-    fields: Vec<&'a serde_json::Map<String, serde_json::Value>>,
+    fields: Vec<&'a Fields>,
+    /// Another answer begins with them.
+    leads: bool,
 }
 
 /// To which message reasoning belongs that stands between two.
@@ -116,14 +118,15 @@ impl<'a> Builder<'a> {
             self.close(Attach::Back)?;
         }
         match context.item.as_ref() {
-            Item::Message(message) => self.add_message(message),
+            Item::Message(message) => self.add_message(message, context.state.as_ref()),
             Item::Reasoning(_) => {
-                self.pending.add(context);
+                self.add_reasoning(context);
                 Ok(())
             }
             Item::FunctionCall(call) => {
                 let input = CallInput::Json(object(&call.arguments));
-                self.add_call(&call.call_id, (call.namespace.as_deref(), &call.name), input, None)
+                let name = (call.namespace.as_deref(), call.name.as_str());
+                self.add_call(context, &call.call_id, name, input, None)
             }
             Item::CustomToolCall(call) => {
                 let input = if self.options.supports.custom_tools {
@@ -131,7 +134,8 @@ impl<'a> Builder<'a> {
                 } else {
                     CallInput::Json(wrapped(&call.input).into())
                 };
-                self.add_call(&call.call_id, (call.namespace.as_deref(), &call.name), input, None)
+                let name = (call.namespace.as_deref(), call.name.as_str());
+                self.add_call(context, &call.call_id, name, input, None)
             }
             Item::FunctionCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::CustomToolCallOutput(item) => self.add_output(&item.call_id, &item.output),
@@ -139,17 +143,34 @@ impl<'a> Builder<'a> {
                 let input = CallInput::Json(object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
                 let outcome = outcome(call, self.format);
-                self.add_call(call.id.as_str(), name, input, Some(Answer::Text(outcome)))
+                let answer = Some(Answer::Text(outcome));
+                self.add_call(context, call.id.as_str(), name, input, answer)
             }
             _ => Ok(()),
         }
     }
 
-    fn add_message(&mut self, message: &'a MessageItem) -> Result<(), ProviderError> {
+    /// Reasoning waits for what it led to; state that came amid an answer belongs to that.
+    fn add_reasoning(&mut self, context: &'a Context) {
+        let amid = context.state.as_ref().is_some_and(|state| state.place != Place::Leads);
+        match &mut self.open {
+            Some(open) if amid => open.thoughts.add(context),
+            _ => {
+                self.pending.add(context);
+                self.pending.leads |= !amid && (context.state.is_some() || !self.pending.texts.is_empty());
+            }
+        }
+    }
+
+    fn add_message(
+        &mut self,
+        message: &'a MessageItem,
+        state: Option<&'a ProviderState>,
+    ) -> Result<(), ProviderError> {
         if message.role == Role::Assistant {
             // What the model cannot have made (a picture, say) it is not told that it made.
             let text = content::text_of(&message.content, "").unwrap_or_default();
-            return self.add_text(text);
+            return self.add_text(text, state);
         }
         self.close(Attach::Back)?;
         let text = content::text_of(&message.content, "\n");
@@ -181,15 +202,22 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn add_text(&mut self, text: Cow<'a, str>) -> Result<(), ProviderError> {
+    fn add_text(
+        &mut self,
+        text: Cow<'a, str>,
+        state: Option<&'a ProviderState>,
+    ) -> Result<(), ProviderError> {
         if text.is_empty() {
+            self.pending.add_state(state);
             return Ok(());
         }
         // Text between calls and their outputs belongs to the turn of the calls.
         if self.open.as_ref().is_some_and(|open| !open.waits) {
             self.close(Attach::Forward)?;
         }
-        let message = &mut self.opened().message;
+        let open = self.opened();
+        open.thoughts.add_state(state);
+        let message = &mut open.message;
         message.text = match std::mem::take(&mut message.text) {
             before if before.is_empty() => text,
             before => Cow::Owned(format!("{before}\n\n{text}")),
@@ -199,13 +227,18 @@ impl<'a> Builder<'a> {
 
     fn add_call(
         &mut self,
+        context: &'a Context,
         id: &'a str,
         name: (Option<&'a str>, &'a str),
         input: CallInput<'a>,
         answer: Option<Answer<'a>>,
     ) -> Result<(), ProviderError> {
-        // Reasoning begins another turn, unless this one still waits for outputs.
-        if self.open.as_ref().is_some_and(|open| !open.waits) && !self.pending.is_empty() {
+        // Reasoning begins another turn, unless this one still waits for outputs; so does a turn's state that is kept
+        // with its first call, but for the text before that.
+        let leads = context.state.as_ref().is_some_and(|state| state.place == Place::Leads);
+        let begins = self.pending.leads
+            || leads && self.open.as_ref().is_some_and(|open| !open.message.calls.is_empty());
+        if begins && self.open.as_ref().is_some_and(|open| !open.waits) {
             self.close(Attach::Forward)?;
         }
         let name = match self.names.get(&name) {
@@ -217,7 +250,8 @@ impl<'a> Builder<'a> {
         let answer =
             answer.or_else(|| self.outputs.get_mut(id)?.pop_front().filter(given).map(Answer::Outputs));
         let open = self.opened();
-        open.message.calls.push(Call { id, name, input });
+        open.thoughts.add_state(context.state.as_ref());
+        open.message.calls.push(Call { id, name, input, fields: context.call_fields.as_ref() });
         open.waits |= waits;
         open.answers.extend(answer.map(|answer| (id, answer)));
         Ok(())
@@ -292,15 +326,16 @@ impl<'a> Thoughts<'a> {
     fn add(&mut self, context: &'a Context) {
         let Item::Reasoning(item) = context.item.as_ref() else { return };
         match &context.state {
-            Some(state) if !state.text.is_empty() => self.texts.push(&state.text),
+            Some(state) if !state.text.is_empty() => {}
             _ => self.texts.extend(item.content.iter().map(|part| part.text.as_str())),
         }
-        self.fields
-            .extend(context.state.as_ref().map(|state| &state.fields).filter(|fields| !fields.is_empty()));
+        self.add_state(context.state.as_ref());
     }
 
-    fn is_empty(&self) -> bool {
-        self.texts.is_empty() && self.fields.is_empty()
+    fn add_state(&mut self, state: Option<&'a ProviderState>) {
+        let Some(state) = state else { return };
+        self.texts.extend(Some(state.text.as_str()).filter(|text| !text.is_empty()));
+        self.fields.extend(Some(&state.fields).filter(|fields| !fields.is_empty()));
     }
 
     fn join(&mut self, mut more: Self) {

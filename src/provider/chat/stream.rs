@@ -230,10 +230,7 @@ impl Translator {
         let several = pieces.len() > 1;
         for (position, piece) in pieces.iter().enumerate() {
             self.thoughts.pause(out);
-            let slot = self.calls.push(piece, several.then_some(position), out)?;
-            if let (Some(slot), Some(extra)) = (slot, piece.extra_content) {
-                self.thoughts.keep_extra(slot, extra);
-            }
+            self.calls.push(piece, several.then_some(position), out)?;
         }
         if let Some(call) = delta.function_call {
             self.thoughts.pause(out);

@@ -97,10 +97,15 @@ fn show(event: &ModelEvent) -> String {
         ModelEvent::Annotation(annotation) => {
             format!("annotation {}", serde_json::to_string(annotation).unwrap())
         }
-        ModelEvent::CallStarted { slot, kind, call_id, name, namespace } => {
+        ModelEvent::CallState { slot, fields } => {
+            format!("state {slot} {}", serde_json::to_string(fields).unwrap())
+        }
+        ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
             let custom = if *kind == CallKind::Custom { " custom" } else { "" };
             let namespace = namespace.as_ref().map(|name| format!("{name}.")).unwrap_or_default();
-            format!("call {slot}{custom} {namespace}{name} {}", call_id.as_deref().unwrap_or("-"))
+            let fields = fields.as_ref().map(|fields| format!(" {}", serde_json::to_string(fields).unwrap()));
+            let (id, fields) = (call_id.as_deref().unwrap_or("-"), fields.unwrap_or_default());
+            format!("call {slot}{custom} {namespace}{name} {id}{fields}")
         }
         ModelEvent::CallDelta { slot, delta } => format!("args {slot} {delta}"),
         ModelEvent::Usage(usage) => {

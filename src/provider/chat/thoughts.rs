@@ -2,13 +2,14 @@
 //!
 //! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and
 //! `thinking_blocks` (LiteLLM) are lists with signatures that the provider wants back unchanged;
-//! streams deliver them in pieces, which are joined here.
+//! streams deliver them in pieces, which are joined here. Of `extra_content` (Gemini) the thought signature counts;
+//! that of a call goes with the call, and is none of this file's business.
 
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
 
 use super::wire::Delta;
-use crate::response::turn::ModelEvent;
+use crate::response::turn::{Fields, ModelEvent};
 
 /// The reasoning of one turn.
 #[derive(Debug, Default)]
@@ -17,12 +18,10 @@ pub(super) struct Thoughts {
     /// Of the reasoning since the model last spoke.
     details: Vec<Value>,
     blocks: Vec<Value>,
-    /// What came with calls: `{"index": slot, "extra_content": …}`.
-    extras: Vec<Value>,
+    /// The signature of the text.
+    extra: Option<Value>,
     /// There is state that was not handed over yet.
     changed: bool,
-    /// The model has spoken since it reasoned.
-    spoken: bool,
 }
 
 /// Where the text is taken from. Lists often repeat what the plain fields said, if not in the same chunk.
@@ -37,15 +36,15 @@ enum Source {
 impl Thoughts {
     /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete.
     pub fn push(&mut self, delta: &mut Delta<'_>, whole: bool, out: &mut Vec<ModelEvent>) {
+        if let Some(signed) = delta.extra_content.and_then(signed) {
+            self.extra = Some(signed);
+            self.changed = true;
+        }
         let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
         let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
         let lists = delta.reasoning_details.is_some() || delta.thinking_blocks.is_some();
         if plain.is_none() && !lists {
             return;
-        }
-        if std::mem::take(&mut self.spoken) && !whole {
-            self.details.clear();
-            self.blocks.clear();
         }
         let mut texts = Vec::new();
         read_list(delta.reasoning_details, &mut self.details, whole, &mut texts);
@@ -67,36 +66,29 @@ impl Thoughts {
         }
     }
 
-    /// Keeps what came with a call.
-    pub fn keep_extra(&mut self, slot: u32, extra: &RawValue) {
-        if let Ok(extra) = serde_json::from_str::<Value>(extra.get())
-            && !extra.is_null()
-        {
-            self.extras.push(json!({ "index": slot, "extra_content": extra }));
-            self.changed = true;
-        }
-    }
-
     /// The model speaks: the reasoning before it is complete, as far as one can tell.
     pub fn pause(&mut self, out: &mut Vec<ModelEvent>) {
-        self.spoken = true;
         if std::mem::take(&mut self.changed) {
             out.push(ModelEvent::ReasoningState(self.state()));
         }
     }
 
-    fn state(&self) -> Map<String, Value> {
-        let lists = [
-            ("reasoning_details", &self.details),
-            ("thinking_blocks", &self.blocks),
-            ("tool_calls", &self.extras),
-        ];
-        lists
-            .into_iter()
-            .filter(|(_, list)| !list.is_empty())
-            .map(|(name, list)| (name.to_owned(), Value::Array(list.clone())))
-            .collect()
+    /// What has come since it was last handed over.
+    fn state(&mut self) -> Fields {
+        let lists = [("reasoning_details", &mut self.details), ("thinking_blocks", &mut self.blocks)];
+        let lists =
+            lists.map(|(name, list)| (name, Some(std::mem::take(list)).filter(|list| !list.is_empty())));
+        let lists = lists.into_iter().filter_map(|(name, list)| Some((name, Value::Array(list?))));
+        let extra = self.extra.take().map(|extra| ("extra_content", extra));
+        lists.chain(extra).map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// Extra content with a thought signature: the rest of it says how a text is shown.
+fn signed(extra: &RawValue) -> Option<Value> {
+    let extra: Value = serde_json::from_str(extra.get()).ok()?;
+    let signature = extra.get("google")?.get("thought_signature")?.as_str()?;
+    (!signature.is_empty()).then_some(extra)
 }
 
 /// Adds a list's elements to those kept, and collects the text that is new.

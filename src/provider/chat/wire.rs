@@ -76,6 +76,9 @@ pub(super) struct Delta<'a> {
     pub reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub thinking_blocks: Option<&'a RawValue>,
+    /// Gemini's thought signature of a text.
+    #[serde(borrow, default)]
+    pub extra_content: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]

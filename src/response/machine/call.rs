@@ -2,11 +2,11 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Events, Machine, Open, Violation};
+use super::{BegunCall, Events, Machine, Open, Violation};
 use crate::protocol::event::Event;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
-use crate::response::turn::{CallKind, ModelEvent};
+use crate::response::turn::{CallKind, ModelEvent, ToolCallRequest};
 
 /// The call that is being written.
 #[derive(Debug, Clone)]
@@ -26,17 +26,15 @@ impl Machine {
 
     pub(super) fn open_call(
         &mut self,
-        slot: u32,
+        begun: BegunCall,
         kind: CallKind,
-        call_id: Option<String>,
-        name: String,
-        namespace: Option<String>,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        self.close(ItemStatus::Completed, out)?;
+        let BegunCall { slot, call_id, call: ToolCallRequest { name, namespace, .. }, fields } = begun;
         let custom = kind == CallKind::Custom;
         let id = self.ids.next(if custom { "ctc" } else { "fc" });
         let call_id = self.unique_call_id(call_id);
+        self.lead_call(slot, &call_id, fields, out)?;
         let status = ItemStatus::InProgress;
         let (item_id, text) = (id.clone(), String::new());
         let item = if custom {
@@ -59,6 +57,7 @@ impl Machine {
             })
         };
         let output_index = self.add_item(item, out)?;
+        self.place_call(slot, output_index);
         self.open = Open::Call(OpenCall { id, output_index, slot, custom });
         Ok(())
     }

@@ -2,12 +2,12 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Events, Machine, Open, Violation};
+use super::{BegunCall, Events, Machine, Open, Violation};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
 use crate::protocol::item::{Item, ItemStatus};
-use crate::response::turn::{Surface, ToolCallRequest};
+use crate::response::turn::{Fields, Surface, ToolCallRequest};
 
 /// A call that is not made before a person has allowed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,7 @@ pub(super) struct UnseenCall {
     pub(super) slot: u32,
     pub(super) surface: Surface,
     pub(super) call: ToolCallRequest,
+    pub(super) fields: Option<Box<Fields>>,
 }
 
 impl UnseenCall {
@@ -80,6 +81,10 @@ impl Machine {
     /// Asks a person for a call whose arguments are whole.
     pub fn ask_approval(&mut self, call: ToolCallRequest, out: &mut Events) -> Result<(), Violation> {
         let id = self.ids.next("mcpr");
+        self.ask(id, call, out).map(drop)
+    }
+
+    fn ask(&mut self, id: Id, call: ToolCallRequest, out: &mut Events) -> Result<u32, Violation> {
         let item = McpApprovalRequest {
             id: id.clone(),
             server_label: call.namespace.clone().unwrap_or_default(),
@@ -88,7 +93,8 @@ impl Machine {
         };
         let output_index = self.add_item(Item::McpApprovalRequest(item), out)?;
         self.asked.push(AskedCall { id, call });
-        self.finish_item(output_index, out, |_| {})
+        self.finish_item(output_index, out, |_| {})?;
+        Ok(output_index)
     }
 
     /// The calls that persons were asked for so far.
@@ -107,28 +113,31 @@ impl Machine {
 
     pub(super) fn open_unseen_call(
         &mut self,
-        slot: u32,
+        BegunCall { slot, call, fields, .. }: BegunCall,
         surface: Surface,
-        call: ToolCallRequest,
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close(ItemStatus::Completed, out)?;
         self.item_bytes = 0;
-        self.open = Open::Unseen(UnseenCall { slot, surface, call });
+        self.open = Open::Unseen(UnseenCall { slot, surface, call, fields });
         Ok(())
     }
 
     /// Shows the call whose arguments have come: as a question, or as a call that waits for its result.
     pub(super) fn show_unseen_call(&mut self, unseen: UnseenCall, out: &mut Events) -> Result<(), Violation> {
-        let UnseenCall { slot, surface, mut call } = unseen;
+        let UnseenCall { slot, surface, mut call, fields } = unseen;
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".to_owned();
         }
         if surface == Surface::Approval {
             self.turn.closed_slots.push(slot);
-            return self.ask_approval(call, out);
+            let id = self.ids.next("mcpr");
+            self.lead_call(slot, id.as_str(), fields, out)?;
+            let output_index = self.ask(id, call, out)?;
+            self.place_call(slot, output_index);
+            return Ok(());
         }
-        self.open_server_call(slot, surface, None, call, out)?;
+        self.open_server_call(BegunCall { slot, call_id: None, call, fields }, surface, out)?;
         self.settle_server_call(out)
     }
 

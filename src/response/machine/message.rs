@@ -83,6 +83,7 @@ impl Machine {
                 (message.id, message.output_index, message.part.content_index + 1)
             }
             _ => {
+                self.lead(out)?;
                 self.close(ItemStatus::Completed, out)?;
                 let id = self.ids.next("msg");
                 let item = Item::Message(Message {

@@ -1,6 +1,4 @@
-//! Writes reasoning items: raw text, summaries, and the provider's sealed state.
-
-use serde_json::{Map, Value};
+//! Writes reasoning items: raw text and summaries. The state that goes with them is the business of `state`.
 
 use super::{Events, Machine, Open, ReasoningDisplay, Violation};
 use crate::protocol::event::{Event, Part};
@@ -12,9 +10,9 @@ use crate::response::turn::ProviderState;
 #[derive(Debug)]
 pub(super) struct OpenReasoning {
     id: Id,
-    output_index: u32,
+    pub(super) output_index: u32,
     part: OpenPart,
-    state: ProviderState,
+    pub(super) state: ProviderState,
 }
 
 /// The part of it that is being written.
@@ -47,46 +45,19 @@ impl Machine {
         self.write_summary_text(delta, out)
     }
 
-    /// Keeps what the provider wants back. It may come after the item was closed: then it counts for the
-    /// history only.
-    pub(super) fn keep_state(&mut self, fields: Map<String, Value>) {
-        match (&mut self.open, &mut self.turn.reasoning) {
-            (Open::Reasoning(open), _) => open.state.fields = fields,
-            (_, Some((_, state))) => state.fields = fields,
-            // Signatures of calls alone; without an item to keep them in they last for this run.
-            (_, None) => self.turn.loose = Some(ProviderState { fields, ..ProviderState::default() }),
-        }
-    }
-
-    /// Seals the state of the turn's last reasoning item for the history.
-    pub(super) fn keep_sealed(&mut self) {
-        let Some((index, state)) = self.turn.reasoning.take() else { return };
-        // Plain reasoning that is shown in full stands in the item itself.
-        let visible = self.options.reasoning == ReasoningDisplay::Text && state.fields.is_empty();
-        if let Some(seal) = self.options.seal.as_ref().filter(|_| !visible) {
-            self.sealed.insert(index, seal.seal(&state));
-        }
-        self.turn.states.push((index, state));
-    }
-
     pub(super) fn close_reasoning(
         &mut self,
         mut open: OpenReasoning,
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close_reasoning_part(&mut open, out)?;
-        let has_state = !(open.state.text.is_empty() && open.state.fields.is_empty());
-        let sealed = match &self.options.seal {
-            Some(seal) if self.options.show_sealed && has_state => Some(seal.seal(&open.state)),
-            _ => None,
-        };
+        let sealed = self.shown_blob(&open.state);
         self.finish_item(open.output_index, out, |item| {
             if let Item::Reasoning(reasoning) = item {
                 reasoning.encrypted_content = sealed;
             }
         })?;
-        self.keep_sealed();
-        self.turn.reasoning = has_state.then_some((open.output_index, open.state));
+        self.keep_state(open.output_index, open.state);
         Ok(())
     }
 
@@ -95,6 +66,13 @@ impl Machine {
             return Ok(());
         }
         self.close(ItemStatus::Completed, out)?;
+        self.open = Open::Reasoning(self.add_reasoning(out)?);
+        self.join_waiting();
+        Ok(())
+    }
+
+    /// Adds an item that has nothing in it yet.
+    pub(super) fn add_reasoning(&mut self, out: &mut Events) -> Result<OpenReasoning, Violation> {
         let id = self.ids.next("rs");
         let item = Item::Reasoning(Reasoning {
             id: id.clone(),
@@ -103,9 +81,7 @@ impl Machine {
             encrypted_content: None,
         });
         let output_index = self.add_item(item, out)?;
-        let state = ProviderState::default();
-        self.open = Open::Reasoning(OpenReasoning { id, output_index, part: OpenPart::None, state });
-        Ok(())
+        Ok(OpenReasoning { id, output_index, part: OpenPart::None, state: ProviderState::default() })
     }
 
     fn write_raw(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {

@@ -5,7 +5,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::{Events, Machine, Open, Violation};
+use super::{BegunCall, Events, Machine, Open, Violation};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{
@@ -89,13 +89,11 @@ impl OpenServerCall {
 impl Machine {
     pub(super) fn open_server_call(
         &mut self,
-        slot: u32,
+        begun: BegunCall,
         surface: Surface,
-        call_id: Option<String>,
-        call: ToolCallRequest,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        self.close(ItemStatus::Completed, out)?;
+        let BegunCall { slot, call_id, call, fields } = begun;
         let (prefix, stage) = match surface {
             Surface::Mcp => ("mcp", Some(HostedStage::McpCallInProgress)),
             Surface::Extension => ("tc", None),
@@ -105,6 +103,7 @@ impl Machine {
             Surface::Approval => return Err(Violation::Misplaced),
         };
         let id = self.ids.next(prefix);
+        self.lead_call(slot, id.as_str(), fields, out)?;
         let item = match surface {
             Surface::Hidden => Item::FunctionCall(FunctionCall {
                 id: id.clone(),
@@ -135,6 +134,7 @@ impl Machine {
             }),
         };
         let output_index = self.add_item(item, out)?;
+        self.place_call(slot, output_index);
         let open = OpenServerCall { id, output_index, slot, surface, call, settled: false };
         self.step(&open, stage, out)?;
         self.open = Open::Server(open);
@@ -311,17 +311,16 @@ impl Machine {
                 // Such an item knows no `incomplete`.
                 let done = concluded.status == ItemStatus::Completed;
                 let status = if done { ItemStatus::Completed } else { ItemStatus::Failed };
-                self.history.entry(open.output_index).or_insert(Item::McpCall(concluded));
-                Item::WebSearchCall(WebSearchCall {
+                let seen = self.history.entry(open.output_index).or_insert(Item::McpCall(concluded)).clone();
+                let results = self.seal_results(&seen);
+                let unknown = || Search { query: query_of(&open.call), sources: None };
+                let item = Item::WebSearchCall(WebSearchCall {
                     id: open.id.clone(),
                     status,
-                    action: Some(action(
-                        result
-                            .search
-                            .clone()
-                            .unwrap_or_else(|| Search { query: query_of(&open.call), sources: None }),
-                    )),
-                })
+                    action: Some(action(result.search.clone().unwrap_or_else(unknown))),
+                });
+                self.finish_item(open.output_index, out, |open| *open = item)?;
+                return self.carry(results, out);
             }
         };
         self.finish_item(open.output_index, out, |open| *open = item)

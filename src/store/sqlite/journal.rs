@@ -113,6 +113,7 @@ pub(super) fn conclude(connection: &Connection, key: i64, now: i64) -> rusqlite:
             side: Side::Output,
             wire: to_raw(item).get().into(),
             history: History::Same,
+            state: None,
         })
         .collect();
     write::insert_items(connection, key, next, &items)

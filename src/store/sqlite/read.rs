@@ -1,5 +1,6 @@
 //! What is read by id: a response, the chain behind it, single items.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -12,7 +13,7 @@ use super::lifetime::now;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::Status;
-use crate::store::{Lineage, Owner, StoreError};
+use crate::store::{KeptState, Lineage, Owner, StateKey, StoreError};
 
 /// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
 const LONGEST_CHAIN: i64 = 10_000;
@@ -44,7 +45,7 @@ const LINEAGE: &str = "WITH RECURSIVE chain (depth, key, previous_id, status, id
             ON r.tenant = ?1 AND r.principal = ?2 AND r.id = chain.previous_id
         WHERE (r.expires_at IS NULL OR r.expires_at > ?4) AND chain.depth + 1 < ?5
     )
-    SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire), chain.id
+    SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire), chain.id, i.state
     FROM chain LEFT JOIN items i ON i.response = chain.key AND (i.history IS NULL OR i.history <> '')";
 
 /// The chain's items as the model saw them, oldest first.
@@ -70,7 +71,7 @@ struct Chain {
     status: Option<Status>,
     /// The oldest response that was seen.
     oldest: Option<Oldest>,
-    items: Vec<(i64, i64, Item)>,
+    items: Vec<(i64, i64, Item, Option<Arc<str>>)>,
 }
 
 struct Oldest {
@@ -94,7 +95,8 @@ impl Chain {
         let Some(position) = row.get(3).map_err(database)? else {
             return Ok(());
         };
-        self.items.push((depth, position, item(text(row, 4).map_err(database)?)?));
+        let state = row.get_ref(6).map_err(database)?.as_str_or_null().map_err(corrupt)?.map(Arc::from);
+        self.items.push((depth, position, item(text(row, 4).map_err(database)?)?, state));
         Ok(())
     }
 
@@ -109,9 +111,14 @@ impl Chain {
             }
             Some(Oldest { previous: Some(missing), .. }) => Err(StoreError::BrokenChain { missing }),
             Some(Oldest { id: root, previous: None, .. }) => {
-                self.items.sort_unstable_by_key(|(depth, position, _)| (-depth, *position));
-                let items = self.items.into_iter().map(|(_, _, item)| item).collect();
-                Ok(Some(Lineage { items, root, status }))
+                self.items.sort_unstable_by_key(|(depth, position, ..)| (-depth, *position));
+                let mut states = HashMap::new();
+                let item = |(place, (_, _, item, state)): (usize, (_, _, Item, Option<Arc<str>>))| {
+                    states.extend(state.map(|state| (place, state)));
+                    item
+                };
+                let items = self.items.into_iter().enumerate().map(item).collect();
+                Ok(Some(Lineage { items, states, root, status }))
             }
         }
     }
@@ -140,6 +147,36 @@ pub(super) fn items(
                 .optional()
                 .map_err(database)?;
             found.flatten().transpose()
+        })
+        .collect()
+}
+
+/// Items of one key that are looked at.
+const SAME_KEY: i64 = 8;
+
+const STATES: &str = "SELECT i.wire, i.state FROM items i CROSS JOIN responses r ON r.key = i.response
+    WHERE i.state_key = ?1 AND i.state IS NOT NULL AND r.tenant = ?2 AND r.principal = ?3
+        AND (r.expires_at IS NULL OR r.expires_at > ?4)
+    ORDER BY i.response DESC, i.position DESC LIMIT ?5";
+
+/// State that is stored beside items, by its keys.
+pub(super) fn states(
+    connection: &Connection,
+    owner: &Owner,
+    keys: &[StateKey],
+) -> Result<Vec<Vec<KeptState>>, StoreError> {
+    let mut statement = connection.prepare_cached(STATES).map_err(database)?;
+    let now = now();
+    keys.iter()
+        .map(|key| {
+            let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, SAME_KEY];
+            let mut rows = statement.query(parameters).map_err(database)?;
+            let mut found = Vec::new();
+            while let Some(row) = rows.next().map_err(database)? {
+                let item = item(text(row, 0).map_err(database)?)?;
+                found.push(KeptState { item, blob: text(row, 1).map_err(database)?.into() });
+            }
+            Ok(found)
         })
         .collect()
 }
@@ -184,7 +221,7 @@ mod tests {
     fn rows_are_found_by_full_keys() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::migrate(&mut connection).unwrap();
-        for sql in [LINEAGE, EXTEND, ITEMS] {
+        for sql in [LINEAGE, EXTEND, ITEMS, STATES] {
             let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
             let parameters = vec![""; statement.parameter_count()];
             let plan = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();

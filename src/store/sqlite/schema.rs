@@ -10,6 +10,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0001_responses.sql"),
     include_str!("../../../migrations/sqlite/0002_tool_calls.sql"),
     include_str!("../../../migrations/sqlite/0003_approvals.sql"),
+    include_str!("../../../migrations/sqlite/0004_item_state.sql"),
 ];
 
 /// The schema version that this antwort writes.

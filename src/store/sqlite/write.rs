@@ -34,8 +34,10 @@ impl Write {
     pub(super) fn size(&self) -> usize {
         match self {
             Self::Begin(record) | Self::Finish(record) => {
-                let items =
-                    record.items.iter().map(|item| item.wire.len() + history(item).map_or(0, str::len));
+                let state = |item: &StoredItem| item.state.as_ref().map_or(0, |state| state.blob.len());
+                let size =
+                    |item: &StoredItem| item.wire.len() + history(item).map_or(0, str::len) + state(item);
+                let items = record.items.iter().map(size);
                 record.body.len() + items.sum::<usize>()
             }
             Self::Turn(turn) => {
@@ -259,7 +261,8 @@ pub(super) fn insert_items(
     items: &[StoredItem],
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO items (response, position, item_id, side, history, wire) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO items (response, position, item_id, side, history, wire, state_key, state)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
     )?;
     for (position, item) in (first..).zip(items) {
         insert_item(&mut statement, key, position, item)?;
@@ -277,7 +280,17 @@ fn insert_item(
         Side::Input => super::INPUT,
         Side::Output => super::OUTPUT,
     };
-    statement.execute(params![key, position, item.id.as_str(), side, history(item), &*item.wire])?;
+    let state = item.state.as_ref();
+    statement.execute(params![
+        key,
+        position,
+        item.id.as_str(),
+        side,
+        history(item),
+        &*item.wire,
+        state.map(|state| state.key.as_str()),
+        state.map(|state| &*state.blob),
+    ])?;
     Ok(())
 }
 

@@ -393,3 +393,41 @@ async fn a_question_is_an_extension_with_a_status_in_the_open_responses_dialect(
     }
     assert_eq!(server.count_calls("echo"), 1);
 }
+
+#[tokio::test]
+async fn a_call_that_a_person_allows_keeps_its_signature() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    for (store, approve) in [(true, true), (true, false), (false, true)] {
+        let extra = json!({"google": {"thought_signature": "sig"}});
+        let call = json!({"id": "call_0", "extra_content": extra,
+            "function": {"name": "echo", "arguments": "{\"text\": \"hi\"}"}});
+        upstream.reply(Reply::Whole(
+            json!({"choices": [{"index": 0, "message": {"tool_calls": [call]}, "finish_reason": "stop"}]}),
+        ));
+        upstream.text("Done.");
+        let mut first = ask(json!([careful(&server)]));
+        first["store"] = store.into();
+        let response = gateway.create(first).await;
+        let mut next = answer(&response, &server, approve);
+        if !store {
+            let mut input = response["output"].as_array().unwrap().clone();
+            input.extend(next["input"].as_array().unwrap().clone());
+            next["input"] = input.into();
+            next["store"] = false.into();
+            next.as_object_mut().unwrap().remove("previous_response_id");
+        }
+        let done = gateway.create(next).await;
+        let signed = |request: &Value| {
+            let mut messages = request["messages"].as_array().unwrap().iter();
+            let calls = messages.find_map(|message| message["tool_calls"].as_array()).unwrap();
+            assert_eq!(calls[0]["extra_content"], extra, "store={store} approve={approve}: {request:#}");
+        };
+        signed(&upstream.last());
+        if store {
+            let on = json!({"model": "test-model", "previous_response_id": done["id"], "input": "And?"});
+            gateway.create(on).await;
+            signed(&upstream.last());
+        }
+    }
+}

@@ -228,3 +228,115 @@ async fn gateway_in(gateway: &Gateway, dialect: &str, body: String) -> Value {
     let response = request.header("antwort-dialect", dialect).body(body).send().await.unwrap();
     serde_json::from_str(&response.text().await.unwrap()).unwrap()
 }
+
+/// The message with which the model is told what a search found; there is one.
+fn told(upstream: &Upstream) -> String {
+    let messages = upstream.last()["messages"].as_array().unwrap().clone();
+    let mut told = messages.iter().filter(|message| message["role"] == "tool");
+    let text = told.next().unwrap_or_else(|| panic!("{messages:#?}"))["content"].as_str().unwrap().to_owned();
+    assert!(told.next().is_none(), "it is told once: {messages:#?}");
+    text
+}
+
+/// What a client sends that replays a response to go on.
+fn replay(items: impl IntoIterator<Item = Value>, store: bool) -> Value {
+    let mut input = vec![json!({"role": "user", "content": "Where?"})];
+    input.extend(items);
+    input.push(json!({"role": "user", "content": "And?"}));
+    json!({"model": "test-model", "input": input, "store": store})
+}
+
+#[tokio::test]
+async fn a_replayed_search_is_found_in_the_store_by_its_id() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    upstream.reply(searching()).text("There.");
+    let response = gateway.create(ask(json!({"type": "web_search"}))).await;
+    assert_eq!(kinds(&response), ["web_search_call", "message"]);
+    let mut call = response["output"][0].clone();
+    // What it did may be left out, or be of another version; what counts is the id.
+    for action in [call["action"].clone(), Value::Null, json!({"type": "other"})] {
+        call["action"] = action;
+        gateway.create(replay([call.clone(), response["output"][1].clone()], true)).await;
+        assert!(told(&upstream).contains("The Book"));
+    }
+    // What was replayed is part of the conversation that is stored.
+    let second = gateway.create(replay([call.clone(), response["output"][1].clone()], true)).await;
+    let on = json!({"model": "test-model", "previous_response_id": second["id"], "input": "And?"});
+    gateway.create(on).await;
+    assert!(told(&upstream).contains("The Book"));
+    let path = format!("/v1/responses/{}/input_items", second["id"].as_str().unwrap());
+    let listed = gateway.get(&path).await.body.to_string();
+    assert!(!listed.contains("Learn Rust."), "clients see what they sent: {listed}");
+    call["id"] = "ws_of_nobody".into();
+    gateway.create(replay([call, response["output"][1].clone()], true)).await;
+    assert!(!upstream.last().to_string().contains("Learn Rust."));
+}
+
+#[tokio::test]
+async fn what_a_search_found_is_carried_by_clients_where_nothing_is_stored() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    for include in [json!([]), json!(["reasoning.encrypted_content"])] {
+        let store = !include.as_array().unwrap().is_empty();
+        upstream.reply(searching()).text("There.");
+        let mut body = ask(json!({"type": "web_search"}));
+        body["store"] = store.into();
+        body["include"] = include;
+        let response = gateway.stream(body).await.response;
+        assert_eq!(kinds(&response), ["web_search_call", "reasoning", "message"], "{response:#}");
+        let carried = &response["output"][1];
+        assert_eq!(carried["summary"], json!([]));
+        assert!(!carried.to_string().contains("Learn Rust."));
+        // As Codex does: without ids, and with fields that nobody knows.
+        let stripped = response["output"].as_array().unwrap().iter().map(|item| {
+            let mut item = item.clone();
+            item.as_object_mut().unwrap().remove("id");
+            item["internal_chat_message_metadata"] = json!({"turn_id": "1"});
+            item
+        });
+        let items = response["output"].as_array().unwrap().clone();
+        let kept_only = [items[1].clone(), items[2].clone()];
+        for replayed in [items, stripped.collect(), kept_only.to_vec()] {
+            gateway.create(replay(replayed, store)).await;
+            assert!(told(&upstream).contains("The Book"));
+        }
+        if store {
+            let on = json!({"model": "test-model", "previous_response_id": response["id"], "input": "And?"});
+            gateway.create(on).await;
+            assert!(told(&upstream).contains("The Book"));
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_of_two_searches_keeps_what_it_found_and_a_forged_blob_is_left_out() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream).await;
+    let search = |n: u64| ("web_search", json!({"query": format!("rust {n}")}));
+    upstream.reply(Reply::Calls(vec![search(1), search(2)])).text("There.");
+    let mut body = ask(json!({"type": "web_search"}));
+    body["store"] = false.into();
+    let response = gateway.create(body).await;
+    assert_eq!(
+        kinds(&response),
+        ["web_search_call", "reasoning", "web_search_call", "reasoning", "message"],
+        "{response:#}"
+    );
+    let mut items = response["output"].as_array().unwrap().clone();
+    gateway.create(replay(items.clone(), false)).await;
+    let messages = upstream.last()["messages"].clone();
+    let calls = messages[1]["tool_calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 2, "{messages:#}");
+    for (n, call) in calls.iter().enumerate() {
+        assert!(call["function"]["arguments"].as_str().unwrap().contains(&format!("rust {}", n + 1)));
+        assert!(messages[2 + n]["content"].as_str().unwrap().contains("Learn Rust."), "{messages:#}");
+    }
+    for n in [1, 3] {
+        let blob = items[n]["encrypted_content"].as_str().unwrap().to_owned();
+        items[n]["encrypted_content"] = format!("{}AAAA", &blob[..blob.len() - 4]).into();
+    }
+    gateway.create(replay(items, false)).await;
+    let asked = upstream.last().to_string();
+    assert!(!asked.contains("Learn Rust.") && !asked.contains("aw1."), "{asked}");
+}

@@ -285,9 +285,78 @@ fn reasoning_in_all_its_fields() {
                 DONE,
             ],
             &[
-                "call 0 f c",
+                r#"call 0 f c {"extra_content":{"google":{"thought_signature":"s"}}}"#,
                 r#"args 0 {"a":1}"#,
-                r#"state {"tool_calls":[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]}"#,
+                "Stop",
+            ],
+        ),
+        (
+            "a thought signature of a call that has begun, and the same again",
+            &[
+                delta!(r#""tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]"#),
+                delta!(r#""tool_calls":[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]"#),
+                delta!(r#""tool_calls":[{"index":0,"extra_content":{"google":{"thought_signature":"s"}}}]"#),
+                CALLS,
+                DONE,
+            ],
+            &[
+                "call 0 f c",
+                r#"state 0 {"extra_content":{"google":{"thought_signature":"s"}}}"#,
+                "args 0 {}",
+                "Stop",
+            ],
+        ),
+        (
+            "a thought signature before the call has its whole name",
+            &[
+                delta!(
+                    r#""tool_calls":[{"index":0,"id":"c","function":{"name":"get_"},"extra_content":{"google":{"thought_signature":"s"}}}]"#
+                ),
+                delta!(r#""tool_calls":[{"index":0,"function":{"name":"weather","arguments":"{}"}}]"#),
+                CALLS,
+                DONE,
+            ],
+            &[
+                r#"call 0 get_weather c {"extra_content":{"google":{"thought_signature":"s"}}}"#,
+                "args 0 {}",
+                "Stop",
+            ],
+        ),
+        (
+            "a thought signature of a call that never began",
+            &[
+                delta!(r#""content":"a""#),
+                delta!(r#""tool_calls":[{"index":3,"extra_content":{"google":{"thought_signature":"s"}}}]"#),
+                STOP,
+                DONE,
+            ],
+            &["text a", "Stop"],
+        ),
+        (
+            "a thought signature of a text, and what only says how it is shown",
+            &[
+                delta!(r#""content":"a","extra_content":{"google":{"thought":true}}"#),
+                delta!(r#""content":"","extra_content":{"google":{"thought_signature":"s"}}"#),
+                STOP,
+                DONE,
+            ],
+            &["text a", r#"state {"extra_content":{"google":{"thought_signature":"s"}}}"#, "Stop"],
+        ),
+        (
+            "details before a call and behind it",
+            &[
+                delta!(
+                    r#""reasoning_details":[{"type":"reasoning.encrypted","data":"x"}],"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"{}"}}]"#
+                ),
+                delta!(r#""reasoning_details":[{"type":"reasoning.encrypted","data":"y"}]"#),
+                CALLS,
+                DONE,
+            ],
+            &[
+                r#"state {"reasoning_details":[{"type":"reasoning.encrypted","data":"x"}]}"#,
+                "call 0 f c",
+                "args 0 {}",
+                r#"state {"reasoning_details":[{"type":"reasoning.encrypted","data":"y"}]}"#,
                 "Stop",
             ],
         ),

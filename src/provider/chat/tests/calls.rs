@@ -40,6 +40,38 @@ fn check_calls(rows: &[(&str, &[Piece<'_>], &[&str])]) {
     }
 }
 
+/// Where nothing else tells them apart, a call is over when its outermost bracket is closed, and not before.
+#[test]
+fn calls_without_ids_are_told_apart_by_where_their_arguments_end() {
+    check_calls(&[
+        (
+            "the name with every piece",
+            &[
+                ("-", "-", "f", r#"{"a":{"b":[1]}"#),
+                ("-", "-", "f", r#","c":[{}],"d":"}}"#),
+                ("-", "-", "f", r#"\""}"#),
+                ("-", "-", "f", r#"{"a":{}}"#),
+                ("-", "-", "f", r#"{"a":[]}"#),
+            ],
+            &[
+                "call 0 f -",
+                r#"args 0 {"a":{"b":[1]}"#,
+                r#"args 0 ,"c":[{}],"d":"}}"#,
+                r#"args 0 \""}"#,
+                "call 1 f -",
+                r#"args 1 {"a":{}}"#,
+                "call 2 f -",
+                r#"args 2 {"a":[]}"#,
+            ],
+        ),
+        (
+            "a tail under another index",
+            &[("0", "-", "f", r#"{"a":{"b":{}}"#), ("1", "-", "-", "}")],
+            &["call 0 f -", r#"args 0 {"a":{"b":{}}"#, "args 0 }"],
+        ),
+    ]);
+}
+
 /// Two calls, the arguments of each in two pieces.
 const TWO: [&str; 6] =
     ["call 0 f a", r#"args 0 {"x":"#, "args 0 1}", "call 1 get_weather b", r#"args 1 {"y":"#, "args 1 2}"];

@@ -1,0 +1,245 @@
+//! Gives providers back what is theirs, and the model what hosted calls found: opens what clients carry, finds what
+//! is stored beside items that clients replay, and puts each where it belongs in the conversation.
+//!
+//! A state names the calls that it belongs to by their ids, so that it finds them wherever clients put it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::{Parts, compaction, history};
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::McpCall;
+use crate::protocol::item::{Item, Reasoning, Role};
+use crate::response::seal::{BoundSeal, Sealed, SummarySeal};
+use crate::response::turn::{Context, Place, ProviderState};
+use crate::store::{KeptState, Owner, StateKey};
+use crate::tools::canonical;
+
+/// An item with the sealed state that is stored beside it.
+pub(super) type Remembered = (Item, Option<Arc<str>>);
+
+/// Items with the state that is stored beside them, by their places.
+pub(super) fn remembered(
+    items: Vec<Item>,
+    kept: &HashMap<usize, Arc<str>>,
+) -> impl Iterator<Item = Remembered> + '_ {
+    items.into_iter().enumerate().map(|(place, item)| (item, kept.get(&place).cloned()))
+}
+
+/// What the store knows of items that a client replays, by their places in the input.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Sealed state.
+    pub states: HashMap<usize, Arc<str>>,
+    /// Searches with what they found.
+    pub results: HashMap<usize, McpCall>,
+}
+
+impl Found {
+    /// The input as the model sees it.
+    pub(super) fn seen<'a>(&'a self, input: &'a [Item]) -> impl Iterator<Item = Remembered> + 'a {
+        input.iter().enumerate().map(|(place, item)| {
+            let found = self.results.get(&place).cloned().map(Item::McpCall);
+            (found.unwrap_or_else(|| item.clone()), self.states.get(&place).cloned())
+        })
+    }
+}
+
+/// Finds what is stored of replayed items; of this owner's only.
+pub(super) async fn find(parts: &Parts, owner: &Owner, input: &[Item]) -> Result<Found, ApiError> {
+    let mut found = Found::default();
+    let (places, ids): (Vec<usize>, Vec<Id>) = input
+        .iter()
+        .enumerate()
+        .filter(|(_, item)| matches!(item, Item::WebSearchCall(_)))
+        .map(|(place, item)| (place, item.id().clone()))
+        .unzip();
+    if !ids.is_empty() {
+        let searches = places.into_iter().zip(parts.store.items(owner, &ids).await?);
+        found.results.extend(searches.filter_map(|(place, item)| match item {
+            Some(Item::McpCall(call)) => Some((place, call)),
+            _ => None,
+        }));
+    }
+    let carried = carried(input);
+    let replayed = input.iter().enumerate().filter(|(place, _)| !carried.contains(place));
+    let (places, keys): (Vec<usize>, Vec<StateKey>) =
+        replayed.filter_map(|(place, item)| Some((place, replayed_key(owner, item)?))).unzip();
+    if keys.is_empty() {
+        return Ok(found);
+    }
+    for (place, kept) in places.into_iter().zip(parts.store.states(owner, &keys).await?) {
+        let Some(item) = input.get(place) else { continue };
+        let same: Vec<KeptState> = kept.into_iter().filter(|kept| is_same(&kept.item, item)).collect();
+        let itself = same.iter().find(|kept| kept.item.id() == item.id());
+        let latest = same.first().filter(|_| !item.id().is_of_response());
+        found.states.extend(itself.or(latest).map(|kept| (place, Arc::clone(&kept.blob))));
+    }
+    Ok(found)
+}
+
+/// Places of the items of answers whose state the client carries: it knows better than the store.
+fn carried(input: &[Item]) -> HashSet<usize> {
+    let begins = |item: &Item| match item {
+        Item::Message(message) => message.role != Role::Assistant,
+        Item::FunctionCallOutput(_) | Item::CustomToolCallOutput(_) | Item::McpApprovalResponse(_) => true,
+        _ => false,
+    };
+    let carries = |item: &Item| matches!(item, Item::Reasoning(item) if item.encrypted_content.is_some());
+    let mut places = HashSet::new();
+    let mut first = 0;
+    for answer in input.split_inclusive(begins) {
+        if answer.iter().any(carries) {
+            places.extend(first..first + answer.len());
+        }
+        first += answer.len();
+    }
+    places
+}
+
+/// By what state is found that is stored beside an item of this owner.
+pub(super) fn key(owner: &Owner, item: &Item) -> StateKey {
+    StateKey::new(owner, history::call_id(item).unwrap_or_else(|| item.id().as_str()))
+}
+
+fn replayed_key(owner: &Owner, item: &Item) -> Option<StateKey> {
+    let made = match item {
+        Item::Message(message) => message.role == Role::Assistant,
+        Item::FunctionCall(_)
+        | Item::CustomToolCall(_)
+        | Item::McpCall(_)
+        | Item::ServerToolCall(_)
+        | Item::McpApprovalRequest(_)
+        | Item::WebSearchCall(_) => true,
+        _ => false,
+    };
+    made.then(|| key(owner, item))
+}
+
+/// Whether a replayed item is the stored one. Servers number their calls, so that an id alone says little; our own
+/// ids are each given once.
+fn is_same(stored: &Item, replayed: &Item) -> bool {
+    match (stored, replayed) {
+        (Item::FunctionCall(a), Item::FunctionCall(b)) => {
+            a.name == b.name && canonical(&a.arguments) == canonical(&b.arguments)
+        }
+        (Item::CustomToolCall(a), Item::CustomToolCall(b)) => a.name == b.name && a.input == b.input,
+        (Item::FunctionCall(_) | Item::CustomToolCall(_), _) => false,
+        _ => true,
+    }
+}
+
+/// The items as the model sees them, with what belongs to them, each in its place; what cannot be shown is left out.
+pub(super) fn conversation(
+    items: Vec<Remembered>,
+    seal: &BoundSeal,
+    summaries: &SummarySeal,
+) -> Result<Vec<Context>, ApiError> {
+    let mut contexts: Vec<Context> = Vec::with_capacity(items.len());
+    for (item, blob) in items {
+        match item {
+            Item::Reasoning(item) => add_reasoning(&mut contexts, item, seal),
+            Item::Compaction(item) => contexts.push(compaction::shown(&item, summaries)?),
+            item => {
+                let state = blob.and_then(|blob| seal.open_state(&blob));
+                contexts.extend(history::shown(item).map(|context| Context { state, ..context }));
+            }
+        }
+    }
+    distribute(&mut contexts);
+    Ok(contexts)
+}
+
+fn add_reasoning(contexts: &mut Vec<Context>, item: Reasoning, seal: &BoundSeal) {
+    let blob = item.encrypted_content.as_deref();
+    let opened = blob.and_then(|blob| seal.open(blob));
+    if blob.is_some() && opened.is_none() {
+        tracing::info!(item = %item.id, "what another gateway, tenant or provider sealed was left out");
+    }
+    let state = match opened {
+        Some(Sealed::Results(call)) => return add_results(contexts, call),
+        Some(Sealed::State(state)) => Some(state),
+        None => None,
+    };
+    if state.is_some() || !(item.content.is_empty() && item.summary.is_empty()) {
+        contexts.push(Context { state, ..Context::from(Item::Reasoning(item)) });
+    }
+}
+
+/// Puts a hosted call with what it gave in the place of the item that clients see of it.
+fn add_results(contexts: &mut Vec<Context>, call: McpCall) {
+    let known = |context: &Context| matches!(&*context.item, Item::McpCall(known) if known.id == call.id);
+    if contexts.iter().any(known) {
+        return;
+    }
+    let shown = |context: &&mut Context| matches!(&*context.item, Item::WebSearchCall(_));
+    match contexts.iter_mut().rev().find(shown) {
+        Some(context) => context.item = Arc::new(Item::McpCall(call)),
+        // The client kept only this of it.
+        None => contexts.push(Item::McpCall(call).into()),
+    }
+}
+
+/// Gives calls what came with them, and answers what came behind them. What belongs to a call that is not there, or not
+/// yet, stays where it is.
+pub(super) fn distribute(contexts: &mut [Context]) {
+    for place in 0..contexts.len() {
+        let trails = |state: &ProviderState| state.place == Place::Trails;
+        if contexts.get(place).and_then(|context| context.state.as_ref()).is_some_and(trails) {
+            move_back(contexts, place);
+        }
+    }
+    let holds = |context: &Context| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
+    if !contexts.iter().any(holds) {
+        return;
+    }
+    let mut calls: HashMap<String, Vec<usize>> = HashMap::new();
+    for (place, context) in contexts.iter().enumerate() {
+        for key in call_keys(&context.item) {
+            calls.entry(key.to_owned()).or_default().push(place);
+        }
+    }
+    for place in 0..contexts.len() {
+        let Some(state) = contexts.get_mut(place).and_then(|context| context.state.as_mut()) else {
+            continue;
+        };
+        for (key, fields) in std::mem::take(&mut state.calls) {
+            // Servers number their calls in each answer anew: the nearest is meant.
+            let nearest = calls.get(&key).and_then(|found| found.iter().min_by_key(|at| at.abs_diff(place)));
+            let call = nearest.and_then(|at| contexts.get_mut(*at));
+            match call {
+                Some(call) => call.call_fields = Some(fields),
+                None => {
+                    let state = contexts.get_mut(place).and_then(|context| context.state.as_mut());
+                    state.map(|state| state.calls.insert(key, fields));
+                }
+            }
+        }
+    }
+}
+
+/// Moves what came behind an answer to the item of the answer that it stands behind.
+fn move_back(contexts: &mut [Context], place: usize) {
+    let Some((before, [context, ..])) = contexts.split_at_mut_checked(place) else { return };
+    let is_input = |item: &Item| matches!(item, Item::Message(message) if message.role != Role::Assistant);
+    let is_answer = |item: &Item| matches!(item, Item::Message(_)) || call_keys(item).next().is_some();
+    let answer = before.iter_mut().rev().take_while(|before| !is_input(&before.item));
+    let Some(answer) = answer.into_iter().find(|before| is_answer(&before.item)) else { return };
+    let Some(state) = &mut context.state else { return };
+    let more = ProviderState { text: std::mem::take(&mut state.text), ..ProviderState::default() };
+    let more = ProviderState { fields: std::mem::take(&mut state.fields), ..more };
+    if !more.is_empty() {
+        let amid = || ProviderState { place: Place::Within, ..ProviderState::default() };
+        answer.state.get_or_insert_with(amid).add(more);
+    }
+}
+
+/// The ids by which a call may be meant.
+fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
+    let (own, asked) = match item {
+        Item::McpCall(call) => (Some(call.id.as_str()), call.approval_request_id.as_deref()),
+        item => (history::call_id(item), None),
+    };
+    own.into_iter().chain(asked)
+}

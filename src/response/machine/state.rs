@@ -1,0 +1,262 @@
+//! Finds a place for what a provider wants back with its answer: in a reasoning item that clients carry, or beside
+//! the items that are stored.
+//!
+//! Clients carry it in the reasoning item that is open, or in one of its own: before the call or the text that it
+//! comes with; behind the answer where that has been written. What is stored stands beside the call that it belongs
+//! to; what belongs to the whole answer stands beside its first call or else its text, by which a replay finds it
+//! whose client dropped the reasoning.
+
+use std::collections::BTreeMap;
+
+use super::{Events, Machine, Open, ReasoningDisplay, ShowSealed, Violation};
+use crate::protocol::item::hosted::McpCall;
+use crate::protocol::item::{Item, ItemStatus};
+use crate::response::turn::{Fields, ModelEvent, Place, ProviderState};
+
+/// Bytes of a hosted call's result that clients carry; the model is told that there was more.
+const MAX_CARRIED_RESULT: usize = 64 * 1024;
+
+/// The state of one answer of the model.
+#[derive(Debug, Default)]
+pub(super) struct AnswerState {
+    /// What has come and has no place yet.
+    waiting: ProviderState,
+    /// By place in the output: of items that hold it, or that it is stored beside.
+    states: BTreeMap<u32, ProviderState>,
+    calls: Vec<PlacedCall>,
+}
+
+/// A call of the answer.
+#[derive(Debug)]
+struct PlacedCall {
+    slot: u32,
+    /// By what it is known to the provider when it goes back.
+    key: String,
+    place: Option<u32>,
+}
+
+impl AnswerState {
+    /// State by the places of items, and what found no item.
+    pub(super) fn into_parts(self) -> (BTreeMap<u32, ProviderState>, Option<ProviderState>) {
+        (self.states, Some(self.waiting).filter(|state| !state.is_empty()))
+    }
+}
+
+impl Machine {
+    /// Whether clients carry state, so that it needs items.
+    fn carries_state(&self) -> bool {
+        self.options.seal.is_some() && self.options.show_sealed != ShowSealed::Never
+    }
+
+    /// Whether a later response needs this state, beside what items show of it: plain reasoning may be shown in full.
+    fn is_needed(&self, state: &ProviderState) -> bool {
+        let shown = self.options.reasoning == ReasoningDisplay::Text;
+        !(state.is_empty() || shown && state.fields.is_empty() && state.calls.is_empty())
+    }
+
+    /// The blob with which clients are shown this state.
+    pub(super) fn shown_blob(&self, state: &ProviderState) -> Option<String> {
+        let shown = match self.options.show_sealed {
+            ShowSealed::Never => false,
+            ShowSealed::Needed => self.is_needed(state),
+            ShowSealed::Always => !state.is_empty(),
+        };
+        self.options.seal.as_ref().filter(|_| shown).map(|seal| seal.seal(state))
+    }
+
+    /// Keeps more of what the provider wants back with its message.
+    pub(super) fn keep_fields(&mut self, fields: Fields) {
+        match &mut self.open {
+            Open::Reasoning(open) => open.state.add_fields(fields),
+            _ => self.turn.state.waiting.add_fields(fields),
+        }
+    }
+
+    /// Keeps what the provider wants back with a call that has begun. The call's item may be written already.
+    pub(super) fn keep_call_fields(&mut self, slot: u32, fields: Fields) {
+        let still_waits = self.turn.waiting.iter_mut().rev().find_map(|event| match event {
+            ModelEvent::CallStarted { slot: other, fields, .. } if *other == slot => Some(fields),
+            _ => None,
+        });
+        if let Some(before) = still_waits {
+            *before = Some(Box::new(fields));
+            return;
+        }
+        if let Open::Unseen(open) = &mut self.open
+            && open.slot == slot
+        {
+            open.fields = Some(Box::new(fields));
+            return;
+        }
+        let carried = self.carries_state();
+        let state = &mut self.turn.state;
+        let Some(PlacedCall { key, place, .. }) = state.calls.iter().rfind(|call| call.slot == slot) else {
+            return;
+        };
+        match (place, carried) {
+            (Some(place), false) => {
+                state.states.entry(*place).or_default().calls.insert(key.clone(), fields);
+            }
+            _ => {
+                state.waiting.calls.insert(key.clone(), fields);
+            }
+        }
+    }
+
+    /// Makes way for a call: what came before it and with it is written first.
+    pub(super) fn lead_call(
+        &mut self,
+        slot: u32,
+        key: &str,
+        fields: Option<Box<Fields>>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let state = &mut self.turn.state;
+        if let Some(fields) = fields {
+            state.waiting.calls.insert(key.to_owned(), *fields);
+        }
+        state.calls.push(PlacedCall { slot, key: key.to_owned(), place: None });
+        self.lead(out)?;
+        self.close(ItemStatus::Completed, out)
+    }
+
+    /// Says where the call's item is.
+    pub(super) fn place_call(&mut self, slot: u32, output_index: u32) {
+        let state = &mut self.turn.state;
+        let first = state.calls.iter().all(|call| call.place.is_none());
+        let Some(call) = state.calls.iter_mut().rfind(|call| call.slot == slot) else { return };
+        call.place = Some(output_index);
+        // Where clients carry state it is in an item by now.
+        if let Some(fields) = state.waiting.calls.remove(&call.key) {
+            let beside = state.states.entry(output_index).or_default();
+            beside.calls.insert(call.key.clone(), fields);
+            beside.place = if first { Place::Leads } else { Place::Within };
+        }
+    }
+
+    /// Makes way for an item: clients see the state that came before it first.
+    pub(super) fn lead(&mut self, out: &mut Events) -> Result<(), Violation> {
+        if self.turn.state.waiting.is_empty() || !self.carries_state() {
+            return Ok(());
+        }
+        if matches!(self.open, Open::Reasoning(_)) {
+            self.join_waiting();
+            return Ok(());
+        }
+        self.close(ItemStatus::Completed, out)?;
+        let place = if self.is_first_of_turn() { Place::Leads } else { Place::Within };
+        self.write_state(place, out)
+    }
+
+    /// The state that waits belongs to the reasoning that is open.
+    pub(super) fn join_waiting(&mut self) {
+        if let Open::Reasoning(open) = &mut self.open {
+            open.state.add(std::mem::take(&mut self.turn.state.waiting));
+        }
+    }
+
+    fn is_first_of_turn(&self) -> bool {
+        self.response().output.len() == self.turn.first
+    }
+
+    fn write_state(&mut self, place: Place, out: &mut Events) -> Result<(), Violation> {
+        let state = ProviderState { place, ..std::mem::take(&mut self.turn.state.waiting) };
+        let mut open = self.add_reasoning(out)?;
+        open.state = state;
+        self.close_reasoning(open, out)
+    }
+
+    /// Keeps the state of a reasoning item that is closed.
+    pub(super) fn keep_state(&mut self, output_index: u32, state: ProviderState) {
+        if !state.is_empty() {
+            self.turn.state.states.insert(output_index, state);
+        }
+    }
+
+    /// Finds a place for all that has come, as far as items have been written. The answer is over.
+    pub(super) fn settle_state(&mut self, out: &mut Events) -> Result<(), Violation> {
+        if self.carries_state() {
+            let over = matches!(self.open, Open::Nothing) && self.turn.waiting.is_empty();
+            // Nothing follows what was cut off, and no provider takes half an answer back.
+            if over && !self.turn.cut && !self.turn.state.waiting.is_empty() {
+                let place = if self.is_first_of_turn() { Place::Leads } else { Place::Trails };
+                self.write_state(place, out)?;
+            }
+            return Ok(());
+        }
+        self.gather_state();
+        let Some(seal) = &self.options.seal else { return Ok(()) };
+        for (place, state) in &self.turn.state.states {
+            if !self.sealed.contains_key(place) && self.is_needed(state) {
+                self.sealed.insert(*place, seal.seal(state));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gathers what belongs to the whole answer beside one of its items.
+    fn gather_state(&mut self) {
+        let shown = self.options.reasoning == ReasoningDisplay::Text;
+        let output = &self.fold.response().output;
+        let item = |place: u32| output.get(place as usize);
+        let is_whole = |place: &u32| match item(*place) {
+            // One that was cut off is no part of the history.
+            Some(Item::FunctionCall(call)) => call.status != ItemStatus::Incomplete,
+            Some(Item::CustomToolCall(call)) => call.status != ItemStatus::Incomplete,
+            _ => true,
+        };
+        let is_reasoning = |place: u32| matches!(item(place), Some(Item::Reasoning(_)));
+        let AnswerState { waiting, states, calls } = &mut self.turn.state;
+        let call = calls.iter().filter_map(|call| call.place).find(is_whole);
+        let mut messages = (0_u32..)
+            .zip(output.iter())
+            .skip(self.turn.first)
+            .filter(|(_, item)| matches!(item, Item::Message(_)));
+        if let Some(place) = call.or_else(|| messages.next().map(|(place, _)| place)) {
+            let mut gathered = ProviderState::default();
+            for (_, state) in states.iter_mut().filter(|(place, _)| is_reasoning(**place)) {
+                let fields = std::mem::take(&mut state.fields);
+                let text = if shown { String::new() } else { std::mem::take(&mut state.text) };
+                gathered.add(ProviderState { text, fields, ..ProviderState::default() });
+            }
+            gathered.add(std::mem::take(waiting));
+            if !gathered.is_empty() {
+                states.entry(place).or_default().add(gathered);
+            }
+            states.retain(|_, state| !state.is_empty());
+            return;
+        }
+        if waiting.is_empty() {
+            return;
+        }
+        let reasoning = states.keys().rev().copied().find(|place| is_reasoning(*place));
+        if let Some(place) = reasoning {
+            states.entry(place).or_default().add(std::mem::take(waiting));
+        }
+    }
+
+    /// The blob in which clients carry what a hosted call gave, as the model has seen it.
+    pub(super) fn seal_results(&self, call: &Item) -> Option<String> {
+        let seal = self.options.seal.as_ref().filter(|_| self.carries_state())?;
+        let Item::McpCall(call) = call else { return None };
+        Some(match &call.output {
+            Some(output) if output.len() > MAX_CARRIED_RESULT => {
+                let output =
+                    format!("{}\n[…]", output.get(..output.floor_char_boundary(MAX_CARRIED_RESULT))?);
+                seal.seal_results(&McpCall { output: Some(output), ..call.clone() })
+            }
+            _ => seal.seal_results(call),
+        })
+    }
+
+    /// Writes an item whose only content is this blob.
+    pub(super) fn carry(&mut self, blob: Option<String>, out: &mut Events) -> Result<(), Violation> {
+        let Some(blob) = blob else { return Ok(()) };
+        let output_index = self.add_reasoning(out)?.output_index;
+        self.finish_item(output_index, out, |item| {
+            if let Item::Reasoning(reasoning) = item {
+                reasoning.encrypted_content = Some(blob);
+            }
+        })
+    }
+}
