@@ -4,6 +4,7 @@
 //! for byte, and apart from it the items that a continuation shows to the model.
 
 mod approval;
+mod runs;
 pub mod sqlite;
 
 use std::collections::HashMap;
@@ -18,6 +19,7 @@ use crate::protocol::parse;
 use crate::protocol::response::Status;
 
 pub use self::approval::{ApprovalClaim, Claim, PendingApproval};
+pub use self::runs::{RunRegistration, RunRegistry};
 
 /// Whose rows an operation may see. Rows of others do not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -230,6 +232,10 @@ pub enum StoreError {
 /// Keeps responses. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store: Send + Sync {
+    /// Registers a run whose id its owner gets to know before it has a row: until the registration is dropped, its
+    /// owner can delete it, and what is written of it from then on is not kept, without an error.
+    fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration;
+
     /// Writes a response that is still running, leased by this process. Not awaited by foreground runs: the
     /// write happens all the same once the future was polled and the queue had room.
     async fn begin(&self, record: Record) -> Result<(), StoreError>;
@@ -243,14 +249,15 @@ pub trait Store: Send + Sync {
 
     /// Writes a response in its final state; returns once that is committed. Extends the life of its ancestors.
     ///
-    /// A response that was begun and has been deleted since stays deleted, without an error. One that has
+    /// A response that was begun or registered and has been deleted since stays deleted, without an error. One that has
     /// ended, or belongs to another process by now, is [`StoreError::Superseded`].
     async fn finish(&self, record: Record) -> Result<(), StoreError>;
 
     /// The response object as it was sent.
     async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError>;
 
-    /// Deletes a response, its items and the approvals that it asked for. Whether there was one.
+    /// Deletes a response, its items and the approvals that it asked for; also one that is registered and has no row
+    /// yet. Whether there was one.
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError>;
 
     /// The history that a continuation of this response starts from, in one query.
@@ -278,7 +285,7 @@ pub trait Store: Send + Sync {
 
     /// Writes calls that wait for approval, all or none; returns once that is committed.
     ///
-    /// Those of a response that was begun and has been deleted since are not written, without an error.
+    /// Those of a response that was begun or registered and has been deleted since are not written, without an error.
     async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
 
     /// An approval of this owner that is neither used nor expired.

@@ -28,6 +28,7 @@ use crate::protocol::response::{RunOutcome, Status};
 use crate::provider::{CallContext, Failure, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
 use crate::response::turn::{CallChoice, Context, FinishReason, ModelEvent, ProviderState};
+use crate::store::RunRegistration;
 
 /// Turns in a row in which the model only called what it must not.
 const MAX_DENIED_TURNS: usize = 3;
@@ -101,6 +102,8 @@ pub(super) struct Run {
     pub(super) failed_turns: u32,
     /// The name of the limit that the deadline is.
     deadline_name: &'static str,
+    /// Of a stream that is stored: its client knows its id, and may delete it before it has a row.
+    registration: Option<RunRegistration>,
 }
 
 impl Run {
@@ -126,7 +129,11 @@ impl Run {
             request_id: caller.request_id,
         };
         let commit_at = (started + engine.parts.limits.commit_after).min(deadline);
+        let is_stored_stream = prepared.store && prepared.ask.stream;
+        let registration =
+            is_stored_stream.then(|| engine.parts.store.register_run(&prepared.response.id, &prepared.owner));
         Self {
+            registration,
             machine,
             gate,
             calls,
@@ -517,6 +524,8 @@ impl Run {
     async fn end(self: Box<Self>, outcome: Outcome) {
         let Self { engine, prepared, machine, calls, call, mut outlet, started, first_event, turns, .. } =
             *self;
+        // Until the row is committed.
+        let _registration = self.registration;
         calls.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();

@@ -31,7 +31,7 @@ use self::write::{Outcome, Write};
 use self::writer::Writer;
 use super::{
     ApprovalClaim, CallOutcome, Claim, KeptState, Lineage, Owner, Page, PageRequest, PendingApproval, Record,
-    StateKey, Store, StoreError, TurnRecord,
+    RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
 };
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
@@ -111,6 +111,7 @@ pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
     rules: Arc<Rules>,
+    runs: RunRegistry,
     max_bytes: Option<u64>,
 }
 
@@ -122,17 +123,22 @@ impl SqliteStore {
         schema::migrate(&mut connection)?;
         let rules = Arc::new(Rules::new(options.instance, options.lease, options.ttl));
         upkeep::end_at_start(&mut connection, &rules)?;
-        let writer = Writer::start(connection, Arc::clone(&rules))?;
+        let runs = RunRegistry::default();
+        let writer = Writer::start(connection, Arc::clone(&rules), runs.clone())?;
         let readers = match options.location {
             Location::Memory => Readers::OnWriter,
             Location::File(path) => Readers::Pool(Pool::new(path)),
         };
-        Ok(Self { writer, readers, rules, max_bytes: options.max_bytes })
+        Ok(Self { writer, readers, rules, runs, max_bytes: options.max_bytes })
     }
 }
 
 #[async_trait]
 impl Store for SqliteStore {
+    fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration {
+        self.runs.register(id, owner)
+    }
+
     async fn begin(&self, record: Record) -> Result<(), StoreError> {
         match self.writer.write(Write::Begin(record)).await? {
             Outcome::Superseded => Err(StoreError::Superseded),

@@ -15,6 +15,7 @@ mod clients;
 mod codex;
 mod compaction;
 mod crash;
+mod deletion;
 mod documents;
 mod errors;
 mod floors;

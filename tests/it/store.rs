@@ -2,7 +2,9 @@
 
 mod approvals;
 mod contract;
+mod deletion;
 mod lists;
+mod log;
 mod sqlite;
 
 use std::path::PathBuf;

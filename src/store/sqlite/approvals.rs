@@ -51,6 +51,9 @@ pub(super) fn ask(
 
 /// Whether a response that this process makes was deleted meanwhile: then nothing of it is to be kept.
 fn was_deleted(connection: &Connection, begun: &Begun, response: &Id) -> rusqlite::Result<bool> {
+    if begun.is_deleted(response) {
+        return Ok(true);
+    }
     let Some(key) = begun.key(response) else { return Ok(false) };
     connection
         .prepare_cached("SELECT NOT EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)")?
@@ -132,6 +135,18 @@ pub(super) fn remove_of(connection: &Connection, key: i64) -> rusqlite::Result<(
                 (SELECT tenant, principal, id FROM responses WHERE key = ?1)",
         )?
         .execute([key])?;
+    Ok(())
+}
+
+/// Deletes the approvals that a response without a row asked for.
+pub(super) fn remove_asked_by(
+    connection: &Connection,
+    owner: &Owner,
+    response: &str,
+) -> rusqlite::Result<()> {
+    connection
+        .prepare_cached("DELETE FROM approvals WHERE tenant = ?1 AND principal = ?2 AND response = ?3")?
+        .execute(params![&*owner.tenant, &*owner.principal, response])?;
     Ok(())
 }
 

@@ -21,6 +21,9 @@ pub(super) fn turn(
     begun: &mut Begun,
     turn: &TurnRecord,
 ) -> rusqlite::Result<Outcome> {
+    if begun.is_deleted(&turn.id) {
+        return Ok(Outcome::Absent);
+    }
     if let Some(record) = &turn.begin
         && write::begin(connection, rules, begun, record)? != Outcome::Changed
     {

@@ -12,7 +12,7 @@ use super::journal;
 use super::lifetime::{self, Rules};
 use crate::protocol::id::Id;
 use crate::store::{
-    CallOutcome, Claim, History, Owner, PendingApproval, Record, Side, StoredItem, TurnRecord,
+    CallOutcome, Claim, History, Owner, PendingApproval, Record, RunRegistry, Side, StoredItem, TurnRecord,
 };
 
 /// About what an approval's row takes.
@@ -67,14 +67,35 @@ pub(super) enum Outcome {
 /// The responses that this process has begun and not finished, with the keys of their rows.
 ///
 /// They are why a response that is deleted while it runs stays deleted: its end then updates no row,
-/// where that of a response that was never begun inserts one. Changes are undone with the transaction.
-#[derive(Default)]
+/// where that of a response that was never begun inserts one. Those that have no row yet are in the registry, which
+/// says so itself. Changes are undone with the transaction.
 pub(super) struct Begun {
     keys: HashMap<Id, i64>,
     undo: Vec<(Id, Option<i64>)>,
+    runs: RunRegistry,
+    deleted: Vec<Id>,
 }
 
 impl Begun {
+    /// None so far.
+    pub(super) fn new(runs: RunRegistry) -> Self {
+        Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new() }
+    }
+
+    /// Deletes a run, with or without a row. Whether there was one of this owner that was not deleted yet.
+    fn delete(&mut self, owner: &Owner, id: &Id) -> bool {
+        let was_running = self.runs.delete(id, owner);
+        if was_running {
+            self.deleted.push(id.clone());
+        }
+        was_running
+    }
+
+    /// Whether a run was deleted that goes on: nothing more of it is kept.
+    pub(super) fn is_deleted(&self, id: &Id) -> bool {
+        self.runs.is_deleted(id)
+    }
+
     fn add(&mut self, id: &Id, key: i64) {
         let before = self.keys.insert(id.clone(), key);
         self.undo.push((id.clone(), before));
@@ -94,10 +115,14 @@ impl Begun {
     /// The transaction is committed.
     pub(super) fn keep(&mut self) {
         self.undo.clear();
+        self.deleted.clear();
     }
 
     /// The transaction is undone.
     pub(super) fn restore(&mut self) {
+        for id in self.deleted.drain(..) {
+            self.runs.restore(&id);
+        }
         while let Some((id, before)) = self.undo.pop() {
             match before {
                 Some(key) => self.keys.insert(id, key),
@@ -118,11 +143,15 @@ pub(super) fn apply(
         Write::Begin(record) => begin(connection, rules, begun, record),
         Write::Turn(turn) => journal::turn(connection, rules, begun, turn),
         Write::CallEnded(outcome) => journal::call_ended(connection, begun, outcome),
-        Write::Finish(record) => match begun.remove(&record.id) {
-            Some(key) => end(connection, rules, record, key),
-            None => insert_ended(connection, rules, record),
-        },
-        Write::Delete(owner, id) => delete(connection, owner, id),
+        Write::Finish(record) => {
+            let key = begun.remove(&record.id);
+            match key {
+                _ if begun.is_deleted(&record.id) => Ok(Outcome::Absent),
+                Some(key) => end(connection, rules, record, key),
+                None => insert_ended(connection, rules, record),
+            }
+        }
+        Write::Delete(owner, id) => delete(connection, begun, owner, id),
         Write::AskApproval(pending) => approvals::ask(connection, begun, pending),
         Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(Outcome::Claimed),
     }
@@ -140,6 +169,9 @@ pub(super) fn begin(
     begun: &mut Begun,
     record: &Record,
 ) -> rusqlite::Result<Outcome> {
+    if begun.is_deleted(&record.id) {
+        return Ok(Outcome::Absent);
+    }
     if begun.keys.contains_key(&record.id) {
         return Ok(Outcome::Changed);
     }
@@ -195,12 +227,21 @@ fn end(connection: &Connection, rules: &Rules, record: &Record, key: i64) -> rus
     Ok(Outcome::Changed)
 }
 
-fn delete(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Outcome> {
-    let Some((key, expires_at)) = find(connection, owner, id)? else {
-        return Ok(Outcome::Absent);
+fn delete(connection: &Connection, begun: &mut Begun, owner: &Owner, id: &str) -> rusqlite::Result<Outcome> {
+    let was_running = begun.delete(owner, &Id::from(id));
+    let existed = match find(connection, owner, id)? {
+        Some((key, expires_at)) => {
+            remove_row(connection, key)?;
+            expires_at.is_none_or(|at| at > lifetime::now())
+        }
+        None if was_running => {
+            // It may have asked for approvals already, which are written before its row.
+            approvals::remove_asked_by(connection, owner, id)?;
+            false
+        }
+        None => false,
     };
-    remove_row(connection, key)?;
-    Ok(if expires_at.is_some_and(|at| at <= lifetime::now()) { Outcome::Absent } else { Outcome::Changed })
+    Ok(if existed || was_running { Outcome::Changed } else { Outcome::Absent })
 }
 
 /// Deletes a response and all that belongs to it.

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::error::{closed, database, is_of_one_row};
 use super::lifetime::Rules;
 use super::write::{self, Begun, Outcome, Write};
-use crate::store::StoreError;
+use crate::store::{RunRegistry, StoreError};
 
 /// Commands that may wait; whoever comes later waits to enqueue.
 const QUEUE: usize = 1024;
@@ -56,7 +56,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Starts the thread.
-    pub(super) fn start(mut connection: Connection, rules: Arc<Rules>) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        mut connection: Connection,
+        rules: Arc<Rules>,
+        runs: RunRegistry,
+    ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&log_pages);
         // Replaces the automatic checkpoint, which would run before those who wait are answered.
@@ -67,7 +71,7 @@ impl Writer {
         connection.wal_hook(Some(hook)).map_err(database)?;
         let (queue, commands) = mpsc::channel(QUEUE);
         let state =
-            State { connection, rules, begun: Begun::default(), log_pages, checkpoint_at: CHECKPOINT_PAGES };
+            State { connection, rules, begun: Begun::new(runs), log_pages, checkpoint_at: CHECKPOINT_PAGES };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))

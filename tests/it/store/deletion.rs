@@ -1,0 +1,183 @@
+//! Deleting what is running and has no row yet, and what is left of deleted text in the files.
+
+use antwort::protocol::response::Status;
+use antwort::store::{CallOutcome, JournaledCall, PageRequest, PendingApproval, Record, Store, TurnRecord};
+
+use super::{Folder, message, owned_by, owner, record, running, suite, turn};
+use antwort::protocol::id::Id;
+use antwort::store::Side;
+
+suite! { deletion:
+    a_registered_run_that_is_deleted_is_not_written_by_any_later_write,
+    a_registered_run_is_deleted_by_its_owner_alone_and_once,
+    a_run_that_was_deleted_behind_its_last_write_leaves_nothing,
+    approvals_of_a_registered_run_go_with_it,
+    a_run_that_is_registered_no_more_cannot_be_deleted
+}
+
+/// Everything that a run writes while it goes on.
+async fn write_all(store: &dyn Store, run: &Record) {
+    store.begin(run.clone()).await.unwrap();
+    for turn in 0..2 {
+        let call = JournaledCall {
+            server_label: "antwort".to_owned(),
+            tool: "noop".to_owned(),
+            arguments: "{}".to_owned(),
+        };
+        let record = TurnRecord {
+            id: run.id.clone(),
+            begin: (turn == 0).then(|| run.clone()),
+            items: vec![message(Side::Output, "said")],
+            first: turn as usize + 1,
+            turn,
+            calls: vec![call],
+        };
+        store.turn(record).await.unwrap();
+        let output = "done".to_owned();
+        store.call_ended(CallOutcome { id: run.id.clone(), turn, index: 0, output, error: None });
+    }
+    store.ask_approval(vec![approval_of(run)]).await.unwrap();
+    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+}
+
+fn approval_of(run: &Record) -> PendingApproval {
+    PendingApproval {
+        id: format!("mcpr_{}", run.id).into(),
+        owner: run.owner.clone(),
+        response: run.id.clone(),
+        arguments: [1; 32],
+        definition: [2; 32],
+        expires_at: 4_000_000_000,
+    }
+}
+
+async fn exists(store: &dyn Store, run: &Record) -> bool {
+    store.response(&run.owner, run.id.as_str()).await.unwrap().is_some()
+}
+
+async fn listed(store: &dyn Store) -> Vec<Id> {
+    let page = PageRequest { limit: 100, ascending: true, after: None, before: None };
+    store.responses(&owner(), &page).await.unwrap().data.into_iter().map(|(id, _)| id).collect()
+}
+
+async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(store: &dyn Store) {
+    let run = running();
+    let registration = store.register_run(&run.id, &run.owner);
+    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    write_all(store, &run).await;
+    assert!(!exists(store, &run).await);
+    assert_eq!(listed(store).await, []);
+    assert!(store.lineage(&owner(), run.id.as_str()).await.unwrap().is_none());
+    assert_eq!(store.approval(&owner(), approval_of(&run).id.as_str()).await.unwrap(), None);
+    drop(registration);
+
+    let kept = running();
+    let registration = store.register_run(&kept.id, &kept.owner);
+    write_all(store, &kept).await;
+    drop(registration);
+    assert_eq!(listed(store).await, std::slice::from_ref(&kept.id), "one that nobody deletes is kept");
+    assert!(store.approval(&owner(), approval_of(&kept).id.as_str()).await.unwrap().is_some());
+}
+
+async fn a_registered_run_is_deleted_by_its_owner_alone_and_once(store: &dyn Store) {
+    let run = running();
+    let _registration = store.register_run(&run.id, &run.owner);
+    for stranger in [owned_by("acme", "bob"), owned_by("other", "ann")] {
+        assert!(!store.delete(&stranger, run.id.as_str()).await.unwrap());
+    }
+    assert!(!store.delete(&owner(), "resp_other").await.unwrap());
+    store.begin(run.clone()).await.unwrap();
+    assert!(exists(store, &run).await, "another's deletion changes nothing");
+    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert!(!exists(store, &run).await);
+    assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap(), "it is gone already");
+    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    assert!(!exists(store, &run).await);
+    assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap());
+}
+
+async fn a_run_that_was_deleted_behind_its_last_write_leaves_nothing(store: &dyn Store) {
+    for _ in 0..50 {
+        let run = running();
+        let registration = store.register_run(&run.id, &run.owner);
+        // At the same moment: whichever is first, the response is gone.
+        let ended = Record { status: Status::Completed, ..run.clone() };
+        let (finished, deleted) =
+            tokio::join!(store.finish(ended), store.delete(&run.owner, run.id.as_str()));
+        finished.unwrap();
+        assert!(deleted.unwrap());
+        drop(registration);
+        assert!(!exists(store, &run).await);
+    }
+}
+
+async fn approvals_of_a_registered_run_go_with_it(store: &dyn Store) {
+    let (run, other) = (running(), running());
+    let _registration = store.register_run(&run.id, &run.owner);
+    store.ask_approval(vec![approval_of(&run), approval_of(&other)]).await.unwrap();
+    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+    assert_eq!(store.approval(&owner(), approval_of(&run).id.as_str()).await.unwrap(), None);
+    assert!(store.approval(&owner(), approval_of(&other).id.as_str()).await.unwrap().is_some());
+}
+
+async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &dyn Store) {
+    let run = running();
+    drop(store.register_run(&run.id, &run.owner));
+    assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap());
+    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    assert!(exists(store, &run).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_could_not_be_committed_is_none() {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let run = running();
+    let _registration = store.register_run(&run.id, &run.owner);
+    store.begin(run.clone()).await.unwrap();
+    let sql = folder.sql();
+    sql.execute_batch(
+        "CREATE TRIGGER bad BEFORE DELETE ON responses BEGIN SELECT raise(ABORT, 'not now'); END",
+    )
+    .unwrap();
+    store.delete(&owner(), run.id.as_str()).await.unwrap_err();
+    sql.execute_batch("DROP TRIGGER bad").unwrap();
+    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    assert!(exists(&store, &run).await);
+    assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
+}
+
+/// How often a text is in any file of the folder.
+fn copies(folder: &Folder, text: &str) -> usize {
+    let files = folder.folder.path().read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let count = |bytes: Vec<u8>| bytes.windows(text.len()).filter(|seen| *seen == text.as_bytes()).count();
+    files.map(|file| count(std::fs::read(file).unwrap())).sum()
+}
+
+#[tokio::test]
+async fn deleted_text_is_in_no_file_after_a_clean_stop() {
+    const MARK: &str = "MARK-OF-WHAT-IS-DELETED";
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let mut deleted = Vec::new();
+    for number in 0..100 {
+        // Texts that share a page with others, and texts that have pages of their own.
+        let text = format!("{MARK} {number} {}", "x".repeat(number * 300));
+        let marked = Record { body: format!("{{\"text\":\"{text}\"}}").into(), ..turn(None, &text, &text) };
+        store.finish(marked.clone()).await.unwrap();
+        store.finish(record()).await.unwrap();
+        deleted.push(marked);
+    }
+    let mut replaced = running();
+    replaced.items = vec![message(Side::Output, MARK)];
+    store.begin(replaced.clone()).await.unwrap();
+    store.finish(Record { status: Status::Completed, ..turn(None, "q", "a") }).await.unwrap();
+    store.finish(Record { items: Vec::new(), status: Status::Completed, ..replaced }).await.unwrap();
+    assert!(copies(&folder, MARK) >= 300, "otherwise this tests nothing");
+    for record in &deleted {
+        assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());
+    }
+    store.close().await;
+    assert_eq!(copies(&folder, MARK), 0);
+    assert_eq!(folder.number("SELECT count(*) FROM responses"), 102);
+}
