@@ -1,10 +1,12 @@
 //! How a response is made, free of any input or output: turns in, events out.
 //!
 //! `turn` says what is asked of a model and what it answers; `machine` turns answers into the stream of
-//! events; `fold` turns events back into a response; `seal` keeps provider state safe in clients' hands.
+//! events; `fold` turns events back into a response; `size` says what of it counts against limits; `seal` keeps
+//! provider state safe in clients' hands.
 
 pub mod fold;
 pub mod machine;
 pub mod seal;
+mod size;
 pub mod told;
 pub mod turn;

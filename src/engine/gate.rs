@@ -51,7 +51,7 @@ pub(super) struct Gate {
     left: u64,
     /// A call was ignored in this run as it was beyond the limit.
     is_beyond_limit: bool,
-    /// Bytes of arguments that did not pass, over all turns.
+    /// Bytes of what did not pass, over all turns.
     bytes: usize,
     denied: BTreeMap<u32, Denied>,
 }
@@ -99,6 +99,7 @@ impl Gate {
 
     /// Lets an event pass, or keeps it.
     pub(super) fn admit(&mut self, event: ModelEvent) -> Option<ModelEvent> {
+        let size = event.size();
         match event {
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
                 let Some(objection) = self.objection(kind, namespace.as_deref(), &name) else {
@@ -108,6 +109,7 @@ impl Gate {
                 };
                 tracing::debug!(tool = %name, ?objection, "a call was not let through");
                 self.is_beyond_limit |= objection == Objection::Limit;
+                self.bytes += size;
                 let arguments = String::new();
                 let denied = Denied { kind, name, namespace, arguments, objection, fields };
                 self.denied.insert(slot, denied);
@@ -115,6 +117,7 @@ impl Gate {
             }
             ModelEvent::CallState { slot, fields } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
+                    self.bytes += size;
                     denied.fields = Some(fields);
                     None
                 }
@@ -122,7 +125,7 @@ impl Gate {
             },
             ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
                 Some(denied) => {
-                    self.bytes += delta.len();
+                    self.bytes += size;
                     denied.arguments.push_str(&delta);
                     None
                 }
@@ -132,7 +135,7 @@ impl Gate {
         }
     }
 
-    /// Bytes of arguments that were kept back.
+    /// Bytes of what was kept back.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -306,7 +309,11 @@ mod tests {
         let denied = gate.end_turn();
         assert_eq!(denied.len(), 1);
         assert_eq!(denied[0].arguments, "{}");
-        assert_eq!(gate.bytes(), 2, "what is kept back counts against the limits of size");
+        assert_eq!(
+            gate.bytes(),
+            start(0, "b").size() + 2,
+            "what is kept back counts against the limits of size"
+        );
         assert!(denied[0].reason().contains("not among the allowed tools"));
     }
 

@@ -53,9 +53,11 @@ impl Outlet {
         self.committed
     }
 
-    /// From now on the answer is a response, though nothing leaves yet.
+    /// From now on the answer is a response, though nothing leaves yet. What has happened is dropped: it is in the
+    /// terminal event, which is all that is waited for.
     pub(super) fn commit(&mut self) {
         self.committed = true;
+        self.waiting.clear();
     }
 
     /// Lets everything leave that waits.
@@ -88,5 +90,23 @@ impl Outlet {
     /// Resolves when the reader has gone.
     pub(super) async fn gone(&self) {
         self.to.closed().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::event::{Event, StreamEvent};
+
+    /// They were kept until the end: 270 bytes for each letter of a provider that streams to a client who does not.
+    #[test]
+    fn where_nobody_streams_no_events_are_kept() {
+        let (mut outlet, _reader) = Outlet::new(Duration::from_secs(1));
+        for sequence_number in 0..100 {
+            let error = ApiError::internal().body;
+            outlet.events().push(StreamEvent { sequence_number, event: Event::Error { error } });
+            outlet.commit();
+        }
+        assert!(outlet.is_committed() && outlet.waiting.is_empty());
     }
 }

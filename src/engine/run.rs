@@ -446,7 +446,7 @@ impl Run {
         Ok(())
     }
 
-    /// Lets out what has happened. Without a stream nobody waits for less than all of it.
+    /// Lets out what has happened. Without a stream nobody waits for less than the end.
     pub(super) async fn flush(&mut self) -> Result<(), Stop> {
         if !self.prepared.ask.stream {
             self.outlet.commit();

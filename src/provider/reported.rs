@@ -13,6 +13,9 @@ use serde_json::Value;
 use super::errors::{Failure, ProviderError};
 use super::lenient::Text;
 
+/// Bytes of an error that is read. A longer one is no message for anybody.
+const LONGEST_ERROR: usize = 256 << 10;
+
 /// What a provider says went wrong: the value of `error`, or a whole body that is nothing but an error.
 #[derive(Debug, Default)]
 pub(super) struct Fault<'a> {
@@ -42,6 +45,9 @@ impl<'a> Fault<'a> {
     /// Reads the error that a text holds: JSON of a known shape, or a few plain words.
     pub fn read(text: &'a str) -> Self {
         let text = text.trim();
+        if text.len() > LONGEST_ERROR {
+            return Self::default();
+        }
         match serde_json::from_str::<Envelope<'a>>(text) {
             Ok(Envelope { error: Some(fault), .. }) => fault,
             Ok(Envelope { message, detail, code, kind, .. }) => {

@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::fold::{Fold, Misplaced};
+use super::size;
 use super::turn::{CallKind, Fields, FinishReason, ModelEvent, ProviderState, Surface, ToolCallRequest};
 use crate::protocol::error::ErrorBody;
 use crate::protocol::event::{Event, StreamEvent};
@@ -40,6 +41,7 @@ use state::AnswerState;
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use finished::Finished;
 pub use mcp::AskedCall;
+pub use message::MAX_ANNOTATIONS;
 pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
 
 /// Events in the order in which they happened.
@@ -194,8 +196,6 @@ struct TurnSoFar {
     /// Where the turn's output begins.
     first: usize,
     waiting: VecDeque<ModelEvent>,
-    /// Bytes of text and arguments in what waits.
-    waiting_bytes: usize,
     finish: Option<FinishReason>,
     /// What the model says is not its answer: it will be asked again.
     is_commentary: bool,
@@ -230,7 +230,9 @@ pub struct Machine {
     history: BTreeMap<u32, Item>,
     asked: Vec<AskedCall>,
     summary: Summary,
+    /// Of all that has come.
     bytes: usize,
+    /// Of the item that was begun last.
     item_bytes: usize,
     largest_item: usize,
 }
@@ -262,9 +264,10 @@ impl Machine {
         self.fold.response()
     }
 
-    /// Bytes of text and arguments received so far.
+    /// Bytes received so far, of everything that is held: text, arguments, results, and what comes with them. What
+    /// the machine holds, and what its snapshots say, is no more than this times a constant (see `size`).
     pub fn bytes(&self) -> usize {
-        self.bytes + self.turn.waiting_bytes
+        self.bytes
     }
 
     /// Bytes of the item that has most of them.
@@ -272,9 +275,15 @@ impl Machine {
         self.largest_item
     }
 
-    fn count(&mut self, delta: &str) {
-        self.bytes += delta.len();
-        self.item_bytes += delta.len();
+    /// Counts what has come, and goes into the item that was begun last.
+    fn count(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.count_in_item(bytes);
+    }
+
+    /// Counts what goes into the item that was begun last, and was counted when it came.
+    fn count_in_item(&mut self, bytes: usize) {
+        self.item_bytes += bytes;
         self.largest_item = self.largest_item.max(self.item_bytes);
     }
 
@@ -287,6 +296,8 @@ impl Machine {
 
     /// Takes in a piece of the model's answer.
     pub fn push(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
+        let size = event.size();
+        self.bytes += size;
         match event {
             ModelEvent::Usage(usage) => self.turn.usage = Some(usage),
             ModelEvent::ServiceTier(tier) => self.service_tier = Some(ServiceTier::reported(&tier)),
@@ -294,16 +305,25 @@ impl Machine {
                 self.turn.finish.get_or_insert(reason);
             }
             event if self.options.summary.is_some() => self.gather(event)?,
-            ModelEvent::ReasoningState(fields) => self.keep_fields(fields),
-            ModelEvent::CallState { slot, fields } => self.keep_call_fields(slot, *fields),
+            ModelEvent::ReasoningState(fields) => {
+                self.keep_fields(fields);
+                self.count_in_item(size);
+            }
+            ModelEvent::CallState { slot, fields } => {
+                self.keep_call_fields(slot, *fields);
+                self.count_in_item(size);
+            }
             event if self.continues_open_call(&event) => {
                 self.note_call(&event)?;
                 self.write(event, out)?;
             }
             event => {
                 self.note_call(&event)?;
+                let waited = self.turn.waiting.len();
                 self.enqueue(event);
                 self.write_waiting(Patience::UntilWhole, out)?;
+                let wait_now = self.turn.waiting.len();
+                self.bytes += wait_now.saturating_sub(waited) * size::PART;
             }
         }
         Ok(())
@@ -313,7 +333,6 @@ impl Machine {
     /// for what waits behind it.
     fn enqueue(&mut self, event: ModelEvent) {
         let waiting = &mut self.turn.waiting;
-        self.turn.waiting_bytes += size_of_delta(&event);
         let ModelEvent::CallDelta { slot, delta } = &event else { return waiting.push_back(event) };
         let of_call = |before: &ModelEvent| match before {
             ModelEvent::CallStarted { slot: other, .. } | ModelEvent::CallDelta { slot: other, .. } => {
@@ -510,7 +529,6 @@ impl Machine {
                 self.turn.waiting.push_front(event);
                 return Ok(());
             }
-            self.turn.waiting_bytes -= size_of_delta(&event);
             self.write(event, out)?;
         }
         Ok(())
@@ -551,8 +569,15 @@ impl Machine {
         }
     }
 
-    /// Writes a piece of the answer whose turn it is.
+    /// Writes a piece of the answer whose turn it is, into the item that is open then.
     fn write(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
+        let size = event.size();
+        self.write_piece(event, out)?;
+        self.count_in_item(size);
+        Ok(())
+    }
+
+    fn write_piece(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
         match event {
             ModelEvent::Text { delta, logprobs } => self.write_text(delta, logprobs, out),
             ModelEvent::Refusal(delta) => self.write_refusal(delta, out),
@@ -599,6 +624,7 @@ impl Machine {
     fn add_item(&mut self, item: Item, out: &mut Events) -> Result<u32, Violation> {
         let output_index = u32::try_from(self.response().output.len()).map_err(|_| Violation::Misplaced)?;
         self.item_bytes = 0;
+        self.count(size::ITEM);
         self.emit(Event::OutputItemAdded { output_index, item: Box::new(item) }, out)?;
         Ok(output_index)
     }
@@ -635,17 +661,6 @@ impl Machine {
     fn number(&mut self, event: Event, out: &mut Events) {
         out.push(StreamEvent { sequence_number: self.sequence, event });
         self.sequence += 1;
-    }
-}
-
-/// Bytes of text or arguments in an event.
-fn size_of_delta(event: &ModelEvent) -> usize {
-    match event {
-        ModelEvent::Text { delta, .. } | ModelEvent::CallDelta { delta, .. } => delta.len(),
-        ModelEvent::Refusal(text) | ModelEvent::Reasoning(text) | ModelEvent::ReasoningSummary(text) => {
-            text.len()
-        }
-        _ => 0,
     }
 }
 

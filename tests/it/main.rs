@@ -10,6 +10,7 @@
 )]
 
 mod access;
+mod bounded;
 mod choices;
 mod clients;
 mod codex;

@@ -13,12 +13,16 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::thoughts::size_when_read;
 use super::wire::{CallPiece, FunctionPiece};
 use crate::provider::errors::{Failure, ProviderError};
 use crate::response::turn::{CallKind, Fields, ModelEvent, ModelTool};
 
 /// Calls in one turn. No model asks for as many; a server that is out of its mind might.
 const MOST_CALLS: usize = 1024;
+
+/// Indices under which their pieces come.
+const MOST_INDICES: usize = 4 * MOST_CALLS;
 
 const EMPTY_OBJECT: &str = "{}";
 
@@ -31,6 +35,8 @@ pub(super) struct Calls {
     by_index: HashMap<i64, usize>,
     open: Option<usize>,
     started: u32,
+    /// What has come that is kept here, in bytes.
+    kept_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -67,12 +73,17 @@ struct Piece<'a> {
 
 impl Calls {
     pub fn new(tools: Arc<[Arc<ModelTool>]>) -> Self {
-        Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0 }
+        Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0, kept_bytes: 0 }
     }
 
     /// Whether any call has begun.
     pub fn any(&self) -> bool {
         !self.calls.is_empty()
+    }
+
+    /// Bytes of what is kept of the calls, though it may have been handed over by now.
+    pub fn held_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// Takes in a piece of a call; `position` is its place in a list of several.
@@ -113,7 +124,8 @@ impl Calls {
             return Ok(());
         }
         let place = self.place(piece);
-        if place >= MOST_CALLS {
+        let indices = self.by_index.len();
+        if place >= MOST_CALLS || indices >= MOST_INDICES {
             return Err(ProviderError::new(
                 Failure::Malformed,
                 "The model provider sent too many tool calls.",
@@ -126,8 +138,8 @@ impl Calls {
             self.by_index.insert(index, place);
         }
         if let Some(call) = self.calls.get_mut(place) {
-            call.learn(piece);
-            call.sign(piece, out);
+            self.kept_bytes += call.learn(piece);
+            self.kept_bytes += call.sign(piece, out);
         }
         self.start(place, false, out);
         self.append(place, piece, out);
@@ -138,7 +150,7 @@ impl Calls {
     fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
         let place = piece.index.and_then(|index| self.by_index.get(&index).copied()).or(self.open);
         if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
-            call.sign(piece, out);
+            self.kept_bytes += call.sign(piece, out);
         }
     }
 
@@ -211,6 +223,7 @@ impl Calls {
             }
             (_, custom) => {
                 call.held.push_str(piece.arguments);
+                self.kept_bytes += piece.arguments.len();
                 let whole = !call.raw && call.extent == Extent::Whole && call.held.trim() != EMPTY_OBJECT;
                 if custom == Some(true) && whole {
                     self.flush(place, out);
@@ -278,23 +291,26 @@ impl Call {
         !(self.slot.is_none() && is_fragment(&format!("{}{}", self.name, piece.name), tools))
     }
 
-    /// Keeps what came with a piece; what comes behind the beginning of the call is handed over at once.
-    fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
+    /// Keeps what came with a piece, and says how many bytes of it; what comes behind the beginning of the call is
+    /// handed over at once.
+    fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) -> usize {
         const EXTRA: &str = "extra_content";
         let extra = piece.extra.and_then(|extra| serde_json::from_str::<Value>(extra.get()).ok());
-        let Some(extra) = extra.filter(|extra| !extra.is_null()) else { return };
+        let Some(extra) = extra.filter(|extra| !extra.is_null()) else { return 0 };
         let fields = self.fields.get_or_insert_default();
         if fields.get(EXTRA) == Some(&extra) {
-            return;
+            return 0;
         }
         fields.insert(EXTRA.to_owned(), extra);
         if let Some(slot) = self.slot {
             out.push(ModelEvent::CallState { slot, fields: fields.clone() });
         }
+        piece.extra.map_or(0, size_when_read)
     }
 
-    /// Keeps what a piece says of its call.
-    fn learn(&mut self, piece: &Piece<'_>) {
+    /// Keeps what a piece says of its call, and says how many bytes of it.
+    fn learn(&mut self, piece: &Piece<'_>) -> usize {
+        let known = self.id.len() + self.name.len();
         self.indexed |= piece.index.is_some();
         self.raw |= piece.raw;
         if self.id.is_empty() {
@@ -311,6 +327,7 @@ impl Call {
             self.extent = Extent::Nothing;
         }
         self.extent.read(piece.arguments);
+        (self.id.len() + self.name.len()).saturating_sub(known)
     }
 }
 

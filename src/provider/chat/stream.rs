@@ -13,18 +13,25 @@ use serde_json::value::RawValue;
 use super::calls::Calls;
 use super::surrogates::{self, Mended};
 use super::think::{Piece, Splitter};
-use super::thoughts::Thoughts;
-use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, Tokens};
+use super::thoughts::{Thoughts, size_when_read};
+use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, MOST_ELEMENTS, Tokens, first_elements};
 use crate::config::ThinkTags;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
 use crate::provider::errors::{Failure, ProviderError};
 use crate::provider::lenient::{Number, Text};
 use crate::provider::reported::Fault;
+use crate::response::machine::MAX_ANNOTATIONS;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
 /// Events of a stream that are skipped because they are no JSON objects, such as a stray `ping`.
 const MOST_SKIPPED: usize = 8;
+/// Unless it is told another number.
+const DEFAULT_MAX_HELD_BYTES: usize = 64 << 20;
+/// Log probabilities in a chunk beside one for each byte of its text: of tokens that have no text.
+const MOST_TEXTLESS_TOKENS: usize = 64;
+/// Alternatives for a token that the API knows.
+const MOST_TOP_LOGPROBS: usize = 20;
 
 /// Turns one answer into model events.
 #[derive(Debug)]
@@ -44,6 +51,8 @@ pub struct Translator {
     /// A chunk that ends within a character.
     held: Option<String>,
     done: bool,
+    /// What may be held of the answer that was not handed over, in bytes.
+    max_held_bytes: usize,
 }
 
 impl Translator {
@@ -62,7 +71,13 @@ impl Translator {
             skipped: 0,
             held: None,
             done: false,
+            max_held_bytes: DEFAULT_MAX_HELD_BYTES,
         }
+    }
+
+    /// Holds no more than this of what it cannot hand over yet: a call without a name, reasoning without text.
+    pub fn with_max_held_bytes(self, max_held_bytes: usize) -> Self {
+        Self { max_held_bytes, ..self }
     }
 
     /// Whether the server said that nothing more will come.
@@ -214,7 +229,8 @@ impl Translator {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         let before = out.len();
-        self.thoughts.push(&mut delta, whole, out);
+        self.check_counts(&delta)?;
+        self.thoughts.push(&mut delta, whole, self.max_held_bytes, out)?;
         match delta.content {
             Content::Text(text) => self.write_text(text, logprobs, out),
             Content::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
@@ -230,6 +246,7 @@ impl Translator {
         let several = pieces.len() > 1;
         for (position, piece) in pieces.iter().enumerate() {
             self.thoughts.pause(out);
+            self.check_held(piece.extra_content.map_or(0, size_when_read))?;
             self.calls.push(piece, several.then_some(position), out)?;
         }
         if let Some(call) = delta.function_call {
@@ -237,7 +254,31 @@ impl Translator {
             self.calls.push_legacy(&call, out)?;
         }
         self.answered |= out.len() > before || self.calls.any();
-        Ok(())
+        self.check_held(0)
+    }
+
+    /// Whether so much more of calls may be kept here.
+    fn check_held(&self, more: usize) -> Result<(), ProviderError> {
+        if self.calls.held_bytes() + more <= self.max_held_bytes {
+            return Ok(());
+        }
+        Err(too_much("of tool calls", self.max_held_bytes))
+    }
+
+    /// Refuses lists that were not read to their end.
+    fn check_counts(&self, delta: &Delta<'_>) -> Result<(), ProviderError> {
+        let parts = match &delta.content {
+            Content::Text(_) => 0,
+            Content::Parts(parts) => parts.len(),
+        };
+        let lists = [("parts of a message", parts), ("tool calls", delta.tool_calls.0.len())];
+        match lists.into_iter().find(|(_, count)| *count > MOST_ELEMENTS) {
+            None => Ok(()),
+            Some((what, _)) => Err(ProviderError::new(
+                Failure::Malformed,
+                format!("The model provider sent more than {MOST_ELEMENTS} {what} at once."),
+            )),
+        }
     }
 
     fn write_text(&mut self, text: Cow<'_, str>, logprobs: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
@@ -251,8 +292,10 @@ impl Translator {
             return self.write_pieces(pieces, out);
         }
         self.thoughts.pause(out);
-        let logprobs = logprobs.filter(|_| self.wants_logprobs).map(read_logprobs).unwrap_or_default();
-        out.push(ModelEvent::Text { delta: text.into_owned(), logprobs });
+        let delta = text.into_owned();
+        let logprobs = logprobs.filter(|_| self.wants_logprobs);
+        let logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
+        out.push(ModelEvent::Text { delta, logprobs });
     }
 
     fn write_pieces(&mut self, pieces: Vec<Piece>, out: &mut Vec<ModelEvent>) {
@@ -268,12 +311,9 @@ impl Translator {
     }
 
     fn write_part(&mut self, part: ContentPiece<'_>, out: &mut Vec<ModelEvent>) {
-        let thinking = match part.thinking {
-            Content::Text(text) => text.into_owned(),
-            Content::Parts(parts) => parts.iter().map(|part| part.text.as_str()).collect(),
-        };
+        let thinking = part.thinking.0;
         if !thinking.is_empty() {
-            out.push(ModelEvent::Reasoning(thinking));
+            out.push(ModelEvent::Reasoning(thinking.into_owned()));
         }
         self.write_text(part.text.0, None, out);
         if !part.refusal.is_empty() {
@@ -294,6 +334,11 @@ impl Translator {
         );
         Ok(())
     }
+}
+
+/// More came of something that has to be whole than may be held.
+pub(super) fn too_much(what: &str, limit: usize) -> ProviderError {
+    ProviderError::new(Failure::Malformed, format!("The model provider sent more than {limit} bytes {what}."))
 }
 
 fn malformed() -> ProviderError {
@@ -342,13 +387,20 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     Some(usage).filter(|usage| *usage != Usage::default())
 }
 
-fn read_logprobs(raw: &RawValue) -> Vec<LogProb> {
+/// Reads the log probabilities of a text: a token for each of its bytes at most, and some that have no text.
+fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
     #[derive(Deserialize)]
-    struct LogProbs {
-        content: Option<Vec<LogProb>>,
+    struct LogProbs<'a> {
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
     }
-    let read = serde_json::from_str::<LogProbs>(raw.get()).ok();
-    read.and_then(|logprobs| logprobs.content).unwrap_or_default()
+    let Ok(LogProbs { content: Some(content) }) = serde_json::from_str(raw.get()) else { return Vec::new() };
+    let mut tokens =
+        first_elements::<LogProb>(content, text_bytes + MOST_TEXTLESS_TOKENS).unwrap_or_default();
+    for token in &mut tokens {
+        token.top_logprobs.truncate(MOST_TOP_LOGPROBS);
+    }
+    tokens
 }
 
 /// Reads citations of URLs, nested as Chat has them or flat; clients know no others.
@@ -371,7 +423,7 @@ fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
         #[serde(default)]
         end_index: Number,
     }
-    let read = serde_json::from_str::<Vec<Outer<'_>>>(raw.get()).unwrap_or_default();
+    let read = first_elements::<Outer<'_>>(raw, MAX_ANNOTATIONS).unwrap_or_default();
     let citations = read.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));
     citations
         .filter(|citation| !citation.url.is_empty())

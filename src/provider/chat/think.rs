@@ -7,6 +7,8 @@ use crate::config::ThinkTags;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
+/// White space that is held back where a tag may follow: nobody sends as much in earnest.
+const MOST_UNDECIDED: usize = 4096;
 
 /// A piece of the answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl Splitter {
                 self.held = rest.to_owned();
                 self.place = Place::Inside;
                 self.behind_tag = true;
-            } else if OPEN.starts_with(head) {
+            } else if OPEN.starts_with(head) && self.held.len() <= MOST_UNDECIDED {
                 return;
             } else {
                 self.place = Place::Behind;
@@ -72,7 +74,8 @@ impl Splitter {
                     self.behind_tag = true;
                 }
                 None => {
-                    let rest = self.held.split_off(self.held.len() - undecided(&self.held));
+                    let undecided = Some(undecided(&self.held)).filter(|length| *length <= MOST_UNDECIDED);
+                    let rest = self.held.split_off(self.held.len() - undecided.unwrap_or(0));
                     give(Piece::Reasoning, &std::mem::replace(&mut self.held, rest), out);
                     return;
                 }

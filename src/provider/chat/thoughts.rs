@@ -8,7 +8,9 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::stream::too_much;
 use super::wire::Delta;
+use crate::provider::errors::ProviderError;
 use crate::response::turn::{Fields, ModelEvent};
 
 /// The reasoning of one turn.
@@ -22,6 +24,8 @@ pub(super) struct Thoughts {
     extra: Option<Value>,
     /// There is state that was not handed over yet.
     changed: bool,
+    /// What of it came since then takes at most, in bytes.
+    held_bytes: usize,
 }
 
 /// Where the text is taken from. Lists often repeat what the plain fields said, if not in the same chunk.
@@ -34,8 +38,20 @@ enum Source {
 }
 
 impl Thoughts {
-    /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete.
-    pub fn push(&mut self, delta: &mut Delta<'_>, whole: bool, out: &mut Vec<ModelEvent>) {
+    /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete. Of what is not handed over
+    /// at once no more than `max_held_bytes` is held.
+    pub fn push(
+        &mut self,
+        delta: &mut Delta<'_>,
+        whole: bool,
+        max_held_bytes: usize,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let state = [delta.extra_content, delta.reasoning_details, delta.thinking_blocks];
+        self.held_bytes += state.into_iter().flatten().map(size_when_read).sum::<usize>();
+        if self.held_bytes > max_held_bytes {
+            return Err(too_much("of reasoning in one piece", max_held_bytes));
+        }
         if let Some(signed) = delta.extra_content.and_then(signed) {
             self.extra = Some(signed);
             self.changed = true;
@@ -44,7 +60,7 @@ impl Thoughts {
         let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
         let lists = delta.reasoning_details.is_some() || delta.thinking_blocks.is_some();
         if plain.is_none() && !lists {
-            return;
+            return Ok(());
         }
         let mut texts = Vec::new();
         read_list(delta.reasoning_details, &mut self.details, whole, &mut texts);
@@ -64,6 +80,7 @@ impl Thoughts {
             self.source = Source::Lists;
             out.append(&mut texts);
         }
+        Ok(())
     }
 
     /// The model speaks: the reasoning before it is complete, as far as one can tell.
@@ -75,6 +92,7 @@ impl Thoughts {
 
     /// What has come since it was last handed over.
     fn state(&mut self) -> Fields {
+        self.held_bytes = 0;
         let lists = [("reasoning_details", &mut self.details), ("thinking_blocks", &mut self.blocks)];
         let lists =
             lists.map(|(name, list)| (name, Some(std::mem::take(list)).filter(|list| !list.is_empty())));
@@ -82,6 +100,12 @@ impl Thoughts {
         let extra = self.extra.take().map(|extra| ("extra_content", extra));
         lists.chain(extra).map(|(name, value)| (name.to_owned(), value)).collect()
     }
+}
+
+/// What a JSON text takes as a [`Value`], at most: every value but the first stands behind one of these signs.
+pub(super) fn size_when_read(raw: &RawValue) -> usize {
+    let values = raw.get().bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count();
+    raw.get().len() + 2 * size_of::<Value>() * values
 }
 
 /// Extra content with a thought signature: the rest of it says how a text is shown.

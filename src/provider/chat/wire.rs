@@ -5,15 +5,19 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::super::lenient::{Number, Text};
 use super::super::reported::Fault;
+
+/// Elements of a list that counts for something in an answer: calls, parts of a content. No model says as much in one
+/// message; a server that is out of its mind might, and an element takes many times what it is written with.
+pub(super) const MOST_ELEMENTS: usize = 1024;
 
 /// A chunk of a stream, or a body.
 #[derive(Debug, Deserialize)]
@@ -110,8 +114,12 @@ pub(super) struct ContentPiece<'a> {
     pub refusal: Text<'a>,
     /// Mistral's reasoning models.
     #[serde(borrow, default)]
-    pub thinking: Content<'a>,
+    pub thinking: Joined<'a>,
 }
+
+/// Text, or parts of text one behind the other.
+#[derive(Debug, Default)]
+pub(super) struct Joined<'a>(pub Cow<'a, str>);
 
 /// `tool_calls`: a list, by some servers a single one, or nothing.
 #[derive(Debug, Default)]
@@ -150,7 +158,7 @@ pub(super) struct CustomPiece<'a> {
     pub input: Text<'a>,
 }
 
-/// Arguments as text; Ollama sends the object itself.
+/// Arguments as text; Ollama sends the object itself, whose digits stay as they were written.
 #[derive(Debug, Default)]
 pub(super) struct Arguments<'a>(pub Cow<'a, str>);
 
@@ -232,7 +240,7 @@ any_reader!(ContentVisitor => Content {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Content<'de>, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(Content::Parts)
+        bounded(list).map(Content::Parts)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content<'de>, A::Error> {
@@ -243,7 +251,7 @@ any_reader!(ContentVisitor => Content {
 
 any_reader!(CallPiecesVisitor => CallPieces {
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<CallPieces<'de>, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(list)).map(CallPieces)
+        bounded(list).map(CallPieces)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<CallPieces<'de>, A::Error> {
@@ -251,22 +259,75 @@ any_reader!(CallPiecesVisitor => CallPieces {
     }
 });
 
-any_reader!(ArgumentsVisitor => Arguments {
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Arguments<'de>, E> {
-        Ok(Arguments(Cow::Borrowed(text)))
+any_reader!(JoinedVisitor => Joined {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Joined<'de>, E> {
+        Ok(Joined(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Arguments<'de>, E> {
-        Ok(Arguments(Cow::Owned(text.to_owned())))
+    fn visit_str<E: Error>(self, text: &str) -> Result<Joined<'de>, E> {
+        Ok(Joined(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Arguments<'de>, A::Error> {
-        let list = Value::deserialize(SeqAccessDeserializer::new(list))?;
-        Ok(Arguments(Cow::Owned(list.to_string())))
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Joined<'de>, A::Error> {
+        #[derive(Deserialize)]
+        struct Piece<'a> {
+            #[serde(borrow, default)]
+            text: Text<'a>,
+        }
+        let mut joined = String::new();
+        while let Some(piece) = list.next_element::<Piece<'de>>()? {
+            joined.push_str(piece.text.as_str());
+        }
+        Ok(Joined(Cow::Owned(joined)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Arguments<'de>, A::Error> {
-        let object = Value::deserialize(MapAccessDeserializer::new(map))?;
-        Ok(Arguments(Cow::Owned(object.to_string())))
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Joined<'de>, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Joined::default())
     }
 });
+
+impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&'de RawValue>::deserialize(deserializer)?.get();
+        Ok(Self(match raw.as_bytes().first() {
+            Some(b'"') => serde_json::from_str::<Text<'de>>(raw).map_err(D::Error::custom)?.0,
+            Some(b'{' | b'[') => Cow::Borrowed(raw),
+            _ if raw == "null" => Cow::Borrowed(""),
+            _ => return Err(D::Error::custom("arguments are a string or an object")),
+        }))
+    }
+}
+
+/// Reads a list of calls or parts: [`MOST_ELEMENTS`] and one more, by which one sees that there were too many.
+fn bounded<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(list: A) -> Result<Vec<T>, A::Error> {
+    First(MOST_ELEMENTS + 1, PhantomData).visit_seq(list)
+}
+
+/// The first elements of a list, so many at most; the others are passed over unread. `None`: it is no such list.
+pub(super) fn first_elements<'de, T: Deserialize<'de>>(raw: &'de RawValue, most: usize) -> Option<Vec<T>> {
+    let mut deserializer = serde_json::Deserializer::from_str(raw.get());
+    deserializer.deserialize_seq(First(most, PhantomData)).ok()
+}
+
+struct First<T>(usize, PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for First<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut elements = Vec::new();
+        while elements.len() < self.0 {
+            match list.next_element()? {
+                Some(element) => elements.push(element),
+                None => return Ok(elements),
+            }
+        }
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(elements)
+    }
+}

@@ -117,6 +117,7 @@ impl Answer {
     fn translator(&self) -> Translator {
         let wants_logprobs = self.request.sampling.logprobs.is_some();
         Translator::new(Arc::clone(&self.request.tools), wants_logprobs, self.server.options.think)
+            .with_max_held_bytes(self.server.settings.max_answer_bytes)
     }
 
     fn time_left(&self) -> Option<Duration> {

@@ -90,7 +90,6 @@ impl Machine {
             _ if delta.trim().is_empty() => return Ok(()),
             _ => return Err(Violation::LateArguments),
         };
-        self.count(&delta);
         let (item_id, output_index) = (open.id, open.output_index);
         let event = if open.custom {
             Event::CustomInputDelta { item_id, output_index, delta }

@@ -27,7 +27,7 @@ impl Machine {
     pub(super) fn gather(&mut self, event: ModelEvent) -> Result<(), Violation> {
         match event {
             ModelEvent::Text { delta, .. } => {
-                self.count(&delta);
+                self.count_in_item(delta.len());
                 self.summary.text.push_str(&delta);
                 if self.summary.text.len() > MAX_SUMMARY_BYTES {
                     return Err(Violation::LongSummary);

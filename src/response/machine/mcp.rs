@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-use super::{BegunCall, Events, Machine, Open, Violation};
+use super::{BegunCall, Events, Machine, Open, Violation, size};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
@@ -61,6 +61,8 @@ impl Machine {
             Ok(tools) => (tools, None),
             Err(error) => (Vec::new(), Some(error)),
         };
+        let shown = tools.iter().map(size::of_listed).sum::<usize>();
+        self.count(shown + error.as_ref().map_or(0, String::len));
         let ended = if error.is_none() { HostedStage::McpListCompleted } else { HostedStage::McpListFailed };
         if self.options.server_steps {
             for stage in [HostedStage::McpListInProgress, ended] {
@@ -81,6 +83,7 @@ impl Machine {
     /// Asks a person for a call whose arguments are whole.
     pub fn ask_approval(&mut self, call: ToolCallRequest, out: &mut Events) -> Result<(), Violation> {
         let id = self.ids.next("mcpr");
+        self.bytes += call.name.len() + call.arguments.len();
         self.ask(id, call, out).map(drop)
     }
 

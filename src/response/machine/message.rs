@@ -1,10 +1,13 @@
 //! Writes messages: texts, refusals and annotations.
 
-use super::{Events, Machine, Open, Violation};
+use super::{Events, Machine, Open, Violation, size};
 use crate::protocol::content::{Annotation, ContentPart, LogProb, OutputText, Refusal};
 use crate::protocol::event::{Event, Part};
 use crate::protocol::id::Id;
 use crate::protocol::item::{Item, ItemStatus, Message, Phase, Role};
+
+/// Sources of one text; further ones are dropped.
+pub const MAX_ANNOTATIONS: usize = 1024;
 
 /// The message that is being written.
 #[derive(Debug, Clone)]
@@ -38,17 +41,16 @@ impl Machine {
         if !self.options.logprobs {
             logprobs.clear();
         }
-        self.count(&delta);
         self.emit(Event::OutputTextDelta { item_id, output_index, content_index, delta, logprobs }, out)
     }
 
     pub(super) fn write_refusal(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         let (item_id, output_index, content_index) = self.open_part(PartKind::Refusal, out)?;
-        self.count(&delta);
         self.emit(Event::RefusalDelta { item_id, output_index, content_index, delta }, out)
     }
 
-    /// Adds a source to the text that is being written. A source of no text has nowhere to go.
+    /// Adds a source to the text that is being written. A source of no text has nowhere to go, and nobody reads
+    /// more of them than [`MAX_ANNOTATIONS`].
     pub(super) fn write_annotation(
         &mut self,
         annotation: Annotation,
@@ -60,6 +62,9 @@ impl Machine {
         let Some(ContentPart::OutputText(text)) = message.content.get(content_index as usize) else {
             return Ok(());
         };
+        if text.annotations.len() >= MAX_ANNOTATIONS {
+            return Ok(());
+        }
         let annotation_index = u32::try_from(text.annotations.len()).map_err(|_| Violation::Misplaced)?;
         self.emit(
             Event::AnnotationAdded { item_id, output_index, content_index, annotation_index, annotation },
@@ -101,6 +106,7 @@ impl Machine {
             PartKind::Refusal => ContentPart::Refusal(Refusal::default()),
         };
         let part = Part::Content(part);
+        self.count(size::PART);
         self.emit(Event::ContentPartAdded { item_id: id.clone(), output_index, content_index, part }, out)?;
         let part = OpenPart { content_index, kind };
         self.open = Open::Message(OpenMessage { id: id.clone(), output_index, part });

@@ -1,6 +1,6 @@
 //! Writes reasoning items: raw text and summaries. The state that goes with them is the business of `state`.
 
-use super::{Events, Machine, Open, ReasoningDisplay, Violation};
+use super::{Events, Machine, Open, ReasoningDisplay, Violation, size};
 use crate::protocol::event::{Event, Part};
 use crate::protocol::id::Id;
 use crate::protocol::item::{Item, ItemStatus, Reasoning, ReasoningText, SummaryText};
@@ -27,7 +27,6 @@ impl Machine {
     /// Raw reasoning, shown as the options say.
     pub(super) fn write_reasoning(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         self.open_reasoning(out)?;
-        self.count(&delta);
         if let Open::Reasoning(open) = &mut self.open {
             open.state.text.push_str(&delta);
         }
@@ -41,7 +40,6 @@ impl Machine {
     /// What the provider itself calls a summary.
     pub(super) fn write_summary(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         self.open_reasoning(out)?;
-        self.count(&delta);
         self.write_summary_text(delta, out)
     }
 
@@ -130,6 +128,7 @@ impl Machine {
             let part = SummaryText { text: String::new() };
             Event::SummaryPartAdded { item_id: item_id.clone(), output_index, summary_index: index, part }
         };
+        self.count(size::PART);
         self.emit(added, out)?;
         open.part = kind(index);
         self.open = Open::Reasoning(open);

@@ -160,7 +160,6 @@ impl Machine {
         delta: String,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        self.count(&delta);
         if let Open::Unseen(open) = &mut self.open {
             open.call.arguments.push_str(&delta);
             return Ok(());
@@ -262,13 +261,13 @@ impl Machine {
             let HiddenCall { output_index, id, call, .. } = self.turn.hidden.remove(at);
             // It is its own item's, which is closed.
             self.item_bytes = call.arguments.len();
-            self.count(&result.output);
+            self.count(result.size());
             let mut item = mcp_call(&id, &call, self.approval_of(slot), ItemStatus::Completed);
             conclude(&mut item, &result, &result.output);
             self.history.insert(output_index, Item::McpCall(item));
             return self.say(&call.name, result.user_message, out);
         }
-        self.count(&result.output);
+        self.count(result.size());
         match std::mem::replace(&mut self.open, Open::Nothing) {
             Open::Server(open) if open.slot == slot && open.settled => {
                 self.close_finished(&open, &result, out)?;
@@ -377,10 +376,10 @@ impl Machine {
     /// A tool's words to the user, as an item of their own.
     fn say(&mut self, name: &str, text: Option<String>, out: &mut Events) -> Result<(), Violation> {
         let Some(text) = text else { return Ok(()) };
-        self.count(&text);
-        let (id, status) = (self.ids.next("um"), ItemStatus::InProgress);
+        let (id, status, size) = (self.ids.next("um"), ItemStatus::InProgress, text.len());
         let message = UserMessage { id, status, name: name.to_owned(), text };
         let index = self.add_item(Item::UserMessage(message), out)?;
+        self.count(size);
         self.finish_item(index, out, |item| {
             if let Item::UserMessage(message) = item {
                 message.status = ItemStatus::Completed;

@@ -132,3 +132,50 @@ fn what_is_no_chunk() {
         ["text a", "Stop"]
     );
 }
+
+/// Chunks that give no event, without end: whoever counts events never sees them.
+#[test]
+fn what_cannot_be_handed_over_yet_is_held_up_to_a_limit() {
+    let held = |think: ThinkTags, chunk: &str| {
+        let mut translator = Translator::new(tools(), true, think).with_max_held_bytes(100_000);
+        let mut events = Vec::new();
+        (0..1000).find_map(|_| translator.push(None, chunk, &mut events).err()).map(|error| error.message)
+    };
+    let long = "x".repeat(1000);
+    let delta = |fields: String| format!(r#"{{"choices":[{{"index":0,"delta":{{{fields}}}}}]}}"#);
+    let signed = r#"{"type":"reasoning.encrypted","data":"LONG"}"#.replace("LONG", &long);
+    let rows = [
+        format!(r#""reasoning_details":[{signed}]"#),
+        r#""thinking_blocks":[[0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]]"#.to_owned(),
+        format!(r#""tool_calls":[{{"index":0,"function":{{"arguments":"{long}"}}}}]"#),
+        format!(r#""tool_calls":[{{"index":0,"function":{{"name":"patch","arguments":"{long}"}}}}]"#),
+    ];
+    for fields in rows {
+        let error = held(ThinkTags::None, &delta(fields.clone())).unwrap_or_default();
+        assert!(error.contains("more than 100000 bytes"), "{fields}: {error}");
+    }
+    let ids = (0..20_000).map(|i| delta(format!(r#""tool_calls":[{{"index":{i},"id":"a"}}]"#)));
+    let (mut translator, mut events) = (Translator::new(tools(), true, ThinkTags::None), Vec::new());
+    assert!(ids.into_iter().any(|chunk| translator.push(None, &chunk, &mut events).is_err()));
+    for think in [ThinkTags::Tagged, ThinkTags::Opened] {
+        let (mut translator, mut events) = (Translator::new(tools(), true, think), Vec::new());
+        let space = delta(format!(r#""content":"{}""#, " ".repeat(1000)));
+        for _ in 0..20 {
+            translator.push(None, &space, &mut events).unwrap();
+        }
+        assert_eq!(events.is_empty(), think == ThinkTags::Opened, "{events:?}");
+    }
+}
+
+#[test]
+fn a_text_has_no_more_log_probabilities_than_tokens() {
+    let token = r#"{"token":"","logprob":-1,"bytes":null,"top_logprobs":[]}"#;
+    let tokens = vec![token; 5000].join(",");
+    let body = format!(
+        r#"{{"choices":[{{"message":{{"content":"ab"}},"logprobs":{{"content":[{tokens}]}},"finish_reason":"stop"}}]}}"#
+    );
+    let mut events = Vec::new();
+    Translator::new(tools(), true, ThinkTags::None).push_body(&body, &mut events).unwrap();
+    let Some(ModelEvent::Text { logprobs, .. }) = events.first() else { panic!("{events:?}") };
+    assert_eq!(logprobs.len(), 66);
+}

@@ -1,0 +1,89 @@
+//! The size of what a response is made of, in bytes: what counts against `engine.max_response_bytes` and
+//! `engine.max_item_bytes`.
+//!
+//! It is an upper bound of what is held, but for a constant factor, in memory as well as in JSON. That is why things
+//! that have hardly any text, such as a citation, are counted with what they take besides.
+
+use serde_json::Value;
+
+use super::machine::CallResult;
+use super::turn::{Fields, ModelEvent};
+use crate::protocol::content::{Annotation, LogProb};
+use crate::protocol::item::hosted::McpListedTool;
+
+/// Of an item beside its text: ids, names of fields, its place in the output.
+pub(super) const ITEM: usize = 256;
+/// Of a part of an item, or an event that waits, beside its text.
+pub(super) const PART: usize = 128;
+/// Of a token's log probability beside its text.
+const TOKEN: usize = 48;
+
+impl ModelEvent {
+    /// How much it adds to what is held of the answer.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text { delta, logprobs } => delta.len() + logprobs.iter().map(of_logprob).sum::<usize>(),
+            Self::Refusal(text) | Self::Reasoning(text) | Self::ReasoningSummary(text) => text.len(),
+            Self::CallDelta { delta, .. } => delta.len(),
+            Self::Annotation(annotation) => of_annotation(annotation),
+            Self::CallStarted { call_id, name, namespace, fields, .. } => {
+                let id = call_id.as_ref().map_or(0, String::len);
+                let namespace = namespace.as_ref().map_or(0, String::len);
+                ITEM + id + name.len() + namespace + fields.as_ref().map_or(0, |fields| of_fields(fields))
+            }
+            Self::ReasoningState(fields) => of_fields(fields),
+            Self::CallState { fields, .. } => of_fields(fields),
+            Self::Usage(_) | Self::ServiceTier(_) | Self::Finish(_) => 0,
+        }
+    }
+}
+
+impl CallResult {
+    /// How much it adds to what is held of the response; its words to the user are an item of their own.
+    pub(super) fn size(&self) -> usize {
+        let search = self.search.as_ref().map_or(0, |search| {
+            let sources = search.sources.iter().flatten().map(|url| PART + url.len()).sum::<usize>();
+            search.query.len() + sources
+        });
+        self.output.len() + self.shown.as_ref().map_or(0, String::len) + search
+    }
+}
+
+/// Of a tool in a list that clients see.
+pub(super) fn of_listed(tool: &McpListedTool) -> usize {
+    let hints = tool.annotations.as_ref().map_or(0, |hints| hints.get().len());
+    let description = tool.description.as_ref().map_or(0, String::len);
+    PART + tool.name.len() + description + tool.input_schema.get().len() + hints
+}
+
+fn of_annotation(annotation: &Annotation) -> usize {
+    PART + match annotation {
+        Annotation::FileCitation { file_id, filename, .. } => file_id.len() + filename.len(),
+        Annotation::UrlCitation { url, title, .. } => url.len() + title.len(),
+        Annotation::ContainerFileCitation { container_id, file_id, filename, .. } => {
+            container_id.len() + file_id.len() + filename.len()
+        }
+        Annotation::FilePath { file_id, .. } => file_id.len(),
+    }
+}
+
+fn of_logprob(logprob: &LogProb) -> usize {
+    // A byte is up to four characters in JSON.
+    let token = |text: &String, bytes: &[u8]| TOKEN + text.len() + 4 * bytes.len();
+    let others = logprob.top_logprobs.iter().map(|other| token(&other.token, &other.bytes));
+    token(&logprob.token, &logprob.bytes) + others.sum::<usize>()
+}
+
+fn of_fields(fields: &Fields) -> usize {
+    fields.iter().map(|(name, value)| of_value(name, value)).sum()
+}
+
+fn of_value(name: &str, value: &Value) -> usize {
+    let held = match value {
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(|value| of_value("", value)).sum(),
+        Value::Object(fields) => of_fields(fields),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size_of::<Value>() + name.len() + held
+}

@@ -1,0 +1,3 @@
+//! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
+
+mod provider;
