@@ -60,6 +60,7 @@ impl App {
             body_limit: settings.server.request_body_limit,
             unserved_tools: settings.compat.unserved_tools,
             cors_origins: settings.server.cors.allowed_origins.clone(),
+            allowed_hosts: settings.server.allowed_hosts.clone(),
             client_profiles: settings.compat.client_profiles == Switch::On,
             accepting: AtomicBool::new(true),
         });

@@ -73,6 +73,11 @@ impl Authenticator {
         })
     }
 
+    /// Whether callers need no key.
+    pub fn is_open(&self) -> bool {
+        matches!(self.0, Mode::Open(_))
+    }
+
     /// Who sent these headers.
     ///
     /// Where no key is needed, any key is ignored: SDKs refuse to work without one and are given inventions.

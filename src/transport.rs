@@ -6,6 +6,7 @@ pub mod routes;
 
 mod access;
 mod agents;
+mod authority;
 mod body;
 mod compact;
 mod error;
@@ -13,6 +14,7 @@ mod health;
 mod leftover;
 mod mcp;
 mod models;
+mod origin;
 mod pass_through;
 mod query;
 mod responses;
@@ -55,6 +57,8 @@ pub struct Shared {
     pub body_limit: usize,
     /// Origins of web pages that may call.
     pub cors_origins: Vec<String>,
+    /// Names that a gateway without keys is served under.
+    pub allowed_hosts: Vec<String>,
     /// Whether clients are recognised by their headers.
     pub client_profiles: bool,
     /// Tools of the API that are not served.

@@ -258,6 +258,14 @@ impl Check<'_> {
                 );
             }
         }
+        for (index, name) in settings.server.allowed_hosts.iter().enumerate() {
+            if !is_host_name(name) {
+                self.wrong(
+                    &["server", "allowed_hosts", &index.to_string()],
+                    format!("expected a host name without a port, such as antwort.internal, or `*`, found \"{name}\""),
+                );
+            }
+        }
         let telemetry = &settings.telemetry;
         if telemetry.otlp_endpoint.as_deref().is_some_and(|url| parse_http(url).is_none()) {
             self.wrong(
@@ -279,8 +287,22 @@ fn parse_http(url: &str) -> Option<Url> {
 
 /// Whether browsers could send this as `Origin`, which they do without a path.
 fn is_origin(text: &str) -> bool {
+    let serialized = |url: &Url| match url.scheme() {
+        "http" | "https" => url.origin().ascii_serialization() == text,
+        // Of extensions and applications, such as chrome-extension://id.
+        _ => {
+            url.as_str() == text && url.path().is_empty() && url.query().is_none() && url.fragment().is_none()
+        }
+    };
     text == "*"
-        || Url::parse(text).is_ok_and(|url| url.has_host() && url.origin().ascii_serialization() == text)
+        || Url::parse(text).is_ok_and(|url| url.has_host() && url.username().is_empty() && serialized(&url))
+}
+
+/// Whether `Host` could have this name.
+fn is_host_name(text: &str) -> bool {
+    text == "*"
+        || (!text.is_empty()
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_')))
 }
 
 fn parse_digest(text: &str) -> Option<[u8; 32]> {

@@ -135,6 +135,8 @@ pub struct ServerSettings {
     /// How long running responses may take to end after SIGTERM.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
+    /// Names that a gateway without keys is served under, beside `localhost` and IP addresses; `*`: any.
+    pub allowed_hosts: Vec<String>,
     /// Browsers.
     pub cors: CorsSettings,
 }
@@ -146,6 +148,7 @@ impl Default for ServerSettings {
             max_runs: 1024,
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(30),
+            allowed_hosts: Vec::new(),
             cors: CorsSettings::default(),
         }
     }
@@ -155,7 +158,7 @@ impl Default for ServerSettings {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorsSettings {
-    /// Origins such as `https://app.example.com`, or the single entry `*`; empty: no CORS headers at all.
+    /// Origins such as `https://app.example.com`, or the single entry `*`; empty: none but the gateway's own.
     pub allowed_origins: Vec<String>,
 }
 

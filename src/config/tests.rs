@@ -239,6 +239,13 @@ fn each_contradiction_is_refused() {
             "server: {cors: {allowed_origins: ['https://a.example/']}}",
             "server.cors.allowed_origins[0]: expected an origin",
         ),
+        (
+            "server: {cors: {allowed_origins: ['app://x/']}}",
+            "server.cors.allowed_origins[0]: expected an origin",
+        ),
+        ("server: {cors: {allowed_origins: ['null']}}", "server.cors.allowed_origins[0]: expected an origin"),
+        ("server: {allowed_hosts: [ok, 'antwort:8080']}", "server.allowed_hosts[1]: expected a host name"),
+        ("server: {allowed_hosts: ['http://antwort']}", "server.allowed_hosts[0]: expected a host name"),
         ("log: {filter: 'antwort=loud'}", "log.filter: expected a level"),
         ("telemetry: {otlp_endpoint: 'localhost:4317'}", "telemetry.otlp_endpoint: expected an http"),
         ("telemetry: {sample_ratio: 2}", "telemetry.sample_ratio: expected a number from 0 to 1"),

@@ -231,7 +231,7 @@ impl Metrics {
         self.operation_duration.with(&["chat", provider, model, code]).observe(took.as_secs_f64());
     }
 
-    /// A request was turned away for lack of room. `reason` is one of few words.
+    /// A request was turned away unread. `reason` is one of few words.
     pub fn rejected(&self, reason: &'static str) {
         self.rejected.with(&[reason]).add(1);
     }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderValue, header};
 use bytes::Bytes;
+use http_body_util::{LengthLimitError, Limited};
 
 use super::AppState;
 use super::error::Problem;
@@ -23,10 +24,11 @@ impl FromRequest<AppState> for JsonBody {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         check_encoding(&request)?;
-        check_type(&request)?;
-        let limit = state.body_limit;
+        // Without a type there may be no body.
+        let limit = if check_type(&request)? { state.body_limit } else { 0 };
         match tokio::time::timeout(PATIENCE, to_bytes(request.into_body(), limit)).await {
             Ok(Ok(bytes)) => Ok(Self(bytes)),
+            Ok(Err(error)) if limit == 0 && is_too_long(&error) => Err(Problem(untyped())),
             Ok(Err(error)) => Err(Problem(unreadable(&error, limit))),
             Err(_) => Err(Problem(ApiError::new(
                 408,
@@ -38,8 +40,12 @@ impl FromRequest<AppState> for JsonBody {
     }
 }
 
-/// Writes `Content-Encoding` as the layer that decompresses knows it: one line, lower case, no `identity`.
-pub(super) async fn spell_encoding(mut request: Request) -> Request {
+/// Writes `Content-Encoding` as the layer that decompresses knows it: one line, lower case, no `identity`. What
+/// will be decompressed is bounded as sent, too: there are encodings of nothing that never end.
+pub(super) async fn spell_encoding(State(app): State<AppState>, mut request: Request) -> Request {
+    if !request.headers().contains_key(header::CONTENT_ENCODING) {
+        return request;
+    }
     let lines = request.headers().get_all(header::CONTENT_ENCODING).iter();
     let said = lines.flat_map(|line| line.to_str().unwrap_or("?").split(',')).map(str::trim);
     let said = said.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
@@ -51,7 +57,8 @@ pub(super) async fn spell_encoding(mut request: Request) -> Request {
     if let Some(value) = value.ok().filter(|_| !names.is_empty()) {
         headers.insert(header::CONTENT_ENCODING, value);
     }
-    request
+    let limit = app.body_limit;
+    request.map(|body| Body::new(Limited::new(body, limit)))
 }
 
 /// The layer takes the header away when it decompresses; what is left is something that it cannot.
@@ -64,35 +71,50 @@ fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
     )))
 }
 
-fn check_type(request: &Request<Body>) -> Result<(), ApiError> {
-    let Some(value) = request.headers().get(header::CONTENT_TYPE) else { return Ok(()) };
-    let value = value.to_str().unwrap_or("?");
-    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
-        return Ok(());
+/// Whether the request has a type, which is JSON's: web pages may send any other anywhere, and bodies without one,
+/// but JSON only where they were asked in (CORS).
+fn check_type(request: &Request<Body>) -> Result<bool, ApiError> {
+    let mut types = request.headers().get_all(header::CONTENT_TYPE).iter().peekable();
+    let typed = types.peek().is_some();
+    match types.map(|value| value.to_str().unwrap_or("?")).find(|value| !is_json(value)) {
+        Some(wrong) => Err(unsupported_media(format!(
+            "Content-Type '{}' is not supported; send JSON with 'Content-Type: application/json'.",
+            shorten(wrong)
+        ))),
+        None => Ok(typed),
     }
-    Err(unsupported_media(format!(
-        "Content-Type '{}' is not supported; send JSON with 'Content-Type: application/json'.",
-        shorten(value)
-    )))
+}
+
+fn untyped() -> ApiError {
+    let message =
+        "The request has a body and no Content-Type; send JSON with 'Content-Type: application/json'.";
+    unsupported_media(message.into())
+}
+
+fn is_json(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().as_bytes();
+    let starts = |with: &[u8]| essence.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
+    let tail = essence.len().checked_sub(b"+json".len()).and_then(|at| essence.get(at..));
+    essence.eq_ignore_ascii_case(b"application/json")
+        || (starts(b"application/") && tail.is_some_and(|tail| tail.eq_ignore_ascii_case(b"+json")))
 }
 
 fn unsupported_media(message: String) -> ApiError {
     ApiError::new(415, "invalid_request_error", "unsupported_media_type", message)
 }
 
+fn is_too_long(error: &axum::Error) -> bool {
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |cause| cause.source()).any(|cause| cause.is::<LengthLimitError>())
+}
+
 fn unreadable(error: &axum::Error, limit: usize) -> ApiError {
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
-    while let Some(at) = cause {
-        if at.is::<http_body_util::LengthLimitError>() {
-            return ApiError::new(
-                413,
-                "invalid_request_error",
-                "request_too_large",
-                format!("The request body is larger than the limit of {limit} bytes (after decompression)."),
-            );
-        }
-        cause = at.source();
+    if is_too_long(error) {
+        let message = format!(
+            "The request body is larger than the limit of {limit} bytes, as sent or decompressed \
+             (server.request_body_limit)."
+        );
+        return ApiError::new(413, "invalid_request_error", "request_too_large", message);
     }
     ApiError::new(
         400,

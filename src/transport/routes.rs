@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, Method, header};
-use axum::middleware::{from_fn, from_fn_with_state, map_request, map_response};
+use axum::middleware::{from_fn, from_fn_with_state, map_request_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
 use tower_http::catch_panic::CatchPanicLayer;
@@ -12,7 +12,7 @@ use tower_http::decompression::RequestDecompressionLayer;
 
 use super::error::Problem;
 use super::{
-    AppState, access, agents, body, compact, documents, health, leftover, mcp, models, pass_through,
+    AppState, access, agents, body, compact, documents, health, leftover, mcp, models, origin, pass_through,
     responses, tools, trail, upgrade,
 };
 use crate::config::settings::Scope;
@@ -102,7 +102,7 @@ pub fn router(app: AppState) -> Router {
         // Innermost: only what passed the checks is decompressed.
         .route_layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
         // Before it: it knows the names of encodings in one spelling only.
-        .route_layer(map_request(body::spell_encoding))
+        .route_layer(map_request_with_state(app.clone(), body::spell_encoding))
         .route_layer(from_fn_with_state(app.clone(), access::check))
         // Before the keys: whoever asks must ask in another way.
         .route_layer(from_fn(upgrade::refuse))
@@ -115,6 +115,8 @@ pub fn router(app: AppState) -> Router {
         router = router.layer(cors(&app.cors_origins));
     }
     router
+        // Before CORS: preflights of pages that may not call are refused as well.
+        .layer(from_fn_with_state(app.clone(), origin::check))
         .layer(from_fn(leftover::read_on))
         // Outermost: every answer gets its request id and its line in the log.
         .layer(from_fn_with_state(app.clone(), trail::leave))

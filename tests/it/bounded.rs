@@ -1,3 +1,4 @@
 //! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
 
 mod provider;
+mod web_pages;

@@ -7,6 +7,7 @@ pub mod mcp_server;
 pub mod openapi;
 pub mod probe;
 pub mod process;
+pub mod raw;
 pub mod real_servers;
 pub mod response;
 pub mod transcript;

@@ -55,7 +55,8 @@ async fn only_json_is_taken_whatever_its_parameters() {
         let answer = gateway.post_bytes("/v1/responses", sized(100), &[("content-type", right)]).await;
         assert_eq!(answer.status, 200, "{right}");
     }
-    assert_eq!(gateway.post_bytes("/v1/responses", sized(100), &[]).await.status, 200, "no type at all");
+    let untyped = gateway.http.post(format!("{}/v1/responses", gateway.base)).body(sized(100));
+    assert_eq!(code(&gateway.send(untyped).await), (415, "unsupported_media_type"), "no type at all");
     for wrong in [
         "text/plain",
         "application/x-www-form-urlencoded",
@@ -118,6 +119,28 @@ async fn a_bomb_is_refused_before_it_unfolds() {
         let answer = gateway.post_bytes("/v1/responses", body, &[("content-encoding", encoding)]).await;
         assert_eq!(code(&answer), (413, "request_too_large"), "{encoding}");
     }
+}
+
+/// Frames that a decoder skips: they decompress to nothing, however long they are.
+#[tokio::test]
+async fn compressed_bodies_are_bounded_as_they_are_sent() {
+    let upstream = Upstream::spawn().await;
+    let gateway = small(&upstream).await;
+    let request = zstd::encode_all(sized(100).as_bytes(), 3).unwrap();
+    let skipped = |bytes: u32| {
+        let mut body = [0x50, 0x2A, 0x4D, 0x18].to_vec();
+        body.extend(bytes.to_le_bytes());
+        body.resize(body.len() + bytes as usize, 0);
+        body.extend(&request);
+        body
+    };
+    let headers = [("content-encoding", "zstd")];
+    assert_eq!(gateway.post_bytes("/v1/responses", skipped(1000), &headers).await.status, 200);
+    let answer = gateway.post_bytes("/v1/responses", skipped(LIMIT as u32), &headers).await;
+    assert_eq!(code(&answer), (413, "request_too_large"));
+    let message = answer.body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("server.request_body_limit"), "{message}");
+    assert_eq!(upstream.requests().len(), 1);
 }
 
 #[tokio::test]

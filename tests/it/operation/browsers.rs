@@ -34,11 +34,12 @@ async fn no_page_may_call_unless_it_was_configured() {
     let upstream = Upstream::spawn().await;
     let gateway = gateway(&upstream, &[]).await;
     let (status, headers) = preflight(&gateway, PAGE).await;
-    assert_eq!(status, 405);
+    assert_eq!(status, 403);
     assert!(!headers.keys().any(|name| name.as_str().starts_with("access-control")));
     let request = gateway.http.post(format!("{}/v1/responses", gateway.base)).json_body(&ask());
     let answer = gateway.send(request.header("origin", PAGE)).await;
-    assert!(answer.status == 200 && answer.headers.get("access-control-allow-origin").is_none());
+    assert_eq!(answer.body["error"]["code"], "origin_not_allowed");
+    assert!(answer.status == 403 && answer.headers.get("access-control-allow-origin").is_none());
 }
 
 #[tokio::test]
@@ -66,7 +67,8 @@ async fn a_configured_page_may_call_with_its_key_and_others_may_not() {
         let exposed = allowed(&answer.headers, "access-control-expose-headers");
         assert!(exposed.contains("x-request-id") && exposed.contains("retry-after"), "{exposed}");
     }
-    let (_, headers) = preflight(&gateway, "https://evil.example.com").await;
+    let (status, headers) = preflight(&gateway, "https://evil.example.com").await;
+    assert_eq!(status, 403);
     assert_eq!(allowed(&headers, "access-control-allow-origin"), "");
 }
 

@@ -55,7 +55,7 @@ async fn stalled(gateway: &Gateway) -> TcpStream {
         socket.connect(gateway.base.trim_start_matches("http://").parse().unwrap()).await.unwrap();
     let body = json!({"model": "test-model", "input": "Hi", "stream": true}).to_string();
     let head = format!(
-        "POST /v1/responses HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        "POST /v1/responses HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
         body.len()
     );
     client.write_all(format!("{head}{body}").as_bytes()).await.unwrap();

@@ -142,14 +142,17 @@ impl Gateway {
         self.send(self.http.post(format!("{}{path}", self.base)).json_body(body)).await
     }
 
-    /// Sends a request with any body.
+    /// Sends a request with any body, which is called JSON unless the headers say otherwise.
     pub async fn post_bytes(
         &self,
         path: &str,
         body: impl Into<reqwest::Body>,
         headers: &[(&str, &str)],
     ) -> Answer {
-        let request = self.http.post(format!("{}{path}", self.base)).body(body);
+        let mut request = self.http.post(format!("{}{path}", self.base)).body(body);
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            request = request.header("content-type", "application/json");
+        }
         self.send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
     }
 

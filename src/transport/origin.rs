@@ -1,0 +1,207 @@
+//! Which web pages may call: those of this gateway's own origin, and of origins that the configuration names.
+//!
+//! Browsers send requests for any page to any address, this machine's included; what they add (`Origin`,
+//! `Sec-Fetch-Site`, `Host`) no page can forge. Programs that are no browser send neither of the first two.
+
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, ORIGIN};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::AppState;
+use super::authority::{self, Authority};
+use super::error::Problem;
+use crate::protocol::error::ApiError;
+use crate::protocol::parse::shorten;
+
+const HOST_NOT_ALLOWED: &str = "host_not_allowed";
+const ORIGIN_NOT_ALLOWED: &str = "origin_not_allowed";
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+/// Headers that say who calls, where SDKs put keys.
+const CREDENTIALS: [HeaderName; 3] =
+    [AUTHORIZATION, HeaderName::from_static("api-key"), HeaderName::from_static("x-api-key")];
+/// Probes know a gateway by whatever name their orchestrator gave it, and their answers tell nothing.
+const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Refuses what a web page may have sent that has no business here, and what says twice where it goes or whose
+/// it is. On every route, before keys are looked at.
+pub(super) async fn check(
+    State(app): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    if let Err(error) = judge(&app, &request) {
+        match error.code() {
+            HOST_NOT_ALLOWED => app.metrics.rejected(HOST_NOT_ALLOWED),
+            ORIGIN_NOT_ALLOWED => app.metrics.rejected(ORIGIN_NOT_ALLOWED),
+            _ => {}
+        }
+        return Err(Problem(error));
+    }
+    Ok(next.run(request).await)
+}
+
+fn judge(app: &AppState, request: &Request) -> Result<(), ApiError> {
+    let own = Authority::of(request)?;
+    let headers = request.headers();
+    if let Some(name) = CREDENTIALS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
+        return Err(authority::duplicate(name.as_str()));
+    }
+    if app.auth.is_open() && !PROBES.contains(&request.uri().path()) {
+        check_host(own, &app.allowed_hosts)?;
+    }
+    check_origin(headers, own, &app.cors_origins)
+}
+
+/// Without keys, whoever can make a browser believe that a name of theirs is this machine's (DNS rebinding) could
+/// do and read everything. Addresses and `localhost` are resolved by nobody.
+fn check_host(own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiError> {
+    let allows = |name: &String| name == "*" || own.is_some_and(|own| own.has_name(name));
+    if own.is_some_and(|own| own.is_ip() || own.has_name("localhost")) || allowed.iter().any(allows) {
+        return Ok(());
+    }
+    let found = own.map_or_else(|| "no host".to_owned(), |own| format!("'{}'", shorten(own.host())));
+    let message = format!(
+        "Without keys, this gateway is served as localhost, by IP address, and under the names in its setting \
+         server.allowed_hosts; this request is for {found}."
+    );
+    Err(ApiError::new(403, "permission_error", HOST_NOT_ALLOWED, message))
+}
+
+fn check_origin(headers: &HeaderMap, own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiError> {
+    let any = allowed.iter().any(|origin| origin == "*");
+    let mut origins = headers.get_all(ORIGIN).iter().map(HeaderValue::as_bytes);
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter().map(HeaderValue::as_bytes);
+    let (origin, another) = (origins.next(), origins.next());
+    // As the CORS layer compares them: browsers write an origin in one way only.
+    let is_allowed = another.is_none()
+        && origin.is_some_and(|origin| allowed.iter().any(|name| name.as_bytes() == origin));
+    if any || is_allowed {
+        return Ok(());
+    }
+    if let Some(origin) = origin
+        && (another.is_some() || !is_own(origin, own))
+    {
+        let origin = String::from_utf8_lossy(origin);
+        return Err(refused(&format!("pages of the origin '{}'", shorten(&origin))));
+    }
+    match sites.find(|site| !matches!(*site, b"same-origin" | b"none")) {
+        Some(site) => {
+            let site = String::from_utf8_lossy(site);
+            Err(refused(&format!("pages of other origins (Sec-Fetch-Site is '{}')", shorten(&site))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether an origin is this gateway's own. Behind TLS that ends elsewhere, only the page knows the scheme.
+fn is_own(origin: &[u8], own: Option<Authority<'_>>) -> bool {
+    let Some((scheme, rest)) = std::str::from_utf8(origin).ok().and_then(|text| text.split_once("://"))
+    else {
+        return false;
+    };
+    let port = match scheme {
+        "http" => 80,
+        "https" => 443,
+        _ => return false,
+    };
+    Authority::parse(rest).zip(own).is_some_and(|(origin, own)| origin.is_same(&own, Some(port)))
+}
+
+fn refused(who: &str) -> ApiError {
+    let message = format!(
+        "This gateway takes no requests from {who}: its setting server.cors.allowed_origins names none such."
+    );
+    ApiError::new(403, "permission_error", ORIGIN_NOT_ALLOWED, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passes(headers: &[(&str, &str)], own: &str, allowed: &[&str]) -> bool {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(name.parse::<HeaderName>().expect("a name"), value.parse().expect("a value"));
+        }
+        let allowed: Vec<String> = allowed.iter().map(|origin| (*origin).to_owned()).collect();
+        let verdict = check_origin(&map, Authority::parse(own), &allowed);
+        assert!(verdict.as_ref().map_or_else(|error| error.code() == ORIGIN_NOT_ALLOWED, |()| true));
+        verdict.is_ok()
+    }
+
+    #[test]
+    fn an_origin_is_the_gateways_own_or_allowed_by_name() {
+        let page = &["https://app.example"][..];
+        for (headers, own, allowed, expected) in [
+            (vec![], "gw", &[][..], true),
+            (vec![("origin", "http://gw")], "gw", &[][..], true),
+            (vec![("origin", "https://gw")], "gw", &[][..], true),
+            (vec![("origin", "https://gw")], "GW:443", &[][..], true),
+            (vec![("origin", "http://gw:8080")], "gw:8080", &[][..], true),
+            (vec![("origin", "http://[::1]:8080")], "[::1]:8080", &[][..], true),
+            (vec![("origin", "http://gw")], "gw:8080", &[][..], false),
+            (vec![("origin", "http://gw:3000")], "gw:8080", &[][..], false),
+            (vec![("origin", "http://gw.evil.example")], "gw", &[][..], false),
+            (vec![("origin", "null")], "gw", &[][..], false),
+            (vec![("origin", "null")], "null", &[][..], false),
+            (vec![("origin", "")], "gw", &[][..], false),
+            (vec![("origin", "gw")], "gw", &[][..], false),
+            (vec![("origin", "ftp://gw")], "gw", &[][..], false),
+            (vec![("origin", "http://gw/")], "gw", &[][..], false),
+            (vec![("origin", "http://user@gw")], "gw", &[][..], false),
+            (vec![("origin", "http://gw http://evil.example")], "gw", &[][..], false),
+            (vec![("origin", "http://gw"), ("origin", "http://gw")], "gw", &[][..], false),
+            (vec![("origin", "https://app.example")], "gw", page, true),
+            (vec![("origin", "https://app.example:443")], "gw", page, false),
+            (vec![("origin", "https://app.example"), ("origin", "https://evil.example")], "gw", page, false),
+            (vec![("origin", "https://evil.example"), ("origin", "https://app.example")], "gw", page, false),
+            (vec![("origin", "https://evil.example")], "gw", page, false),
+            (vec![("origin", "null")], "gw", &["*"][..], true),
+        ] {
+            assert_eq!(passes(&headers, own, allowed), expected, "{headers:?} at {own}, {allowed:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_known_without_an_origin_too() {
+        let page = &["https://app.example"][..];
+        for (headers, allowed, expected) in [
+            (vec![("sec-fetch-site", "none")], &[][..], true),
+            (vec![("sec-fetch-site", "same-origin"), ("origin", "http://gw")], &[][..], true),
+            (vec![("sec-fetch-site", "same-origin"), ("origin", "http://evil.example")], &[][..], false),
+            (vec![("sec-fetch-site", "cross-site")], &[][..], false),
+            (vec![("sec-fetch-site", "same-site")], &[][..], false),
+            (vec![("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], &[][..], false),
+            (vec![("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")], &[][..], false),
+            (vec![("sec-fetch-site", "cross-site"), ("origin", "http://gw")], &[][..], false),
+            (vec![("sec-fetch-site", "cross-site"), ("origin", "https://app.example")], page, true),
+            (vec![("sec-fetch-site", "cross-site")], page, false),
+            (vec![("sec-fetch-site", "cross-site")], &["*"][..], true),
+        ] {
+            assert_eq!(passes(&headers, "gw", allowed), expected, "{headers:?}, {allowed:?}");
+        }
+    }
+
+    #[test]
+    fn without_keys_a_name_must_have_been_allowed() {
+        let allowed = ["antwort".to_owned(), "Gw.Internal".to_owned()];
+        for (own, expected) in [
+            ("localhost:8080", true),
+            ("127.0.0.1", true),
+            ("192.168.1.7:8080", true),
+            ("[::1]:8080", true),
+            ("antwort:8080", true),
+            ("gw.internal.", true),
+            ("rebind.evil.example", false),
+            ("127.0.0.1.evil.example", false),
+            ("antwort.evil.example", false),
+        ] {
+            let own = Authority::parse(own);
+            assert_eq!(check_host(own, &allowed).is_ok(), expected, "{own:?}");
+            assert!(check_host(own, &["*".to_owned()]).is_ok());
+        }
+        assert!(check_host(None, &allowed).is_err() && check_host(None, &["*".to_owned()]).is_ok());
+    }
+}
