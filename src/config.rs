@@ -13,6 +13,7 @@ mod load;
 pub(crate) mod mcp;
 pub mod provider;
 mod raw;
+mod request_limits;
 mod resolve;
 pub mod settings;
 mod show;

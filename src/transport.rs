@@ -32,6 +32,7 @@ use crate::auth::Authenticator;
 use crate::config::UnservedTools;
 use crate::engine::Engine;
 use crate::protocol::dialect::Dialect;
+use crate::protocol::request::RequestSizeLimits;
 use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
@@ -55,6 +56,8 @@ pub struct Shared {
     pub keepalive: Duration,
     /// Bytes of a request body, as sent and decompressed.
     pub body_limit: usize,
+    /// What a request may hold.
+    pub request_limits: RequestSizeLimits,
     /// Origins of web pages that may call.
     pub cors_origins: Vec<String>,
     /// Names that a gateway without keys is served under.

@@ -19,6 +19,7 @@ use tracing_subscriber::EnvFilter;
 use super::auth::{AuthSettings, KeySettings, Scope};
 use super::error::Findings;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
+use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings};
 use super::store::StoreUrl;
 use super::tree::Node;
@@ -219,6 +220,9 @@ impl Check<'_> {
             (["store", "max_size"], store.max_size.unwrap_or(1)),
         ] {
             self.above_zero(&path, value == 0);
+        }
+        for (name, value) in request_limits::each(&server.request_limits) {
+            self.above_zero(&["server", "request_limits", name], value == 0);
         }
         for (path, value) in [
             (["server", "write_timeout"], server.write_timeout),

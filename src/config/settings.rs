@@ -21,6 +21,7 @@ pub use super::mcp::{
     TokenExchange,
 };
 use super::provider::ProviderSettings;
+use super::request_limits::RequestLimits;
 pub use super::store::{StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
     BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, ExecutorSettings,
@@ -30,6 +31,7 @@ pub use super::tools::{
 };
 use super::units::{self, MIB};
 use crate::protocol::dialect::Dialect;
+use crate::protocol::request::RequestSizeLimits;
 pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
 
 /// Everything that can be configured, checked.
@@ -139,6 +141,9 @@ pub struct ServerSettings {
     pub allowed_hosts: Vec<String>,
     /// Browsers.
     pub cors: CorsSettings,
+    /// What a request may hold; beyond it 400.
+    #[serde(with = "RequestLimits")]
+    pub request_limits: RequestSizeLimits,
 }
 
 impl Default for ServerSettings {
@@ -150,6 +155,7 @@ impl Default for ServerSettings {
             drain_timeout: Duration::from_secs(30),
             allowed_hosts: Vec::new(),
             cors: CorsSettings::default(),
+            request_limits: RequestSizeLimits::default(),
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -37,6 +38,7 @@ const CODES: &[&str] = &[
     "integer_below_min_value",
     "array_above_max_length",
     "array_below_min_length",
+    "object_above_max_properties",
     "mutually_exclusive_parameters",
 ];
 
@@ -173,6 +175,43 @@ pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ShapeError> {
         return Err(ShapeError::wrong_type("", format!("expected an array, got {}.", json_type(raw))));
     }
     serde_json::from_str(raw.get()).map_err(|_| ShapeError::wrong_type("", "expected an array."))
+}
+
+/// The elements of a JSON array of at most so many, unread. Of a longer one no more is read.
+pub fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, ShapeError> {
+    /// What reads the elements.
+    struct UpTo(usize);
+
+    impl<'de> Visitor<'de> for UpTo {
+        type Value = Vec<&'de RawValue>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an array")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut elements = Vec::new();
+            while let Some(element) = list.next_element()? {
+                elements.push(element);
+                if elements.len() > self.0 {
+                    break;
+                }
+            }
+            Ok(elements)
+        }
+    }
+
+    if !raw.get().starts_with('[') {
+        return elements(raw);
+    }
+    match serde_json::Deserializer::from_str(raw.get()).deserialize_seq(UpTo(most)) {
+        Ok(elements) => Ok(elements),
+        // The rest of a list that is too long stays unread, and serde misses its end.
+        Err(_) => {
+            let problem = format!("at most {most} elements are allowed.");
+            Err(ShapeError::invalid("", problem).with_code("array_above_max_length"))
+        }
+    }
 }
 
 /// For `Deserialize` of types that are a [`Shape`]: stored rows and tests read them through serde.

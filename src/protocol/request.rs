@@ -11,6 +11,7 @@ mod extra;
 mod fields;
 mod include;
 mod input;
+mod limits;
 mod metadata;
 mod options;
 mod run;
@@ -33,6 +34,7 @@ use super::tool_choice::ToolChoice;
 pub use compaction::COMPACTION_FIELDS;
 pub use fields::{FIELDS, NO_OPS};
 pub use include::Include;
+pub use limits::RequestSizeLimits;
 pub use metadata::Metadata;
 pub use options::{
     CacheRetention, Effort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode, Truncation,
@@ -156,10 +158,20 @@ impl CreateResponse {
     ///
     /// Unknown fields are kept in [`Self::extra`] until the provider is known that may want them.
     pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        Self::read(&body::split(body)?)
+        Self::parse_within(body, RequestSizeLimits::default())
     }
 
-    fn read(pairs: &body::Pairs<'_>) -> Result<Self, ApiError> {
+    /// As [`Self::parse`], of a request that may hold so much.
+    pub fn parse_within(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        Self::read(&body::split(body)?, limits)
+    }
+
+    fn read(pairs: &body::Pairs<'_>, limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        // All of it before any of it is read: work is in proportion to what is counted.
+        let mut counter = limits::Counter::new(limits);
+        for (name, raw) in pairs {
+            counter.field(name, raw).map_err(|error| error.into_api_error(&shorten(name)))?;
+        }
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
         check_exclusive(given)?;
         let mut request = Self::default();

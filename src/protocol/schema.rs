@@ -25,6 +25,9 @@ const DEEPEST_BOTH: u32 = 4000;
 /// Steps that telling what is wrong with a value may take.
 const MOST_STEPS: u64 = 1_000_000;
 
+/// Patterns of one schema, unless a setting says otherwise.
+pub const MAX_PATTERNS: usize = 100;
+
 /// A schema that values are checked by.
 #[derive(Debug)]
 pub struct Schema {
@@ -109,6 +112,23 @@ fn depth(value: &Value) -> u32 {
         Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
         Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
         _ => 0,
+    }
+}
+
+/// How many patterns a schema has: each has to be compiled.
+pub fn patterns(schema: &Value) -> usize {
+    match schema {
+        Value::Array(list) => list.iter().map(patterns).sum(),
+        Value::Object(map) => map.iter().map(|(key, inner)| patterns_of(key, inner)).sum(),
+        _ => 0,
+    }
+}
+
+fn patterns_of(key: &str, value: &Value) -> usize {
+    match (key, value) {
+        ("pattern", Value::String(_)) => 1,
+        ("patternProperties", Value::Object(map)) => map.len() + map.values().map(patterns).sum::<usize>(),
+        (_, value) => patterns(value),
     }
 }
 

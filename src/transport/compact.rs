@@ -33,7 +33,7 @@ pub(super) async fn compact(
         output: Vec<T>,
         usage: Usage,
     }
-    let request = CreateResponse::parse_compaction(&body)?;
+    let request = CreateResponse::parse_compaction(&body, app.request_limits)?;
     drop(body);
     let caller = caller(&app, &principal, &trail, &headers)?;
     let mut run = app.engine.start(request, caller).await?;

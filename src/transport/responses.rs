@@ -38,7 +38,7 @@ pub(super) async fn create(
     headers: axum::http::HeaderMap,
     JsonBody(body): JsonBody,
 ) -> Result<Response, Problem> {
-    let request = CreateResponse::parse(&body)?;
+    let request = CreateResponse::parse_within(&body, app.request_limits)?;
     drop(body);
     let stream = request.stream;
     let caller = caller(&app, &principal, &trail, &headers)?;

@@ -1,4 +1,5 @@
 //! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
 
+mod limits;
 mod provider;
 mod web_pages;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
@@ -12,6 +12,9 @@ use crate::protocol::error::ApiError;
 
 /// The fields of a JSON object in the order they came. Values are slices of the text.
 pub(super) type Pairs<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+/// Fields of one body: many more than there are, and few enough to compare them with each other.
+const MAX_FIELDS: usize = 256;
 
 /// Splits a body into its fields.
 pub(super) fn split(body: &[u8]) -> Result<Pairs<'_>, ApiError> {
@@ -23,6 +26,12 @@ pub(super) fn split(body: &[u8]) -> Result<Pairs<'_>, ApiError> {
         return Err(invalid_json("it is empty; send a JSON object with at least 'model' and 'input'"));
     }
     match serde_json::from_str::<Fields<'_>>(text) {
+        Ok(fields) if fields.0.len() > MAX_FIELDS => Err(ApiError::new(
+            400,
+            "invalid_request_error",
+            "object_above_max_properties",
+            format!("The request body has more than {MAX_FIELDS} fields."),
+        )),
         Ok(fields) => Ok(fields.0),
         Err(error) => Err(invalid_json(match error.classify() {
             Category::Data => "an object with fields such as 'model' and 'input' is expected".to_owned(),
@@ -58,6 +67,10 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         let mut pairs = Vec::with_capacity(16);
         while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
             pairs.push((key, value));
+            if pairs.len() > MAX_FIELDS {
+                // What follows is not kept, but must be JSON.
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            }
         }
         Ok(pairs)
     }
@@ -65,4 +78,4 @@ impl<'de> Visitor<'de> for FieldsVisitor {
 
 /// A key that borrows from the text where it has no escapes.
 #[derive(Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Key<'a>(#[serde(borrow)] pub Cow<'a, str>);

@@ -1,6 +1,6 @@
 //! The body of `POST /v1/responses/compact`: a request for a response that is a compaction of its input.
 
-use super::{CreateResponse, FIELDS, body};
+use super::{CreateResponse, FIELDS, RequestSizeLimits, body};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{CompactionTrigger, InputItem, Item};
 
@@ -25,7 +25,7 @@ const WITHOUT_EFFECT: &[&str] = &["parallel_tool_calls", "text", "tool_choice", 
 
 impl CreateResponse {
     /// Reads the body of a request to compact a conversation. Nothing of it is stored, and nothing streamed.
-    pub fn parse_compaction(body: &[u8]) -> Result<Self, ApiError> {
+    pub fn parse_compaction(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
         let mut pairs = body::split(body)?;
         pairs.retain(|(name, _)| !WITHOUT_EFFECT.contains(&name.as_ref()));
         let is_of_responses_only = |name: &str| FIELDS.contains(&name) && !COMPACTION_FIELDS.contains(&name);
@@ -33,7 +33,7 @@ impl CreateResponse {
             let message = format!("'{name}' is no parameter of a compaction.");
             return Err(ApiError::unsupported(name.as_ref(), message));
         }
-        let mut request = Self::read(&pairs)?;
+        let mut request = Self::read(&pairs, limits)?;
         request.store = false;
         if !matches!(request.input.last(), Some(InputItem::Item(Item::CompactionTrigger(_)))) {
             request.input.push(InputItem::Item(Item::CompactionTrigger(CompactionTrigger::default())));

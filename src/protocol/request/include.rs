@@ -6,6 +6,9 @@ use serde_json::value::RawValue;
 
 use crate::protocol::parse::{self, Shape, ShapeError, shorten};
 
+/// Names of one list: several times as many as there are.
+const MAX_NAMES: usize = 64;
+
 /// What is sent beyond the usual. Also the query parameter of retrievals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Include {
@@ -44,7 +47,7 @@ impl Include {
 impl Shape for Include {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
         let mut include = Self::default();
-        for (i, raw) in parse::elements(raw)?.into_iter().enumerate() {
+        for (i, raw) in parse::elements_up_to(raw, MAX_NAMES)?.into_iter().enumerate() {
             let name: Cow<'_, str> = parse::read(raw).map_err(|e| e.at(i))?;
             if !include.add(&name) {
                 let problem = format!("there is nothing called '{}' to include.", shorten(&name));

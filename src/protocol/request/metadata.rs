@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
@@ -19,9 +19,9 @@ pub struct Metadata(pub Vec<(String, String)>);
 
 impl Shape for Metadata {
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        let metadata: Self = parse::read(raw)?;
-        if metadata.0.len() > MOST_PAIRS {
-            let problem = format!("at most {MOST_PAIRS} pairs are allowed, got {}.", metadata.0.len());
+        let Counted { metadata, pairs } = parse::read(raw)?;
+        if pairs > MOST_PAIRS {
+            let problem = format!("at most {MOST_PAIRS} pairs are allowed, got {pairs}.");
             return Err(ShapeError::invalid("", problem).with_code("object_above_max_properties"));
         }
         for (i, (key, value)) in metadata.0.iter().enumerate() {
@@ -43,20 +43,38 @@ impl Serialize for Metadata {
 
 impl<'de> Deserialize<'de> for Metadata {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Counted::deserialize(deserializer)?.metadata)
+    }
+}
+
+/// The first notes of an object, and how many it has.
+struct Counted {
+    metadata: Metadata,
+    pairs: usize,
+}
+
+impl<'de> Deserialize<'de> for Counted {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs;
         impl<'de> Visitor<'de> for Pairs {
-            type Value = Metadata;
+            type Value = Counted;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object of strings")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Metadata, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counted, A::Error> {
+                let mut kept = Vec::new();
+                while kept.len() < MOST_PAIRS
+                    && let Some(pair) = map.next_entry()?
+                {
+                    kept.push(pair);
                 }
-                Ok(Metadata(pairs))
+                let mut pairs = kept.len();
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {
+                    pairs += 1;
+                }
+                Ok(Counted { metadata: Metadata(kept), pairs })
             }
         }
         deserializer.deserialize_map(Pairs)

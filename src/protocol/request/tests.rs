@@ -4,6 +4,7 @@ mod accepted;
 mod echoed;
 mod fuzz;
 mod items;
+mod limits;
 mod refused_fields;
 mod refused_input;
 mod refused_tools;

@@ -26,7 +26,7 @@ fn nesting_is_bounded() {
         (
             with(&format!(
                 r#""tools":[{{"type":"function","name":"f","parameters":{{"a":{}}}}}]"#,
-                bomb(200_000)
+                bomb(20_000)
             )),
             "invalid_value",
             "tools[0].parameters",

@@ -1,0 +1,271 @@
+//! How long the lists, schemas and instructions of a request may be, and the one place that counts them: before
+//! anything is read into types, and no further than the limit.
+//!
+//! A list counts by where it stands and not by its name, so that no list can be forgotten: whatever is listed within
+//! an item is a part, and whatever is listed within a tool, or among the tools that may be called, is a name. What is
+//! kept as text is not looked into: schemas are weighed, arguments are bounded by the body. So are log probabilities,
+//! of which a replayed answer has several for each of its words.
+
+mod walk;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use serde::de::{Deserializer, Error};
+use serde_json::value::RawValue;
+
+use self::walk::{Place, Walk};
+
+use crate::protocol::dialect::plain_item_type;
+use crate::protocol::json;
+use crate::protocol::parse::{self, ShapeError};
+use crate::protocol::schema;
+
+/// The most that a request may hold. The defaults are those of `server.request_limits`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestSizeLimits {
+    /// Tools in all: in `tools`, in namespaces, and in items that bring tools.
+    pub max_tools: usize,
+    /// Entries, in all, of the lists of tools that may be called and of other lists within tools.
+    pub max_allowed_tools: usize,
+    /// Items of `input`.
+    pub max_input_items: usize,
+    /// Entries, in all, of the lists within items, such as parts of contents.
+    pub max_content_parts: usize,
+    /// Different ids in `item_reference`s.
+    pub max_item_references: usize,
+    /// Patterns of one schema.
+    pub max_schema_patterns: usize,
+    /// Bytes of one schema.
+    pub max_schema_bytes: usize,
+    /// Bytes of `instructions`, and of the variables of `prompt`.
+    pub max_instructions_bytes: usize,
+}
+
+impl Default for RequestSizeLimits {
+    fn default() -> Self {
+        Self {
+            max_tools: 1024,
+            max_allowed_tools: 1024,
+            max_input_items: 10_000,
+            max_content_parts: 10_000,
+            max_item_references: 1000,
+            max_schema_patterns: schema::MAX_PATTERNS,
+            max_schema_bytes: 64 << 10,
+            max_instructions_bytes: 1 << 20,
+        }
+    }
+}
+
+impl RequestSizeLimits {
+    /// Bytes of a field that are too few for any of the limits: an entry of a list takes two, a pattern six.
+    fn harmless(&self) -> usize {
+        let lists = [
+            self.max_tools,
+            self.max_allowed_tools,
+            self.max_input_items,
+            self.max_content_parts,
+            self.max_item_references,
+            self.max_schema_patterns.saturating_mul(3),
+        ];
+        let lists = lists.into_iter().min().unwrap_or(0).saturating_mul(2);
+        lists.min(self.max_schema_bytes)
+    }
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Item,
+    Part,
+    Name,
+    Tool,
+    /// Of an item whose type is not known yet.
+    ListedTool,
+}
+
+/// Counts what a request holds, field by field.
+pub(super) struct Counter<'de> {
+    limits: RequestSizeLimits,
+    items: usize,
+    parts: usize,
+    names: usize,
+    tools: usize,
+    listed_tools: usize,
+    references: HashSet<Cow<'de, str>>,
+    /// Where the value stands that is being read.
+    path: Vec<Step<'de>>,
+    problem: Option<ShapeError>,
+}
+
+enum Step<'de> {
+    Key(Cow<'de, str>),
+    Index(usize),
+}
+
+impl<'de> Counter<'de> {
+    pub(super) fn new(limits: RequestSizeLimits) -> Self {
+        Self {
+            limits,
+            items: 0,
+            parts: 0,
+            names: 0,
+            tools: 0,
+            listed_tools: 0,
+            references: HashSet::new(),
+            path: Vec::new(),
+            problem: None,
+        }
+    }
+
+    /// Counts what a field of the request holds.
+    ///
+    /// # Errors
+    /// It is more than allowed, or cannot be read.
+    pub(super) fn field(&mut self, name: &str, raw: &'de RawValue) -> Result<(), ShapeError> {
+        let place = match name {
+            "input" => Place::Input,
+            "tools" => Place::Tools(Kind::Tool),
+            "tool_choice" | "allowed_tools" => Place::WithinTool,
+            "text" => Place::Format,
+            "instructions" | "prompt" => return self.text(raw),
+            _ => return Ok(()),
+        };
+        if raw.get().len() <= self.limits.harmless() {
+            return Ok(());
+        }
+        self.path.clear();
+        let walk = Walk { counter: self, place };
+        match serde_json::Deserializer::from_str(raw.get()).deserialize_any(walk) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.problem.take().unwrap_or_else(|| self.unreadable(&error))),
+        }
+    }
+
+    fn text(&self, raw: &RawValue) -> Result<(), ShapeError> {
+        let most = self.limits.max_instructions_bytes;
+        // Two quotes more; an escaped letter takes more bytes than it stands for.
+        if raw.get().len() <= most.saturating_add(2) {
+            return Ok(());
+        }
+        if raw.get().starts_with('"') && parse::read::<Cow<'_, str>>(raw)?.len() <= most {
+            return Ok(());
+        }
+        let problem =
+            format!("at most {most} bytes are allowed (server.request_limits.max_instructions_bytes).");
+        Err(ShapeError::invalid("", problem).with_code("string_above_max_length"))
+    }
+
+    /// What is no JSON that this gateway reads cannot be counted either, whoever would have ignored it.
+    fn unreadable(&self, error: &serde_json::Error) -> ShapeError {
+        let text = error.to_string();
+        if text.starts_with("recursion limit exceeded") {
+            return json::too_deep().within(&shown(self.path.get(..2).unwrap_or_default()));
+        }
+        parse::in_words(&shown(&self.path), &text)
+    }
+
+    fn count<E: Error>(&mut self, kind: Kind) -> Result<(), E> {
+        let limits = &self.limits;
+        let (count, most, what, setting) = match kind {
+            Kind::Item => (&mut self.items, limits.max_input_items, "items", "max_input_items"),
+            Kind::Part => (
+                &mut self.parts,
+                limits.max_content_parts,
+                "parts of contents and other entries of items",
+                "max_content_parts",
+            ),
+            Kind::Name => {
+                (&mut self.names, limits.max_allowed_tools, "names of allowed tools", "max_allowed_tools")
+            }
+            Kind::Tool => (&mut self.tools, limits.max_tools, "tools", "max_tools"),
+            Kind::ListedTool => {
+                let most = limits.max_tools.max(limits.max_content_parts);
+                (&mut self.listed_tools, most, "tools", "max_tools")
+            }
+        };
+        *count += 1;
+        if *count <= most { Ok(()) } else { self.refuse(&too_many(most, what, setting)) }
+    }
+
+    /// Tools that were listed in an item are tools of the request only where the model may call them.
+    fn settle<E: Error>(&mut self, kind: Option<&str>) -> Result<(), E> {
+        let listed = std::mem::take(&mut self.listed_tools);
+        if listed == 0 {
+            return Ok(());
+        }
+        let kind = match kind.map(plain_item_type) {
+            Some("additional_tools" | "tool_search_output") => Kind::Tool,
+            _ => Kind::Part,
+        };
+        match kind {
+            Kind::Tool => self.tools += listed - 1,
+            _ => self.parts += listed - 1,
+        }
+        self.path.push(Step::Key("tools".into()));
+        self.count(kind)?;
+        self.path.pop();
+        Ok(())
+    }
+
+    fn refer<E: Error>(&mut self, id: Cow<'de, str>) -> Result<(), E> {
+        self.references.insert(id);
+        let most = self.limits.max_item_references;
+        if self.references.len() <= most {
+            return Ok(());
+        }
+        self.refuse(&too_many(most, "different item references", "max_item_references"))
+    }
+
+    fn schema<E: Error>(&mut self, raw: &RawValue) -> Result<(), E> {
+        let RequestSizeLimits { max_schema_bytes, max_schema_patterns, .. } = self.limits;
+        if raw.get().len() > max_schema_bytes {
+            let problem = format!(
+                "a JSON Schema may have at most {max_schema_bytes} bytes (server.request_limits.max_schema_bytes)."
+            );
+            return self.refuse(&ShapeError::invalid("", problem).with_code("string_above_max_length"));
+        }
+        if patterns(raw.get()) > max_schema_patterns {
+            let what = "patterns in a JSON Schema";
+            return self.refuse(&too_many(max_schema_patterns, what, "max_schema_patterns"));
+        }
+        Ok(())
+    }
+
+    /// Stops reading.
+    fn refuse<E: Error>(&mut self, problem: &ShapeError) -> Result<(), E> {
+        self.problem = Some(problem.clone().within(&shown(&self.path)));
+        Err(E::custom("more than allowed"))
+    }
+}
+
+fn too_many(most: usize, what: &str, setting: &str) -> ShapeError {
+    let in_all = if what == "items" { "" } else { ", in all" };
+    let problem = format!("at most {most} {what} are allowed{in_all} (server.request_limits.{setting}).");
+    ShapeError::invalid("", problem).with_code("array_above_max_length")
+}
+
+fn shown(path: &[Step<'_>]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) => {
+                text.push_str(if text.is_empty() { "" } else { "." });
+                text.push_str(&parse::shorten(key));
+            }
+            Step::Index(index) => _ = write!(text, "[{index}]"),
+        }
+    }
+    text
+}
+
+/// How many patterns the text of a schema has. One that cannot be read has none: whoever compiles it says what is wrong.
+fn patterns(text: &str) -> usize {
+    let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+    // Most have none. A key may be written with escapes.
+    if !has("pattern") && !has("\\u") {
+        return 0;
+    }
+    serde_json::from_str(text).map_or(0, |schema| schema::patterns(&schema))
+}
