@@ -9,6 +9,7 @@ mod calls;
 mod choices;
 mod cli;
 mod context;
+mod floods;
 mod hangs;
 mod lists;
 mod load;

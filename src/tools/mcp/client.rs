@@ -13,8 +13,10 @@ mod http;
 mod legacy;
 mod lines;
 mod listing;
+mod log;
 mod notices;
 mod process;
+mod rate;
 mod results;
 mod rpc;
 mod session;
@@ -23,6 +25,7 @@ mod stream;
 mod streamable;
 #[cfg(test)]
 mod tests;
+mod unasked;
 mod wire;
 
 use std::sync::Arc;
@@ -117,8 +120,9 @@ impl Shared {
         Handler { wire: Arc::clone(wire), elicitation: *elicitation, sampler }
     }
 
-    fn wire(&self, server: &Arc<str>) -> Arc<Wire> {
-        Wire::new(Arc::clone(server), self.options.max_message_bytes)
+    fn wire(&self, endpoint: &Endpoint) -> Arc<Wire> {
+        let may_sample = endpoint.may_sample && self.options.sampler.is_some();
+        Wire::new(endpoint, self.options.max_message_bytes, may_sample)
     }
 
     /// Shakes hands the way that most servers know. Only one that refuses is asked the new way: the other way round,
@@ -126,7 +130,7 @@ impl Shared {
     /// what it does not know costs ten seconds.
     async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> Connected {
         let start = || -> Result<_, McpError> {
-            let wire = self.wire(&endpoint.name);
+            let wire = self.wire(endpoint);
             let process = Process::start(command, Arc::clone(&endpoint.name))?;
             Ok((Stdio::new(process, Arc::clone(&wire)), wire))
         };
@@ -176,7 +180,7 @@ impl Shared {
     }
 
     async fn speak(&self, endpoint: &Endpoint, http: Arc<Http>, how: Spoken) -> Connected {
-        let wire = self.wire(&endpoint.name);
+        let wire = self.wire(endpoint);
         let handler = self.handler(&wire, endpoint);
         if how == Spoken::Sse {
             let transport = Legacy::open(http, Arc::clone(&wire)).await?;
@@ -216,8 +220,13 @@ where
         }
         Spoken::Handshake | Spoken::Sse => ClientLifecycleMode::Initialize,
     };
-    let served = serve_client_with_lifecycle(handler, transport, lifecycle).await;
-    served.map_err(|error| failure::of_handshake(error, wire))
+    tokio::select! {
+        biased;
+        served = serve_client_with_lifecycle(handler, transport, lifecycle) => {
+            served.map_err(|error| failure::of_handshake(error, wire))
+        }
+        () = wire.closed.cancelled() => Err(failure::of_closed(wire)),
+    }
 }
 
 /// What else may work where one way did not.

@@ -108,7 +108,7 @@ pub(super) fn limits(mcp: &McpSettings, tool_ttl: Option<Duration>, max_in_fligh
 
 /// The operator's own servers may be anywhere; a redirect or a name that changes leads nowhere else.
 fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Endpoint, String> {
-    let (name, may_sample) = (Arc::from(label), server.sampling);
+    let (name, is_configured, may_sample) = (Arc::from(label), true, server.sampling);
     if let Some(program) = &server.command {
         let command = StdioCommand {
             program: program.clone(),
@@ -116,7 +116,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
             env: server.env.clone(),
             cwd: server.cwd.clone(),
         };
-        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)), may_sample });
+        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)), is_configured, may_sample });
     }
     let url = server.url.as_deref().ok_or("it has neither a url nor a command")?;
     let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
@@ -139,7 +139,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
         McpTransport::JsonRpc => HttpKind::JsonRpc,
         McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
     };
-    Ok(Endpoint { name, place: Place::Http { url, kind, egress }, may_sample })
+    Ok(Endpoint { name, place: Place::Http { url, kind, egress }, is_configured, may_sample })
 }
 
 /// Where the operator says that tokens are had.

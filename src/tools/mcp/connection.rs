@@ -25,6 +25,8 @@ pub struct Endpoint {
     pub name: Arc<str>,
     /// Where.
     pub place: Place,
+    /// Whether the operator configured it; else a request brought it.
+    pub is_configured: bool,
     /// Whether it may use the model, if any server may.
     pub may_sample: bool,
 }
@@ -104,6 +106,11 @@ pub trait Connection: Send + Sync {
     /// Whether the server has said that it knows nothing of the session any more. What is under way goes on.
     fn is_lost(&self) -> bool {
         false
+    }
+
+    /// Why the gateway gave the connection up, if it did: the server sent too much that was not asked for.
+    fn why_given_up(&self) -> Option<String> {
+        None
     }
 
     /// Whether the server may lose what it was told in the handshake.

@@ -168,8 +168,12 @@ mod tests {
             env: std::collections::BTreeMap::new(),
             cwd: None,
         };
-        let endpoint =
-            Endpoint { name: "s".into(), place: Place::Stdio(Arc::new(command)), may_sample: false };
+        let endpoint = Endpoint {
+            name: "s".into(),
+            place: Place::Stdio(Arc::new(command)),
+            is_configured: true,
+            may_sample: false,
+        };
         let second = Duration::from_secs(1);
         let limits = SessionLimits { list_timeout: second, tool_ttl: second, max_in_flight: 1, max_tools: 1 };
         let key = Key::new(server.to_owned(), &*credentials, &tenant.into());

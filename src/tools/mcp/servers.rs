@@ -217,6 +217,7 @@ impl McpServers {
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
             place: Place::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
+            is_configured: false,
             // Whoever brings a server is not to spend the operator's tokens through it.
             may_sample: false,
         };

@@ -22,6 +22,9 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
 use crate::tools::plan::States;
 
+/// A connection that lasted so long was a good one, whatever became of it.
+const CALM: Duration = Duration::from_mins(10);
+
 /// What a session heeds.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SessionLimits {
@@ -49,6 +52,8 @@ pub struct Session {
     in_flight: Semaphore,
     /// With connecting, and with connections that do not last.
     reaching: Trouble,
+    /// With connections that were given up since the server sent too much. Answers do not end it, calm does.
+    floods: Trouble,
     pub(super) recovery: Recovery,
     pub(super) lists: ToolLists,
     /// What is known of the health of its tools, whoever is shown them.
@@ -62,6 +67,7 @@ pub(super) struct Open {
     pub(super) connection: Arc<dyn Connection>,
     /// Which connection of the session it is.
     number: u64,
+    made: Instant,
     /// Whether anything was answered over it, beside the handshake.
     has_answered: AtomicBool,
     /// How the server refuses everything over it, once it was found to do so.
@@ -148,6 +154,7 @@ impl Session {
             in_flight: Semaphore::new(limits.max_in_flight.clamp(1, Semaphore::MAX_PERMITS)),
             limits,
             reaching: Trouble::default(),
+            floods: Trouble::default(),
             recovery: Recovery::default(),
             lists: ToolLists::default(),
             states: States::default(),
@@ -304,7 +311,9 @@ impl Session {
         if let Some(open) = self.usable() {
             return Ok(open);
         }
-        if let Some(failed) = self.reaching.why_not(tries) {
+        self.forget_given_up();
+        let left_alone = || self.floods.why_not(self.floods.tries());
+        if let Some(failed) = self.reaching.why_not(tries).or_else(left_alone) {
             return Err(failed);
         }
         let began = Instant::now();
@@ -322,6 +331,7 @@ impl Session {
         let open = Arc::new(Open {
             connection,
             number,
+            made: Instant::now(),
             has_answered: AtomicBool::new(false),
             refusal: OnceLock::new(),
             metrics: Arc::clone(&self.metrics),
@@ -337,7 +347,9 @@ impl Session {
         match error {
             // However many calls it takes with it, it ended once.
             Some(error) if open.connection.is_closed() => {
-                if self.forget(open) {
+                if open.connection.why_given_up().is_some() {
+                    self.forget_given_up();
+                } else if self.forget(open) {
                     self.reaching.add(error, Duration::ZERO);
                 }
                 return true;
@@ -380,6 +392,19 @@ impl Session {
         is_lost(&current) && is_lost(&self.current.compare_and_swap(&*current, None))
     }
 
+    /// Drops a connection that was given up, and leaves the server alone for the longer, the more there were of them.
+    fn forget_given_up(&self) {
+        let current = self.current.load_full();
+        let Some(open) = current.filter(|open| open.connection.why_given_up().is_some()) else { return };
+        let why = open.connection.why_given_up().unwrap_or_default();
+        if self.forget(&open) {
+            if open.made.elapsed() > CALM {
+                self.floods.end();
+            }
+            self.floods.add(&McpError::Connect(why), Duration::ZERO);
+        }
+    }
+
     /// Ends the connection in order.
     pub(super) async fn close(&self) {
         if let Some(open) = self.current.swap(None) {
@@ -399,7 +424,8 @@ impl Session {
 
     /// Why it is left alone, or what went wrong last.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.reaching.last().or_else(|| self.lists.latest().trouble.last())
+        let of_floods = || self.floods.last().filter(|_| self.usable().is_none());
+        self.reaching.last().or_else(of_floods).or_else(|| self.lists.latest().trouble.last())
     }
 
     fn touch(&self) {

@@ -193,6 +193,7 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
         let endpoint = Endpoint {
             name: "s".into(),
             place: Place::Http { url, kind: HttpKind::Auto, egress },
+            is_configured: true,
             may_sample: false,
         };
         let credentials = Arc::new(Fixed::new(reqwest::header::HeaderMap::new()));

@@ -4,7 +4,7 @@
 //! read where its bytes are, once, into what the gateway makes of it. A request carries its [`Slot`] along, and the
 //! transport that sends it files the slot under the request's id.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, NumberOrString, ProgressToken};
@@ -24,6 +24,19 @@ pub(super) struct Calls(Mutex<Filed>);
 struct Filed {
     by_id: HashMap<i64, Arc<Slot>>,
     by_token: HashMap<i64, Arc<Slot>>,
+    /// Requests that are the SDK's own, such as the handshake.
+    sdk: HashSet<i64>,
+}
+
+/// Whose an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// Its slot waits for it.
+    Slot,
+    /// The SDK's.
+    Sdk,
+    /// Nobody waits for it, or not any more.
+    Nobodys,
 }
 
 /// Where an answer goes.
@@ -98,7 +111,10 @@ impl Calls {
     pub fn file(&self, message: &ClientJsonRpcMessage) -> Option<i64> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let NumberOrString::Number(id) = request.id else { return None };
-        let Some(Carried(slot)) = request.request.extensions().get() else { return Some(id) };
+        let Some(Carried(slot)) = request.request.extensions().get() else {
+            lock(&self.0).sdk.insert(id);
+            return Some(id);
+        };
         let token = request.request.get_meta().get_progress_token().as_ref().and_then(token_number);
         let mut filed = lock(&self.0);
         let mut state = lock(&slot.state);
@@ -120,6 +136,26 @@ impl Calls {
         if let Some(token) = token {
             filed.by_token.remove(&token);
         }
+    }
+
+    /// Whose the answer to a request is. The SDK's counts as had from here on.
+    pub fn whose(&self, id: i64) -> Whose {
+        let mut filed = lock(&self.0);
+        if let Some(slot) = filed.by_id.get(&id) {
+            return if lock(&slot.state).answer.is_none() { Whose::Slot } else { Whose::Nobodys };
+        }
+        if filed.sdk.remove(&id) { Whose::Sdk } else { Whose::Nobodys }
+    }
+
+    /// Whether the SDK waits for an answer.
+    pub fn sdk_waits(&self) -> bool {
+        !lock(&self.0).sdk.is_empty()
+    }
+
+    /// Whether no answer at all is awaited.
+    pub fn are_none(&self) -> bool {
+        let filed = lock(&self.0);
+        filed.by_id.is_empty() && filed.sdk.is_empty()
     }
 
     /// Reads the answer to a request; `false` if it is none of these.

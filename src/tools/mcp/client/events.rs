@@ -11,6 +11,7 @@ pub(super) struct Events {
     data: Vec<u8>,
     has_data: bool,
     skipped: Option<Skipped>,
+    stray: usize,
 }
 
 /// An event; one that is empty never comes out.
@@ -43,7 +44,20 @@ impl Events {
     pub fn new(limit: usize) -> Self {
         // The name of the field is no part of the message.
         let lines = Lines::new(limit.saturating_add(16));
-        Self { limit, lines, reading: Event::default(), data: Vec::new(), has_data: false, skipped: None }
+        Self {
+            limit,
+            lines,
+            reading: Event::default(),
+            data: Vec::new(),
+            has_data: false,
+            skipped: None,
+            stray: 0,
+        }
+    }
+
+    /// Bytes since this was asked last that belong to no message: comments, fields that nobody knows, empty lines.
+    pub fn take_stray(&mut self) -> usize {
+        std::mem::take(&mut self.stray)
     }
 
     /// Takes in the next bytes. Pull all events before feeding more.
@@ -70,6 +84,7 @@ impl Events {
                 if event != Event::default() {
                     return Some(event);
                 }
+                self.stray += 1;
                 continue;
             }
             let (field, value) = match memchr::memchr(b':', line) {
@@ -83,7 +98,7 @@ impl Events {
                 b"event" => self.reading.name = Some(String::from_utf8_lossy(value).into_owned()),
                 b"id" => self.reading.id = Some(String::from_utf8_lossy(value).into_owned()),
                 b"retry" => self.reading.retry = milliseconds(value),
-                _ => {}
+                _ => self.stray += line.len(),
             }
         }
     }

@@ -24,11 +24,8 @@ pub(super) fn of_request(error: ServiceError, gone: impl FnOnce() -> McpError) -
 /// Why hands were not shaken.
 pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpError {
     // Whatever the SDK makes of it, the connection was ended here and for a reason.
-    if let Some(version) = wire.unknown_version() {
-        return McpError::UnknownVersion(version.to_owned());
-    }
     if wire.closed.is_cancelled() {
-        return McpError::Connect(wire.why_closed());
+        return of_closed(wire);
     }
     match error {
         ClientInitializeError::TransportError { error, .. } => of_transport(error.error),
@@ -39,6 +36,14 @@ pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpErro
             McpError::Connect("it speaks no version of the protocol that the gateway does".to_owned())
         }
         _ => McpError::Connect("the handshake failed".to_owned()),
+    }
+}
+
+/// Why a connection was ended while hands were shaken.
+pub(super) fn of_closed(wire: &Wire) -> McpError {
+    match wire.unknown_version() {
+        Some(version) => McpError::UnknownVersion(version.to_owned()),
+        None => McpError::Connect(wire.why_closed()),
     }
 }
 

@@ -78,6 +78,7 @@ impl ClientHandler for Handler {
         let answer = tokio::select! {
             answer = sampler.sample(request) => answer,
             () = context.ct.cancelled() => Err("it was cancelled".to_owned()),
+            () = self.wire.closed.cancelled() => Err("the connection was closed".to_owned()),
             () = self.keep_alive() => Err(String::new()),
         };
         let answer = answer.map_err(|why| ErrorData::internal_error(why, None))?;

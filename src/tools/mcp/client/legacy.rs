@@ -55,10 +55,17 @@ impl Legacy {
 
     fn take(&mut self, event: Event) {
         if !matches!(event.name.as_deref(), None | Some("" | "message")) {
+            self.wire.notice(match &event.data {
+                Data::Text(text) => text.len(),
+                Data::None | Data::Skipped(_) => 0,
+            });
             return;
         }
         let message = match event.data {
-            Data::None => None,
+            Data::None => {
+                self.wire.notice(0);
+                None
+            }
             Data::Skipped(skipped) => self.wire.skip(&skipped, None).map(wire::answered),
             Data::Text(text) => self.wire.read(text.as_bytes(), None).unwrap_or_else(|error| {
                 tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
@@ -98,6 +105,10 @@ impl Transport<RoleClient> for Legacy {
             while let Some(event) = self.events.next() {
                 self.take(event);
             }
+            self.wire.noise(self.events.take_stray());
+            if self.events.is_skipping() {
+                self.wire.skipping(bytes.len());
+            }
             if self.wire.closed.is_cancelled() {
                 return None;
             }
@@ -112,6 +123,8 @@ impl Transport<RoleClient> for Legacy {
 }
 
 async fn post(http: &Http, wire: &Wire, inbox: &Url, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
+    wire.check_open()?;
+    let _open = wire.sending(message);
     wire.calls.file(message);
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);

@@ -1,4 +1,4 @@
-//! What servers say unasked: how far a call has come, and what they would have logged.
+//! What servers say of their calls, and a stranger's words as they can be shown.
 
 use std::fmt::Write;
 
@@ -23,16 +23,6 @@ struct RawProgress {
     message: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct RawLog {
-    #[serde(default)]
-    level: String,
-    #[serde(default)]
-    logger: Option<String>,
-    #[serde(default)]
-    data: Value,
-}
-
 /// Whose progress it is, and what it says.
 pub(super) fn progress(raw: &RawValue) -> Option<(i64, Option<String>)> {
     let raw: RawProgress = serde_json::from_str(raw.get()).ok()?;
@@ -51,30 +41,14 @@ fn fraction(progress: &Number, total: Option<&Number>) -> String {
     }
 }
 
-/// Logs what a server would have logged.
-pub(super) fn log(server: &str, raw: &RawValue) {
-    if !tracing::enabled!(target: "antwort::mcp", tracing::Level::ERROR) {
-        return;
-    }
-    let Ok(log) = serde_json::from_str::<RawLog>(raw.get()) else { return };
-    let text = match &log.data {
-        Value::String(text) => shown(text.as_bytes()),
-        data => shown(data.to_string().as_bytes()),
-    };
-    let logger = log.logger.map(|logger| shown(logger.as_bytes()));
-    match log.level.as_str() {
-        "emergency" | "alert" | "critical" | "error" => {
-            tracing::error!(target: "antwort::mcp", server, logger, "{text}");
-        }
-        "warning" => tracing::warn!(target: "antwort::mcp", server, logger, "{text}"),
-        "notice" | "info" => tracing::info!(target: "antwort::mcp", server, logger, "{text}"),
-        _ => tracing::debug!(target: "antwort::mcp", server, logger, "{text}"),
-    }
-}
-
 /// A stranger's words as they can be logged: not too long, and nothing that moves a terminal's cursor.
 pub(super) fn shown(words: &[u8]) -> String {
     cut(words, LOGGED)
+}
+
+/// The same, of up to so many bytes.
+pub(super) fn shown_up_to(words: &[u8], most: usize) -> String {
+    cut(words, most)
 }
 
 /// A stranger's words as they can be part of an error, which models, clients and logs are told.

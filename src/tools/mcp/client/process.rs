@@ -12,6 +12,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use super::lines::{Line, Lines};
+use super::log::ServerLog;
 use super::notices::shown;
 use crate::tools::mcp::connection::StdioCommand;
 use crate::tools::mcp::error::McpError;
@@ -105,17 +106,17 @@ impl Drop for Group {
 
 /// Logs what a program reports.
 async fn report(mut stderr: ChildStderr, server: Arc<str>) {
+    let log = ServerLog::of_program(server);
     let mut lines = Lines::new(LONGEST_REPORT);
     let mut buffer = bytes::BytesMut::with_capacity(LONGEST_REPORT);
     while let Ok(1..) = stderr.read_buf(&mut buffer).await {
         lines.feed(&buffer);
         buffer.clear();
         while let Some(line) = lines.next() {
-            let text = match &line {
+            log.report(|| match &line {
                 Line::Whole(line) => shown(line),
                 Line::Skipped(line) => format!("{}…", shown(&line.head)),
-            };
-            tracing::debug!(target: "antwort::mcp", server = &*server, "{text}");
+            });
         }
     }
 }

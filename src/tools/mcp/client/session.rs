@@ -169,6 +169,10 @@ impl Connection for Session {
         self.wire.is_lost()
     }
 
+    fn why_given_up(&self) -> Option<String> {
+        self.wire.why_given_up()
+    }
+
     async fn close(&self) {
         let Some(mut service) = self.service.lock().await.take() else { return };
         // Whoever waits for an answer need not wait for the end as well.

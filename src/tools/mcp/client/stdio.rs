@@ -46,7 +46,10 @@ impl Stdio {
     fn next_message(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let message = match self.lines.next()? {
-                Line::Whole(line) if line.trim_ascii().is_empty() => None,
+                Line::Whole(line) if line.trim_ascii().is_empty() => {
+                    self.wire.notice(line.len());
+                    None
+                }
                 Line::Whole(line) => self.wire.read(line, None).unwrap_or_else(|error| {
                     tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
                     None
@@ -55,6 +58,10 @@ impl Stdio {
             };
             if message.is_some() {
                 return message;
+            }
+            // The rest of what was read is nobody's any more.
+            if self.wire.why_given_up().is_some() {
+                return None;
             }
         }
     }
@@ -67,6 +74,9 @@ impl Stdio {
         tokio::select! {
             read = self.process.stdout.read_buf(&mut self.buffer) => {
                 self.lines.feed(&self.buffer);
+                if self.lines.is_skipping() {
+                    self.wire.skipping(self.buffer.len());
+                }
                 matches!(read, Ok(1..))
             }
             status = self.process.child.wait(), if ended.is_none() => {
@@ -95,8 +105,11 @@ impl Transport<RoleClient> for Stdio {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
         self.wire.calls.file(&message);
-        let stdin = Arc::clone(&self.process.stdin);
-        async move { write(&stdin, &message).await }
+        let (stdin, wire) = (Arc::clone(&self.process.stdin), Arc::clone(&self.wire));
+        async move {
+            let _open = wire.sending(&message);
+            write(&stdin, &message).await
+        }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {

@@ -52,7 +52,11 @@ impl EventStream {
                 return None;
             }
             let Some(response) = &mut self.response else { return self.end().await };
-            match response.chunk().await {
+            let chunk = tokio::select! {
+                chunk = response.chunk() => chunk,
+                () = self.wire.closed.cancelled() => return None,
+            };
+            match chunk {
                 Ok(Some(bytes)) => self.feed(&bytes),
                 Ok(None) => self.response = None,
                 Err(_) if self.answered => self.response = None,
@@ -81,6 +85,10 @@ impl EventStream {
                 self.ready.push_back(event);
             }
         }
+        self.wire.noise(self.events.take_stray());
+        if self.events.is_skipping() {
+            self.wire.skipping(bytes.len());
+        }
         // No use in reading on: the answer is what is too long.
         if let Some(asked) = self.asked.filter(|_| self.events.is_skipping()) {
             self.response = None;
@@ -93,6 +101,7 @@ impl EventStream {
 
     fn take(&mut self, event: Event) -> Option<Sse> {
         let data = match event.data {
+            Data::None if !self.wire.notice(0) => return None,
             Data::None => None,
             Data::Skipped(skipped) => {
                 self.wire.skip(&skipped, self.asked).map(|id| self.answered_text(id, "{}"))
@@ -105,12 +114,14 @@ impl EventStream {
 
     fn take_text(&mut self, name: Option<&str>, text: String) -> Option<String> {
         if !matches!(name, None | Some("" | "message")) || text.trim_ascii().is_empty() {
+            self.wire.notice(text.len());
             return None;
         }
         match self.wire.take(text.as_bytes(), self.asked) {
             Ok(Taken::Answered { id, result }) => Some(self.answered_text(id, &result)),
             Ok(Taken::Handled) => None,
             Ok(Taken::Sdk) => Some(text),
+            Ok(Taken::Instead(message)) => Some(message),
             Err(error) => {
                 tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
                 None

@@ -74,6 +74,8 @@ impl Streamable {
         session: Option<Arc<str>>,
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, TransportError> {
+        self.wire.check_open().map_err(TransportError::Client)?;
+        let _open = self.wire.sending(&message);
         let asked = self.wire.calls.file(&message);
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EITHER);
@@ -104,7 +106,7 @@ impl Streamable {
 
     /// What the SDK is told of the JSON that answers a request.
     fn answer(&self, body: &[u8], asked: i64) -> Result<ServerJsonRpcMessage, McpError> {
-        let message = self.wire.read(body, Some(asked))?;
+        let message = self.wire.read_answer(body, asked)?;
         if !self.wire.calls.is_answered(asked) {
             return Err(McpError::Malformed("it answers something else".to_owned()));
         }
@@ -145,6 +147,8 @@ impl Streamable {
         last_event: Option<String>,
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
+        // An error after which the SDK does not try again.
+        self.wire.check_open().map_err(|_| TransportError::ServerDoesNotSupportSse)?;
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EVENTS);
         add_session(&mut headers, session.as_deref());

@@ -2,6 +2,7 @@
 
 mod auto;
 mod calls;
+mod floods;
 mod legacy;
 mod lists;
 mod reading;
@@ -66,6 +67,7 @@ fn at(url: &str, kind: HttpKind) -> Endpoint {
     Endpoint {
         name: "test".into(),
         place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
+        is_configured: true,
         may_sample: true,
     }
 }

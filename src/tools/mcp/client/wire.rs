@@ -1,5 +1,6 @@
 //! What a server's bytes say. Answers go to who waits for them, notices are dealt with here; only what the SDK has to
-//! act upon goes on to the SDK: the handshake, the server's own requests.
+//! act upon goes on to the SDK: the handshake, the server's own requests. What nobody asked for is counted first
+//! (`unasked`).
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,16 +15,25 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Calls;
+use super::calls::{Calls, Whose};
 use super::lines::Skipped;
+use super::log::ServerLog;
 use super::notices::{self, told};
+use super::unasked::{Answering, Unasked, Verdict};
 use crate::protocol::parse::shorten;
+use crate::tools::mcp::connection::Endpoint;
 use crate::tools::mcp::error::McpError;
 
 /// What the SDK is told of an answer that has gone where it belongs.
 const ELSEWHERE: &str = "{}";
 /// Marks tools whose arguments go into headers, which is the SDK's business.
 const HEADER_MARK: &[u8] = b"\"x-mcp-header\"";
+/// Bytes of a request's id, which its answer repeats.
+const LONGEST_ID: usize = 256;
+/// Bytes of a request that is read; more has only what a model is to read.
+const LONGEST_REQUEST: usize = 64 * 1024;
+/// What the SDK is handed in the place of a longer one. It knows no such method, and so answers it.
+const TOO_LONG: &str = "antwort/request_too_long";
 
 /// A connection's reading end, whatever it is made of.
 #[derive(Debug)]
@@ -36,7 +46,11 @@ pub(super) struct Wire {
     pub calls: Calls,
     /// Cancelled once nothing can come any more.
     pub closed: CancellationToken,
+    may_sample: bool,
+    unasked: Unasked,
+    log: ServerLog,
     why: OnceLock<String>,
+    gave_up: AtomicBool,
     tools_version: AtomicU64,
     is_lost: AtomicBool,
     unknown_version: OnceLock<String>,
@@ -56,6 +70,8 @@ pub(super) enum Taken {
     Handled,
     /// The SDK is to read it.
     Sdk,
+    /// The SDK is to read this in its place.
+    Instead(String),
 }
 
 /// A message of JSON-RPC.
@@ -81,6 +97,13 @@ struct RawError {
     message: Option<String>,
 }
 
+/// The part of a `notifications/cancelled` that is looked at here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Cancelled {
+    request_id: RequestId,
+}
+
 /// The part of an answer to `initialize` that is looked at here.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -90,13 +113,18 @@ struct Initialized {
 
 impl Wire {
     /// The reading end of a connection to a server.
-    pub fn new(server: Arc<str>, limit: usize) -> Arc<Self> {
+    pub fn new(endpoint: &Endpoint, limit: usize, may_sample: bool) -> Arc<Self> {
+        let server = Arc::clone(&endpoint.name);
         Arc::new(Self {
+            log: ServerLog::of_session(Arc::clone(&server), endpoint.is_configured),
             server,
             limit,
             calls: Calls::default(),
             closed: CancellationToken::new(),
+            may_sample,
+            unasked: Unasked::new(limit),
             why: OnceLock::new(),
+            gave_up: AtomicBool::new(false),
             tools_version: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             unknown_version: OnceLock::new(),
@@ -130,23 +158,83 @@ impl Wire {
         self.why.get().cloned().unwrap_or_else(unset)
     }
 
+    /// Why the gateway gave the connection up, if it did.
+    pub fn why_given_up(&self) -> Option<String> {
+        self.gave_up.load(Ordering::Acquire).then(|| self.why_closed())
+    }
+
+    /// An error once nothing is to be sent any more.
+    pub fn check_open(&self) -> Result<(), McpError> {
+        if self.closed.is_cancelled() { Err(McpError::Connect(self.why_closed())) } else { Ok(()) }
+    }
+
+    /// To be held while a message is sent: if it answers a request of the server's, that is open until it has left.
+    pub fn sending(&self, message: &ClientJsonRpcMessage) -> Option<Answering<'_>> {
+        match message {
+            ClientJsonRpcMessage::Response(answer) => Some(self.unasked.answering(Some(&answer.id))),
+            ClientJsonRpcMessage::Error(error) => Some(self.unasked.answering(error.id.as_ref())),
+            ClientJsonRpcMessage::Request(_) | ClientJsonRpcMessage::Notification(_) => None,
+        }
+    }
+
+    /// Bytes that are no message.
+    pub fn noise(&self, bytes: usize) {
+        if bytes > 0 {
+            self.heed(self.unasked.noise(bytes));
+        }
+    }
+
+    /// Something that is no message but costs as much. `false`: it is to be dropped.
+    pub fn notice(&self, bytes: usize) -> bool {
+        self.heed(self.unasked.notice(bytes))
+    }
+
+    /// More of something that is already too long. While an answer is awaited, it may be that.
+    pub fn skipping(&self, bytes: usize) {
+        if self.calls.are_none() {
+            self.noise(bytes);
+        }
+    }
+
+    /// Whether to deal with something; ends the connection if it was too much.
+    fn heed(&self, verdict: Verdict) -> bool {
+        if let Verdict::GiveUp(why) = verdict
+            && !self.gave_up.swap(true, Ordering::AcqRel)
+        {
+            tracing::warn!(target: "antwort::mcp", server = &*self.server, why, "the connection is given up");
+            self.close(format!("the server asks too much: {why}"));
+        }
+        verdict == Verdict::Take
+    }
+
     /// Reads a message and sees to it. `asked` is the request that it answers if it does not say. An answer to the
     /// handshake with a version of the protocol that nobody here knows ends the connection.
     pub fn take(&self, bytes: &[u8], asked: Option<i64>) -> Result<Taken, McpError> {
-        let envelope: Envelope<'_> =
-            serde_json::from_slice(bytes).map_err(|error| McpError::Malformed(told(&error.to_string())))?;
-        let Some(method) = &envelope.method else {
-            let taken = self.answered(&envelope, asked, bytes);
-            if taken == Taken::Sdk {
-                self.check_version(envelope.result)?;
-            }
-            return Ok(taken);
+        let envelope: Envelope<'_> = match serde_json::from_slice(bytes) {
+            Ok(envelope) => envelope,
+            Err(_) if !self.notice(bytes.len()) => return Ok(Taken::Handled),
+            Err(error) => return Err(McpError::Malformed(told(&error.to_string()))),
         };
-        if envelope.id.is_some() || method == "notifications/cancelled" {
-            return Ok(Taken::Sdk);
+        match (&envelope.method, envelope.id) {
+            (None, _) => {
+                let taken = self.answered(&envelope, asked, bytes);
+                if taken == Taken::Sdk {
+                    self.check_version(envelope.result)?;
+                }
+                Ok(taken)
+            }
+            (Some(method), Some(id)) => Ok(self.asked(id, method, bytes.len())),
+            (Some(method), None) => Ok(self.noticed(method, envelope.params, bytes.len())),
         }
-        self.noticed(method, envelope.params);
-        Ok(Taken::Handled)
+    }
+
+    /// Reads a message that can only be an answer: nothing else is dealt with.
+    pub fn read_answer(&self, bytes: &[u8], asked: i64) -> Result<Option<ServerJsonRpcMessage>, McpError> {
+        let envelope: Option<Envelope<'_>> = serde_json::from_slice(bytes).ok();
+        if envelope.is_some_and(|envelope| envelope.method.is_some()) {
+            return Err(McpError::Malformed("it answers something else".to_owned()));
+        }
+        self.read(bytes, Some(asked))
     }
 
     /// Reads a message; the SDK's part of it if it has one.
@@ -159,12 +247,14 @@ impl Wire {
                 Ok(Some(ServerJsonRpcMessage::response(result, RequestId::Number(id))))
             }
             Taken::Sdk => for_sdk(bytes, asked).map(Some),
+            Taken::Instead(message) => for_sdk(message.as_bytes(), asked).map(Some),
         }
     }
 
     /// Something was too long. The call that it answered fails, if it can be told.
     pub fn skip(&self, skipped: &Skipped, asked: Option<i64>) -> Option<i64> {
         let id = asked.or_else(|| id_at_head(&skipped.head)).or_else(|| id_at_tail(&skipped.tail));
+        self.skipping(self.limit);
         tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "a message is too long");
         let id = id?;
         self.calls.fail(id, McpError::TooLarge { limit: self.limit }).then_some(id)
@@ -175,15 +265,19 @@ impl Wire {
             Some(id) => number(id),
             None => asked,
         };
-        let Some(id) = id else { return Taken::Sdk };
-        let found = match (envelope.result, envelope.error) {
+        let whose = id.map_or(Whose::Nobodys, |id| self.calls.whose(id));
+        let id = match (id, whose) {
+            (Some(id), Whose::Slot) => id,
+            (_, Whose::Sdk) => return Taken::Sdk,
+            // Whether the SDK still takes it for an answer to the handshake is its business.
+            _ if self.notice(bytes.len()) && self.calls.sdk_waits() => return Taken::Sdk,
+            _ => return Taken::Handled,
+        };
+        match (envelope.result, envelope.error) {
             (Some(result), _) => self.calls.answer(id, result),
             (None, Some(error)) => self.calls.fail(id, protocol_error(error)),
             (None, None) => self.calls.fail(id, McpError::Malformed("neither result nor error".to_owned())),
         };
-        if !found {
-            return Taken::Sdk;
-        }
         let marked = memchr::memmem::find(bytes, HEADER_MARK).and(envelope.result);
         let result = marked.map_or(Cow::Borrowed(ELSEWHERE), |result| Cow::Owned(result.get().to_owned()));
         Taken::Answered { id, result }
@@ -206,23 +300,46 @@ impl Wire {
         self.unknown_version.get().map(String::as_str)
     }
 
-    fn noticed(&self, method: &str, params: Option<&RawValue>) {
+    /// A request of the server's: the SDK's, if it is not one too many.
+    fn asked(&self, id: &RawValue, method: &str, bytes: usize) -> Taken {
+        let readable = Some(id.get()).filter(|id| id.len() <= LONGEST_ID);
+        let Some(number) = readable.and_then(|id| serde_json::from_str::<RequestId>(id).ok()) else {
+            self.notice(bytes);
+            return Taken::Handled;
+        };
+        if self.closed.is_cancelled() || !self.heed(self.unasked.ask(number, bytes)) {
+            return Taken::Handled;
+        }
+        let is_sampling = self.may_sample && method == "sampling/createMessage";
+        if bytes <= LONGEST_REQUEST || is_sampling {
+            return Taken::Sdk;
+        }
+        Taken::Instead(format!(r#"{{"jsonrpc":"2.0","id":{},"method":"{TOO_LONG}"}}"#, id.get()))
+    }
+
+    fn noticed(&self, method: &str, params: Option<&RawValue>, bytes: usize) -> Taken {
+        let is_taken = self.notice(bytes);
+        // However many there are, it costs nothing to know that there was one.
+        if method == "notifications/tools/list_changed" {
+            self.tools_version.fetch_add(1, Ordering::AcqRel);
+        }
+        let Some(params) = params.filter(|_| is_taken) else { return Taken::Handled };
         match method {
             "notifications/progress" => {
-                if let Some((token, message)) = params.and_then(notices::progress) {
+                if let Some((token, message)) = notices::progress(params) {
                     self.calls.progress(token, message);
                 }
             }
-            "notifications/message" => {
-                if let Some(params) = params {
-                    notices::log(&self.server, params);
+            "notifications/message" => self.log.message(params),
+            "notifications/cancelled" => {
+                let cancelled: Option<Cancelled> = serde_json::from_str(params.get()).ok();
+                if cancelled.is_some_and(|cancelled| self.unasked.withdraw(&cancelled.request_id)) {
+                    return Taken::Sdk;
                 }
-            }
-            "notifications/tools/list_changed" => {
-                self.tools_version.fetch_add(1, Ordering::AcqRel);
             }
             _ => {}
         }
+        Taken::Handled
     }
 }
 

@@ -301,7 +301,7 @@ async fn no_slot_outlives_its_call() {
     let server = silent().await;
     let Place::Http { url, egress, .. } = at(&server.url, HttpKind::Streamable).place else { panic!("http") };
     let client = client().0;
-    let wire = client.wire(&"test".into());
+    let wire = client.wire(&at("http://h", HttpKind::Auto));
     let transport = super::super::streamable::transport(
         Http::new(url, MIB, egress, Token::named("t0")),
         Arc::clone(&wire),

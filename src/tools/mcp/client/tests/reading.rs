@@ -88,7 +88,7 @@ fn events_keep_their_ids_and_go_on_behind_one_that_is_too_large() {
 
 /// Files a slot under the id 7.
 fn waiting() -> (Arc<Wire>, Arc<Slot>) {
-    let wire = Wire::new("test".into(), 100);
+    let wire = Wire::new(&at("http://h", HttpKind::Auto), 100, false);
     let slot = Slot::new(Asks::Call, Progress::none());
     let params = rmcp::model::CallToolRequestParams::new("x");
     let mut request = rmcp::model::CallToolRequest::new(params);
@@ -136,7 +136,7 @@ fn an_answer_is_known_by_its_id_also_as_text() {
 fn an_error_that_does_not_say_whose_it_is_is_whoevers_request_it_answers() {
     let (wire, slot) = waiting();
     let text = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
-    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Sdk);
+    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Handled);
     assert!(slot.take().is_none());
     wire.take(text, Some(7)).unwrap();
     assert!(matches!(slot.take(), Some(Err(McpError::Protocol { code: -32700, .. }))));
@@ -149,7 +149,7 @@ fn a_slot_is_not_filed_once_nobody_waits() {
     wire.calls.forget(7, None, &slot);
     assert_eq!(wire.calls.len(), 0);
     let text = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#;
-    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Sdk);
+    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Handled);
 }
 
 #[test]

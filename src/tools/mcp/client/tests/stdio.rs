@@ -37,7 +37,7 @@ for line in sys.stdin:
 sys.exit(0) if os.environ.get("STUBBORN") is None else time.sleep(600)
 "#;
 
-fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
+pub(super) fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned().into()));
     let command = StdioCommand {
         program: "python3".to_owned(),
@@ -45,7 +45,12 @@ fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
         env: env.collect::<BTreeMap<_, _>>(),
         cwd: None,
     };
-    Endpoint { name: "py".into(), place: Place::Stdio(Arc::new(command)), may_sample: false }
+    Endpoint {
+        name: "py".into(),
+        place: Place::Stdio(Arc::new(command)),
+        is_configured: true,
+        may_sample: false,
+    }
 }
 
 async fn start(env: &[(&str, &str)]) -> Arc<dyn Connection> {

@@ -1,0 +1,139 @@
+//! What a server would have logged, in the gateway's log: so many lines and no more, and of a server that a request
+//! brought only where the operator looks for details.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tracing::Level;
+
+use super::notices::{shown, shown_up_to};
+use super::rate::TokenBucket;
+
+/// Lines of a session's server at once, and a second.
+const MESSAGE_RATE: (u32, u32) = (20, 1);
+/// Lines of a program's error output, which are only shown at `debug`: a stack trace has some dozens.
+const REPORT_RATE: (u32, u32) = (200, 20);
+/// Bytes of a logger's name.
+const LOGGER: usize = 256;
+
+/// The lines of one server in the log.
+#[derive(Debug)]
+pub(super) struct ServerLog {
+    server: Arc<str>,
+    /// Whether it chooses the level of its lines.
+    chooses_level: bool,
+    lines: Mutex<Rate>,
+}
+
+#[derive(Debug)]
+struct Rate {
+    bucket: TokenBucket,
+    dropped: u64,
+}
+
+#[derive(Deserialize)]
+struct RawLog<'a> {
+    #[serde(default, borrow)]
+    level: Cow<'a, str>,
+    #[serde(default, borrow)]
+    logger: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    data: Option<&'a RawValue>,
+}
+
+impl ServerLog {
+    /// For the log messages of a session.
+    pub fn of_session(server: Arc<str>, chooses_level: bool) -> Self {
+        Self::new(server, chooses_level, MESSAGE_RATE)
+    }
+
+    /// For what a program reports.
+    pub fn of_program(server: Arc<str>) -> Self {
+        Self::new(server, false, REPORT_RATE)
+    }
+
+    fn new(server: Arc<str>, chooses_level: bool, (burst, per_second): (u32, u32)) -> Self {
+        let bucket = TokenBucket::new(burst, per_second);
+        Self { server, chooses_level, lines: Mutex::new(Rate { bucket, dropped: 0 }) }
+    }
+
+    /// Logs a message of the server's.
+    pub fn message(&self, raw: &RawValue) {
+        // Without this an ordinary flood would be parsed to be dropped.
+        if !is_enabled(if self.chooses_level { Level::ERROR } else { Level::DEBUG }) {
+            return;
+        }
+        let Ok(log) = serde_json::from_str::<RawLog<'_>>(raw.get()) else { return };
+        let level = match &*log.level {
+            _ if !self.chooses_level => Level::DEBUG,
+            "emergency" | "alert" | "critical" | "error" => Level::ERROR,
+            "warning" => Level::WARN,
+            "notice" | "info" => Level::INFO,
+            _ => Level::DEBUG,
+        };
+        self.line(level, log.logger.as_deref(), || {
+            let data = log.data.map_or("null", RawValue::get);
+            match serde_json::from_str::<Cow<'_, str>>(data) {
+                Ok(text) => shown(text.as_bytes()),
+                Err(_) => shown(data.as_bytes()),
+            }
+        });
+    }
+
+    /// Logs a line that a program has reported.
+    pub fn report(&self, text: impl FnOnce() -> String) {
+        self.line(Level::DEBUG, None, text);
+    }
+
+    fn line(&self, level: Level, logger: Option<&str>, text: impl FnOnce() -> String) {
+        if !is_enabled(level) {
+            return;
+        }
+        let mut rate = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if !rate.bucket.try_take(1) {
+            rate.dropped += 1;
+            return;
+        }
+        let dropped = std::mem::take(&mut rate.dropped);
+        drop(rate);
+        self.tell_dropped(dropped);
+        let (server, text) = (&*self.server, text());
+        let logger = logger.map(|logger| shown_up_to(logger.as_bytes(), LOGGER));
+        match level {
+            Level::ERROR => tracing::error!(target: "antwort::mcp", server, logger, "{text}"),
+            Level::WARN => tracing::warn!(target: "antwort::mcp", server, logger, "{text}"),
+            Level::INFO => tracing::info!(target: "antwort::mcp", server, logger, "{text}"),
+            _ => tracing::debug!(target: "antwort::mcp", server, logger, "{text}"),
+        }
+    }
+
+    fn tell_dropped(&self, dropped: u64) {
+        if dropped == 0 {
+            return;
+        }
+        let server = &*self.server;
+        match self.chooses_level {
+            true => tracing::warn!(target: "antwort::mcp", server, "{dropped} more log lines were dropped"),
+            false => tracing::debug!(target: "antwort::mcp", server, "{dropped} more log lines were dropped"),
+        }
+    }
+}
+
+impl Drop for ServerLog {
+    fn drop(&mut self) {
+        let rate = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let dropped = std::mem::take(&mut rate.dropped);
+        self.tell_dropped(dropped);
+    }
+}
+
+fn is_enabled(level: Level) -> bool {
+    match level {
+        Level::ERROR => tracing::enabled!(target: "antwort::mcp", Level::ERROR),
+        Level::WARN => tracing::enabled!(target: "antwort::mcp", Level::WARN),
+        Level::INFO => tracing::enabled!(target: "antwort::mcp", Level::INFO),
+        _ => tracing::enabled!(target: "antwort::mcp", Level::DEBUG),
+    }
+}
