@@ -3,6 +3,8 @@
 mod assembly;
 mod impatient;
 mod listen;
+mod lock;
+mod probes;
 mod seal_key;
 pub mod tools;
 
@@ -10,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +22,7 @@ use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
 use crate::engine::Engine;
 use crate::store::Store;
+use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
 use crate::tools::mcp::McpServers;
 use crate::transport::{AppState, Shared, routes};
@@ -28,6 +32,9 @@ pub use assembly::Assembly;
 /// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
 
+/// How long a server waits for another one to let go of the database.
+pub const LOCK_WAIT: Duration = Duration::from_secs(60);
+
 /// A gateway that is ready to serve.
 pub struct App {
     engine: Arc<Engine>,
@@ -35,10 +42,26 @@ pub struct App {
     drain_timeout: Duration,
     write_timeout: Duration,
     maintenance: Duration,
+    /// Held until the database is closed.
+    _lock: Option<ServerLock>,
 }
 
 impl App {
-    /// Opens the database and the tools and makes everything ready; asks no provider.
+    /// Serves until `shutdown`. While another server has the database, for `lock_wait` at most, only probes are
+    /// answered, and readiness with no; after that it is an error.
+    pub async fn run(
+        settings: &Settings,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+        lock_wait: Duration,
+    ) -> anyhow::Result<()> {
+        let Some(lock) = lock::wait(settings, &listener, &shutdown, lock_wait).await? else { return Ok(()) };
+        Self::build_locked(settings, Vec::new(), lock).await?.serve(listener, shutdown).await;
+        Ok(())
+    }
+
+    /// Opens the database and the tools and makes everything ready; asks no provider. A database that another server
+    /// has is an error at once.
     pub async fn build(settings: &Settings) -> anyhow::Result<Self> {
         Self::build_with(settings, Vec::new()).await
     }
@@ -47,6 +70,15 @@ impl App {
     pub async fn build_with(
         settings: &Settings,
         executors: Vec<Arc<dyn ToolExecutor>>,
+    ) -> anyhow::Result<Self> {
+        let lock = lock::acquire(settings).context(lock::STORE)?;
+        Self::build_locked(settings, executors, lock).await
+    }
+
+    async fn build_locked(
+        settings: &Settings,
+        executors: Vec<Arc<dyn ToolExecutor>>,
+        lock: Option<ServerLock>,
     ) -> anyhow::Result<Self> {
         let extra = tools::Extra { executors, mocks: None };
         let Assembly { engine, models, metrics, .. } = Assembly::of(settings, extra).await?;
@@ -71,6 +103,7 @@ impl App {
             drain_timeout: settings.server.drain_timeout,
             write_timeout: settings.server.write_timeout,
             maintenance: settings.store.maintenance_interval,
+            _lock: lock,
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use antwort::app::App;
+use antwort::app::{self, App};
 use antwort::cli::{Cli, Command, DocumentFormat};
 use antwort::transport::documents;
 use antwort::{config, demo, shutdown, telemetry};
@@ -73,8 +73,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
-        App::build(&settings).await?.serve(listener, shutdown).await;
-        Ok(())
+        App::run(&settings, listener, shutdown, app::LOCK_WAIT).await
     })?;
     telemetry.shutdown();
     Ok(ExitCode::SUCCESS)

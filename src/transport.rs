@@ -23,6 +23,7 @@ pub mod tool_result;
 mod tools;
 mod trail;
 mod upgrade;
+pub mod waiting;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -10,6 +10,7 @@ mod error;
 mod journal;
 mod lifetime;
 mod list;
+mod lock;
 mod read;
 mod reader;
 mod restart;
@@ -23,6 +24,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+pub use self::lock::{LockError, ServerLock};
 
 use self::approvals::Asked;
 use self::lifetime::Rules;

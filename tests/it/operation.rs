@@ -3,6 +3,7 @@
 mod browsers;
 mod clients;
 mod drain;
+mod exclusive;
 mod logs;
 mod probes;
 mod traces;

@@ -1,0 +1,42 @@
+//! Answers probes while the gateway itself cannot serve yet: one request a connection, few connections at a time.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+/// Connections at a time; more wait to be accepted.
+const MAX_CONNECTIONS: usize = 64;
+/// A connection that takes longer is cut.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// After a failed accept, such as one for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Answers until it is dropped.
+pub(super) async fn answer(listener: &TcpListener, service: Router) -> Infallible {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= MAX_CONNECTIONS {
+            connections.join_next().await;
+        }
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let service = TowerToHyperService::new(service.clone());
+                // Whoever is answered now must connect again for the gateway itself.
+                let connection =
+                    http1::Builder::new().keep_alive(false).serve_connection(TokioIo::new(stream), service);
+                connections.spawn(tokio::time::timeout(PATIENCE, connection));
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
