@@ -36,11 +36,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use secrecy::SecretString;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
+use crate::admission::{Admission, Permit, Requester};
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -77,6 +78,8 @@ pub struct Parts {
     pub mcp: Arc<McpServers>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
+    /// Who may do how much at a time.
+    pub admission: Arc<Admission>,
     /// How responses are made.
     pub limits: Limits,
 }
@@ -94,14 +97,11 @@ pub struct Limits {
     pub commit_after: Duration,
     /// How long a reader may take nothing.
     pub write_timeout: Duration,
-    /// Runs at a time.
-    pub max_runs: usize,
 }
 
 /// Makes responses.
 pub struct Engine {
     parts: Parts,
-    admission: Arc<Semaphore>,
     tasks: TaskTracker,
     cut: CancellationToken,
 }
@@ -111,6 +111,8 @@ pub struct Engine {
 pub struct Caller {
     /// Whose response it will be.
     pub owner: Owner,
+    /// The name of the key that it is asked for with, whose share of all runs it takes.
+    pub key: Arc<str>,
     /// Names on the wire.
     pub dialect: Dialect,
     /// Status of a response that waits for the client's functions, if key or client decide it.
@@ -123,6 +125,13 @@ pub struct Caller {
     pub unserved_tools: OnUnservedTool,
     /// The caller's own credentials, where an MCP server is configured to get them.
     pub authorization: Option<SecretString>,
+}
+
+impl Caller {
+    /// Whose share of what is shared it takes.
+    fn requester(&self) -> Requester {
+        Requester::new(&self.owner.tenant, &self.key)
+    }
 }
 
 /// A run that has been started. Dropping it cancels the run.
@@ -170,18 +179,17 @@ impl RunHandle {
 impl Engine {
     /// An engine that has nothing to do yet.
     pub fn new(parts: Parts) -> Arc<Self> {
-        let admission = Arc::new(Semaphore::new(parts.limits.max_runs));
-        Arc::new(Self { parts, admission, tasks: TaskTracker::new(), cut: CancellationToken::new() })
+        Arc::new(Self { parts, tasks: TaskTracker::new(), cut: CancellationToken::new() })
     }
 
-    /// Starts a response. The only way to one, whatever the transport.
+    /// Starts a response, once there is room for it. The only way to one, whatever the transport.
     pub async fn start(
         self: &Arc<Self>,
         request: CreateResponse,
         caller: Caller,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
-        let permit = self.admit()?;
+        let permit = self.admit(&caller.requester()).await?;
         let mut prepared = prepare::prepare(&self.parts, request, &caller).await?;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
         let handle = RunHandle {
@@ -204,18 +212,10 @@ impl Engine {
         Ok(handle)
     }
 
-    /// A place among those who run something, until it is dropped; also for what is no response.
-    pub fn admit(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        Arc::clone(&self.admission).try_acquire_owned().map_err(|error| match error {
-            TryAcquireError::NoPermits => {
-                self.parts.metrics.rejected("max_runs");
-                overloaded()
-            }
-            TryAcquireError::Closed => {
-                self.parts.metrics.rejected("draining");
-                draining()
-            }
-        })
+    /// A place among those who run something, until it is dropped; also for what is no response. Waits for it within
+    /// `server.queue_timeout`.
+    pub async fn admit(&self, requester: &Requester) -> Result<Permit, ApiError> {
+        self.parts.admission.runs.acquire(requester, 1).await
     }
 
     /// The model servers.
@@ -245,7 +245,7 @@ impl Engine {
 
     /// Waits for running responses to end; those that have not by the deadline are ended as failed.
     pub async fn drain(&self, deadline: Duration) {
-        self.admission.close();
+        self.parts.admission.runs.close();
         self.tasks.close();
         if tokio::time::timeout(deadline, self.tasks.wait()).await.is_err() {
             tracing::warn!(runs = self.tasks.len(), "the drain deadline passed; ending what still runs");
@@ -253,27 +253,6 @@ impl Engine {
             self.tasks.wait().await;
         }
     }
-}
-
-fn overloaded() -> ApiError {
-    ApiError::new(
-        503,
-        "service_unavailable_error",
-        "server_is_overloaded",
-        "The gateway is making as many responses as it may at a time. Try again shortly.",
-    )
-    .with_retry_after(Duration::from_secs(1))
-}
-
-/// The closed admission says that the process was told to stop.
-fn draining() -> ApiError {
-    ApiError::new(
-        503,
-        "service_unavailable_error",
-        "server_shutting_down",
-        "The gateway is stopping and begins nothing new. Try again: another one may take the request.",
-    )
-    .with_retry_after(Duration::from_secs(1))
 }
 
 /// Unix seconds now.

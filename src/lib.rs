@@ -7,7 +7,8 @@ pub mod config;
 pub mod net;
 pub mod protocol;
 pub mod telemetry;
-// 2: how a response is made, without input or output
+// 2: how a response is made, without input or output; who may do how much at a time
+pub mod admission;
 pub mod response;
 // 3: the outside world behind traits
 pub mod auth;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::{seal_key, tools};
+use crate::admission::Admission;
 use crate::config::{Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, Limits, Parts};
 use crate::provider::models::ModelCatalog;
@@ -44,13 +45,13 @@ impl Assembly {
             toolbox: Arc::clone(&toolbox),
             mcp,
             agents: Arc::new(settings.agents.clone()),
+            admission: Admission::new(&settings.server, &settings.auth, &metrics),
             limits: Limits {
                 engine: settings.engine.clone(),
                 tools: Arc::new(settings.tools.clone()),
                 unknown_fields: settings.compat.unknown_fields,
                 commit_after: settings.sse.commit_after,
                 write_timeout: settings.server.write_timeout,
-                max_runs: settings.server.max_runs,
             },
         });
         if let Some(sampler) = sampler {

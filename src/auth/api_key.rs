@@ -82,6 +82,7 @@ mod tests {
             scopes: vec![Scope::ResponsesRead],
             dialect: None,
             client_action_status: None,
+            max_runs: None,
         };
         let keys = keys.iter().map(|(name, text)| ((*name).to_owned(), key(name, text))).collect();
         AuthSettings { none: false, keys }

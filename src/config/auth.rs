@@ -36,6 +36,9 @@ pub struct KeySettings {
     /// Status of its responses that wait for the client's functions, whatever client uses it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_action_status: Option<ClientActionStatus>,
+    /// Its responses in the making at a time; absent: its share.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_runs: Option<usize>,
 }
 
 impl std::fmt::Debug for KeySettings {

@@ -60,6 +60,7 @@ pub(super) struct RawKey {
     pub scopes: Option<Vec<Scope>>,
     pub dialect: Option<Dialect>,
     pub client_action_status: Option<ClientActionStatus>,
+    pub max_runs: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -55,6 +55,7 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
     };
     check.exposure(&settings);
     check.limits(&settings);
+    check.shares(&settings);
     check.operation(&settings);
     agents::limits(&settings.engine, &mut check);
     tools::check(&settings.tools, &mut check);
@@ -151,6 +152,7 @@ impl Check<'_> {
             scopes: raw.scopes.unwrap_or_else(|| vec![Scope::All]),
             dialect: raw.dialect,
             client_action_status: raw.client_action_status,
+            max_runs: raw.max_runs,
         })
     }
 
@@ -226,6 +228,7 @@ impl Check<'_> {
         }
         for (path, value) in [
             (["server", "write_timeout"], server.write_timeout),
+            (["server", "queue_timeout"], server.queue_timeout),
             (["sse", "keepalive"], sse.keepalive),
             (["engine", "run_timeout"], engine.run_timeout),
             (["store", "lease"], store.lease),
@@ -243,6 +246,22 @@ impl Check<'_> {
         if store.maintenance_interval * 2 > store.lease {
             let message = "must be at most half of store.lease, or a live process may lose its leases";
             self.wrong(&["store", "maintenance_interval"], message);
+        }
+    }
+
+    /// What one tenant or key may have of what all share.
+    fn shares(&mut self, settings: &Settings) {
+        let all = settings.server.max_runs;
+        let per_tenant =
+            settings.server.max_runs_per_tenant.map(|most| (vec!["server", "max_runs_per_tenant"], most));
+        let keys = settings.auth.keys.iter();
+        let per_key =
+            keys.filter_map(|(name, key)| Some((vec!["auth", "keys", name, "max_runs"], key.max_runs?)));
+        for (path, most) in per_tenant.into_iter().chain(per_key) {
+            self.above_zero(&path, most == 0);
+            if most > all {
+                self.wrong(&path, "is more than server.max_runs, so it limits nothing");
+            }
         }
     }
 

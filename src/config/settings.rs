@@ -129,8 +129,13 @@ pub struct ServerSettings {
     /// Bytes of a request body, both as sent and decompressed; beyond it 413.
     #[serde(with = "units::size")]
     pub request_body_limit: usize,
-    /// Responses in the making at a time; beyond it 503 with `Retry-After`.
+    /// Responses in the making at a time; beyond it requests wait, then 503 with `Retry-After`.
     pub max_runs: usize,
+    /// Of one tenant; absent: half of them where two or more tenants have keys, else all.
+    pub max_runs_per_tenant: Option<usize>,
+    /// How long a request waits for a place among all that are served.
+    #[serde(with = "units::duration")]
+    pub queue_timeout: Duration,
     /// How long a client may take nothing of a stream before it is cut.
     #[serde(with = "units::duration")]
     pub write_timeout: Duration,
@@ -151,6 +156,8 @@ impl Default for ServerSettings {
         Self {
             request_body_limit: 32 * MIB,
             max_runs: 1024,
+            max_runs_per_tenant: None,
+            queue_timeout: Duration::from_secs(10),
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(30),
             allowed_hosts: Vec::new(),

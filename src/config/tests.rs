@@ -235,6 +235,13 @@ fn each_contradiction_is_refused() {
         ("seal: {keys: [c2hvcnQ=]}", "seal.keys[0]: expected base64 of exactly 32 bytes"),
         ("engine: {max_item_bytes: 1GiB}", "engine.max_item_bytes: is more than"),
         ("server: {max_runs: 0}", "server.max_runs: must be more"),
+        ("server: {queue_timeout: 0s}", "server.queue_timeout: must be more"),
+        (
+            "server: {max_runs: 2, max_runs_per_tenant: 3}",
+            "server.max_runs_per_tenant: is more than server.max_runs",
+        ),
+        ("auth: {keys: {a: {key: k, max_runs: 0}}}", "auth.keys.a.max_runs: must be more"),
+        ("auth: {keys: {a: {key: k, max_runs: 2000}}}", "auth.keys.a.max_runs: is more than server.max_runs"),
         (
             "server: {cors: {allowed_origins: ['https://a.example/']}}",
             "server.cors.allowed_origins[0]: expected an origin",

@@ -84,6 +84,7 @@ impl Sampler for EngineSampler {
         let asked = CreateResponse::parse(body.as_bytes()).map_err(|error| error.body.message)?;
         let caller = Caller {
             owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
+            key: Arc::clone(&request.server),
             dialect: Dialect::OpenAi,
             client_action_status: None,
             request_id: format!("mcp-{}", request.server),

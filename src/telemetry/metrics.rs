@@ -4,6 +4,7 @@
 //! gateway being the client of its providers; the rest is ours. Every label has a bounded set of values.
 
 mod bounded;
+mod queues;
 mod registry;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use crate::protocol::response::{Status, Usage};
 use bounded::Bounded;
+use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram};
 
 /// Models with series of their own; the others share one.
@@ -52,6 +54,7 @@ pub struct Metrics {
     store_commit: Family<Histogram>,
     upstream_retries: Family<Counter>,
     rejected: Family<Counter>,
+    queues: Queues,
     tool_calls: Family<Counter>,
     tool_duration: Family<Histogram>,
     tool_attempts: Family<Counter>,
@@ -149,6 +152,7 @@ impl Metrics {
                 &["provider"],
             ),
             rejected: Family::counter("antwort_rejected_total", "Requests turned away unread.", &["reason"]),
+            queues: Queues::new(),
             tool_calls: Family::counter(
                 "antwort_tool_calls_total",
                 "Calls of tools that the gateway runs.",
@@ -236,6 +240,16 @@ impl Metrics {
         self.rejected.with(&[reason]).add(1);
     }
 
+    /// A request waits for its share of a resource, which is one of few.
+    pub fn queue_entered(&self, resource: &'static str) {
+        self.queues.entered(resource);
+    }
+
+    /// It waits no more, whatever came of it.
+    pub fn queue_left(&self, resource: &'static str, waited: Duration) {
+        self.queues.left(resource, waited);
+    }
+
     /// A request was answered; `took` until its head left. `route` is a pattern and not a path.
     pub fn http_request(&self, route: &str, method: &str, status: u16, took: Duration) {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
@@ -309,6 +323,7 @@ impl Metrics {
         self.responses.render(&mut out);
         self.runs_active.render(&mut out);
         self.rejected.render(&mut out);
+        self.queues.render(&mut out);
         self.http_requests.render(&mut out);
         self.http_duration.render(&mut out);
         self.operation_duration.render(&mut out);

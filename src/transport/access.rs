@@ -7,12 +7,20 @@ use axum::response::Response;
 use super::AppState;
 use super::error::Problem;
 use super::routes::{Access, access_of};
+use crate::admission::Requester;
 use crate::auth::Principal;
 use crate::protocol::error::ApiError;
 
 /// The caller, known and allowed to be here.
 #[derive(Debug, Clone)]
 pub(super) struct Authenticated(pub Principal);
+
+impl Authenticated {
+    /// Whose share of what all share the caller takes.
+    pub fn requester(&self) -> Requester {
+        Requester::new(&self.0.owner.tenant, &self.0.name)
+    }
+}
 
 /// Lets a request pass if its route is open to its caller. A route that the table does not name is shut.
 pub(super) async fn check(

@@ -71,6 +71,7 @@ pub(super) fn caller(
     Ok(Caller {
         dialect: dialect(headers, principal, app.dialect)?,
         owner: principal.0.owner.clone(),
+        key: Arc::clone(&principal.0.name),
         client_action_status: principal
             .0
             .client_action_status

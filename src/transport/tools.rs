@@ -107,7 +107,7 @@ pub(super) async fn execute(
             .ok_or_else(|| unknown_view("'antwort', 'call', 'envelope', 'audience' or 'provider'"))?,
     };
     let Execute { arguments, context, cache } = read(&body)?;
-    let _place = app.engine.admit()?;
+    let _place = app.engine.admit(&principal.requester()).await?;
     // Kept until the call has ended: a tool does not keep its server's session.
     let served = match server_label(&query) {
         Some(label) => {

@@ -2,4 +2,5 @@
 
 mod limits;
 mod provider;
+mod shares;
 mod web_pages;

@@ -54,6 +54,7 @@ fn key(status: Option<ClientActionStatus>) -> impl FnOnce(&mut Settings) {
             scopes: vec![Scope::All],
             dialect: None,
             client_action_status: status,
+            max_runs: None,
         };
         settings.auth.keys.insert("k".into(), key);
     }

@@ -9,6 +9,7 @@ const FLOORS: &[(&str, u8, &[&str])] = &[
     ("net", 1, &[]),
     ("config", 1, &["protocol"]),
     ("telemetry", 1, &["protocol", "config"]),
+    ("admission", 2, &[]),
     ("response", 2, &[]),
     ("provider", 3, &[]),
     ("store", 3, &[]),

@@ -56,6 +56,7 @@ async fn ask(
     let request = request.map_err(|error| args.refused(&error.body.message))?;
     let caller = Caller {
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
+        key: "cli".into(),
         // Items look the same to `view` whatever the configuration says of the wire.
         dialect: if args.json() { gateway.settings.engine.dialect } else { Dialect::OpenAi },
         client_action_status: None,

@@ -113,7 +113,11 @@ async fn a_reader_that_is_only_slow_gets_everything() {
 #[tokio::test]
 async fn one_run_too_many_is_told_when_to_come_back() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(|settings| settings.server.max_runs = 1).spawn().await;
+    let one = |settings: &mut antwort::config::Settings| {
+        settings.server.max_runs = 1;
+        settings.server.queue_timeout = Duration::from_millis(50);
+    };
+    let gateway = Gateway::before(&upstream).set(one).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hi"), Step::Hang]));
     let mut first = gateway.open_stream(ask()).await;
     read_until(&mut first, "delta").await;

@@ -207,6 +207,7 @@ async fn every_operation_on_tools_has_its_scope() {
                     scopes: vec![scope],
                     dialect: None,
                     client_action_status: None,
+                    max_runs: None,
                 };
                 settings.auth.keys.insert("k".into(), key);
             })

@@ -1,0 +1,163 @@
+//! A weighted semaphore with a fair queue.
+//!
+//! Turns go round robin among the tenants that wait, then among the keys of the tenant, and first in, first out within
+//! a key. Who is kept by a share of their own lets others pass; who has its turn and waits for capacity does not, so
+//! that no large weight starves. When the queue is full, the longest queue loses its newest waiter to a shorter one.
+//! Has no timers and no tasks: whoever waits decides for how long.
+
+mod queue;
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::sync::oneshot;
+
+#[cfg(test)]
+use self::queue::Snapshot;
+use self::queue::{Granted, Slot, State, Ticket};
+use super::shares::{Requester, Shares};
+
+/// Requests that may wait at a time.
+const MAX_WAITING: usize = 1024;
+
+/// The semaphore. Clones are the same one.
+#[derive(Debug, Clone)]
+pub struct FairSemaphore(Arc<Mutex<State>>);
+
+/// Why nothing is granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// The queue is full.
+    QueueFull,
+    /// The semaphore was closed.
+    Closed,
+}
+
+/// What came of asking.
+#[derive(Debug)]
+pub enum Attempt {
+    /// It is granted.
+    Granted(Permit),
+    /// It has to be waited for.
+    Queued(Waiting),
+}
+
+/// A part of the resource; goes back when it is dropped.
+#[derive(Debug)]
+pub struct Permit {
+    state: Arc<Mutex<State>>,
+    slot: Slot,
+    weight: u64,
+}
+
+/// A place in the queue, left when it is dropped.
+#[derive(Debug)]
+pub struct Waiting {
+    state: Arc<Mutex<State>>,
+    ticket: Ticket,
+    outcome: oneshot::Receiver<Result<Permit, Refused>>,
+}
+
+impl FairSemaphore {
+    /// All of it is free.
+    pub fn new(shares: Shares) -> Self {
+        Self::with_queue(shares, MAX_WAITING)
+    }
+
+    pub(super) fn with_queue(shares: Shares, max_waiting: usize) -> Self {
+        Self(Arc::new(Mutex::new(State::new(shares, max_waiting))))
+    }
+
+    /// Asks for so much. More than the requester may ever hold counts as all that it may hold.
+    ///
+    /// # Errors
+    /// If the semaphore is closed, or the queue is full of others who have waited for no longer.
+    pub fn acquire(&self, requester: &Requester, weight: u64) -> Result<Attempt, Refused> {
+        let mut state = lock(&self.0);
+        if state.is_closed() {
+            return Err(Refused::Closed);
+        }
+        let slot = state.slot(requester);
+        let weight = state.clamp(slot, weight);
+        if state.take_at_once(slot, weight) {
+            return Ok(Attempt::Granted(Permit { state: Arc::clone(&self.0), slot, weight }));
+        }
+        let (sender, outcome) = oneshot::channel();
+        let dropped = state.make_room(slot)?;
+        let ticket = state.enqueue(slot, weight, sender);
+        let granted = state.dispatch();
+        drop(state);
+        // Sent without the lock: a permit that nobody takes goes back, and locks.
+        if let Some(dropped) = dropped {
+            _ = dropped.send(Err(Refused::QueueFull));
+        }
+        deliver(&self.0, granted);
+        Ok(Attempt::Queued(Waiting { state: Arc::clone(&self.0), ticket, outcome }))
+    }
+
+    /// Refuses whoever waits or asks from now on. What was granted stays.
+    pub fn close(&self) {
+        let waiters = lock(&self.0).close();
+        for waiter in waiters {
+            _ = waiter.send(Err(Refused::Closed));
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn snapshot(&self) -> Snapshot {
+        lock(&self.0).snapshot()
+    }
+}
+
+impl Permit {
+    /// Gives back all but so much.
+    pub fn shrink_to(&mut self, weight: u64) {
+        let weight = weight.max(1);
+        if weight < self.weight {
+            let granted = lock(&self.state).release(self.slot, self.weight - weight);
+            self.weight = weight;
+            deliver(&self.state, granted);
+        }
+    }
+
+    /// How much it is.
+    pub fn weight(&self) -> u64 {
+        self.weight
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let granted = lock(&self.state).release(self.slot, self.weight);
+        deliver(&self.state, granted);
+    }
+}
+
+impl Future for Waiting {
+    type Output = Result<Permit, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // The sender is dropped unused only together with the semaphore.
+        Pin::new(&mut self.outcome).poll(context).map(|outcome| outcome.unwrap_or(Err(Refused::Closed)))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // What it stood in front of may fit now. A permit that was granted meanwhile goes back with `outcome`.
+        let granted = lock(&self.state).leave(self.ticket);
+        deliver(&self.state, granted);
+    }
+}
+
+fn deliver(state: &Arc<Mutex<State>>, granted: Vec<Granted>) {
+    for Granted { slot, weight, sender } in granted {
+        // To a waiter that is just leaving it cannot be sent, and is dropped: the next one gets it.
+        _ = sender.send(Ok(Permit { state: Arc::clone(state), slot, weight }));
+    }
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}

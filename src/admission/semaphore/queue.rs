@@ -1,0 +1,370 @@
+//! The state of a fair semaphore: who holds how much, who waits, and whose turn it is.
+//!
+//! Tenants and keys are those of the configuration, and are never forgotten once they were here.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{Permit, Refused};
+use crate::admission::shares::{Requester, Shares};
+
+type Sender = oneshot::Sender<Result<Permit, Refused>>;
+
+/// Whose holdings: indexes of a tenant and of a key within it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slot {
+    tenant: usize,
+    key: usize,
+}
+
+/// A waiter's place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ticket {
+    slot: Slot,
+    number: u64,
+}
+
+/// A grant that is to be sent.
+#[derive(Debug)]
+pub(super) struct Granted {
+    pub slot: Slot,
+    pub weight: u64,
+    pub sender: Sender,
+}
+
+/// Everything behind the lock.
+#[derive(Debug)]
+pub(super) struct State {
+    shares: Shares,
+    free: u64,
+    waiting: usize,
+    max_waiting: usize,
+    next_number: u64,
+    closed: bool,
+    tenants: Vec<Tenant>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// Tenants that wait, the next one first.
+    turns: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct Tenant {
+    limit: u64,
+    held: u64,
+    waiting: usize,
+    keys: Vec<Key>,
+    by_name: HashMap<Arc<str>, usize>,
+    /// Keys that wait, the next one first.
+    turns: VecDeque<usize>,
+}
+
+#[derive(Debug)]
+struct Key {
+    limit: u64,
+    held: u64,
+    waiters: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    weight: u64,
+    sender: Sender,
+}
+
+/// Whether a tenant has a waiter that can go.
+enum Turn {
+    Of(usize),
+    /// All are kept by shares.
+    Kept,
+    /// The next one waits for capacity.
+    NoRoom,
+}
+
+impl State {
+    pub fn new(shares: Shares, max_waiting: usize) -> Self {
+        Self {
+            free: shares.capacity(),
+            shares,
+            waiting: 0,
+            max_waiting,
+            next_number: 0,
+            closed: false,
+            tenants: Vec::new(),
+            by_name: HashMap::new(),
+            turns: VecDeque::new(),
+        }
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Where the holdings of a requester are counted.
+    pub fn slot(&mut self, requester: &Requester) -> Slot {
+        let tenant = match self.by_name.get(&requester.tenant) {
+            Some(tenant) => *tenant,
+            None => {
+                self.tenants.push(Tenant::new(self.shares.of_tenant()));
+                self.by_name.insert(Arc::clone(&requester.tenant), self.tenants.len() - 1);
+                self.tenants.len() - 1
+            }
+        };
+        let limit = || self.shares.of_key(requester);
+        let key = self.tenants.get_mut(tenant).map_or(0, |tenant| tenant.key(&requester.key, limit));
+        Slot { tenant, key }
+    }
+
+    /// The weight, or the most that may ever be granted here.
+    pub fn clamp(&self, slot: Slot, weight: u64) -> u64 {
+        weight.clamp(1, self.key(slot).map_or(1, |key| key.limit))
+    }
+
+    /// Takes so much where nobody waits and all limits allow it.
+    pub fn take_at_once(&mut self, slot: Slot, weight: u64) -> bool {
+        let fits = self.waiting == 0 && weight <= self.free && self.shares_allow(slot, weight);
+        if fits {
+            self.hold(slot, weight);
+        }
+        fits
+    }
+
+    /// Sees to it that one more may wait: a full queue loses the newest waiter of its longest part, if that is longer
+    /// than the newcomer's would become.
+    pub fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, Refused> {
+        if self.waiting < self.max_waiting {
+            return Ok(None);
+        }
+        let of = |tenant: usize| self.tenants.get(tenant).map_or(0, |tenant| tenant.waiting);
+        let longest = self.turns.iter().copied().max_by_key(|tenant| of(*tenant)).unwrap_or(slot.tenant);
+        let tenant = if of(longest) > of(slot.tenant) + 1 { longest } else { slot.tenant };
+        let keys = self.tenants.get(tenant).map(|tenant| (tenant, &tenant.turns));
+        let longest =
+            keys.and_then(|(tenant, turns)| turns.iter().copied().max_by_key(|key| tenant.queue(*key)));
+        let key = longest.ok_or(Refused::QueueFull)?;
+        let own = self.key(slot).map_or(0, |key| key.waiters.len());
+        let victim = Slot { tenant, key };
+        let length = self.key(victim).map_or(0, |key| key.waiters.len());
+        if tenant == slot.tenant && length <= own + 1 {
+            return Err(Refused::QueueFull);
+        }
+        let newest = self.key_mut(victim).and_then(|key| key.waiters.pop_back());
+        self.after_removal(victim);
+        Ok(newest.map(|waiter| waiter.sender))
+    }
+
+    pub fn enqueue(&mut self, slot: Slot, weight: u64, sender: Sender) -> Ticket {
+        let number = self.next_number;
+        self.next_number += 1;
+        if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
+            if tenant.waiting == 0 {
+                self.turns.push_back(slot.tenant);
+            }
+            tenant.enqueue(slot.key, Waiter { number, weight, sender });
+            self.waiting += 1;
+        }
+        Ticket { slot, number }
+    }
+
+    /// Takes a waiter out that has gone, and grants what it stood in front of.
+    pub fn leave(&mut self, ticket: Ticket) -> Vec<Granted> {
+        let Some(key) = self.key_mut(ticket.slot) else { return Vec::new() };
+        // Ascending, so that those who leave in a crowd are found at once.
+        let Ok(at) = key.waiters.binary_search_by_key(&ticket.number, |waiter| waiter.number) else {
+            return Vec::new();
+        };
+        key.waiters.remove(at);
+        self.after_removal(ticket.slot);
+        self.dispatch()
+    }
+
+    pub fn release(&mut self, slot: Slot, weight: u64) -> Vec<Granted> {
+        self.free += weight;
+        if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
+            tenant.held = tenant.held.saturating_sub(weight);
+        }
+        if let Some(key) = self.key_mut(slot) {
+            key.held = key.held.saturating_sub(weight);
+        }
+        if self.waiting == 0 { Vec::new() } else { self.dispatch() }
+    }
+
+    /// Grants what can be granted, in turns.
+    pub fn dispatch(&mut self) -> Vec<Granted> {
+        let mut granted = Vec::new();
+        while let Some(slot) = self.next_turn() {
+            let Some(waiter) = self.key_mut(slot).and_then(|key| key.waiters.pop_front()) else { break };
+            self.hold(slot, waiter.weight);
+            self.after_removal(slot);
+            self.rotate(slot);
+            granted.push(Granted { slot, weight: waiter.weight, sender: waiter.sender });
+        }
+        granted
+    }
+
+    /// Empties the queue for good.
+    pub fn close(&mut self) -> Vec<Sender> {
+        self.closed = true;
+        self.waiting = 0;
+        self.turns.clear();
+        let mut senders = Vec::new();
+        for tenant in &mut self.tenants {
+            tenant.waiting = 0;
+            tenant.turns.clear();
+            let waiters = tenant.keys.iter_mut().flat_map(|key| key.waiters.drain(..));
+            senders.extend(waiters.map(|waiter| waiter.sender));
+        }
+        senders
+    }
+
+    fn next_turn(&self) -> Option<Slot> {
+        for tenant in &self.turns {
+            match self.tenants.get(*tenant)?.next_turn(self.free) {
+                Turn::Of(key) => return Some(Slot { tenant: *tenant, key }),
+                Turn::Kept => {}
+                Turn::NoRoom => return None,
+            }
+        }
+        None
+    }
+
+    fn shares_allow(&self, slot: Slot, weight: u64) -> bool {
+        let tenant = self.tenants.get(slot.tenant);
+        tenant.is_some_and(|tenant| tenant.allows(weight))
+            && self.key(slot).is_some_and(|key| key.allows(weight))
+    }
+
+    fn hold(&mut self, slot: Slot, weight: u64) {
+        self.free = self.free.saturating_sub(weight);
+        if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
+            tenant.held += weight;
+        }
+        if let Some(key) = self.key_mut(slot) {
+            key.held += weight;
+        }
+    }
+
+    /// Counts a waiter of this slot less, and takes whoever waits no more out of the turns.
+    fn after_removal(&mut self, slot: Slot) {
+        self.waiting = self.waiting.saturating_sub(1);
+        let Some(tenant) = self.tenants.get_mut(slot.tenant) else { return };
+        tenant.waiting = tenant.waiting.saturating_sub(1);
+        if tenant.queue(slot.key) == 0 {
+            tenant.turns.retain(|key| *key != slot.key);
+        }
+        if tenant.waiting == 0 {
+            self.turns.retain(|other| *other != slot.tenant);
+        }
+    }
+
+    /// Whoever had a turn has the next one after all others.
+    fn rotate(&mut self, slot: Slot) {
+        to_the_end(&mut self.turns, slot.tenant);
+        if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
+            to_the_end(&mut tenant.turns, slot.key);
+        }
+    }
+
+    fn key(&self, slot: Slot) -> Option<&Key> {
+        self.tenants.get(slot.tenant)?.keys.get(slot.key)
+    }
+
+    fn key_mut(&mut self, slot: Slot) -> Option<&mut Key> {
+        self.tenants.get_mut(slot.tenant)?.keys.get_mut(slot.key)
+    }
+}
+
+impl Tenant {
+    fn new(limit: u64) -> Self {
+        Self { limit, held: 0, waiting: 0, keys: Vec::new(), by_name: HashMap::new(), turns: VecDeque::new() }
+    }
+
+    fn key(&mut self, name: &Arc<str>, limit: impl FnOnce() -> u64) -> usize {
+        if let Some(key) = self.by_name.get(name) {
+            return *key;
+        }
+        self.keys.push(Key { limit: limit(), held: 0, waiters: VecDeque::new() });
+        self.by_name.insert(Arc::clone(name), self.keys.len() - 1);
+        self.keys.len() - 1
+    }
+
+    fn enqueue(&mut self, key: usize, waiter: Waiter) {
+        if self.queue(key) == 0 {
+            self.turns.push_back(key);
+        }
+        if let Some(key) = self.keys.get_mut(key) {
+            key.waiters.push_back(waiter);
+            self.waiting += 1;
+        }
+    }
+
+    /// Which key may go. One that waits for its tenant's share lets no other key pass, as one that waits for capacity
+    /// lets nobody pass.
+    fn next_turn(&self, free: u64) -> Turn {
+        for key in &self.turns {
+            let Some(found) = self.keys.get(*key) else { continue };
+            let Some(weight) = found.waiters.front().map(|waiter| waiter.weight) else { continue };
+            if !found.allows(weight) {
+                continue;
+            }
+            return match (self.allows(weight), weight <= free) {
+                (false, _) => Turn::Kept,
+                (true, false) => Turn::NoRoom,
+                (true, true) => Turn::Of(*key),
+            };
+        }
+        Turn::Kept
+    }
+
+    fn allows(&self, weight: u64) -> bool {
+        self.held + weight <= self.limit
+    }
+
+    fn queue(&self, key: usize) -> usize {
+        self.keys.get(key).map_or(0, |key| key.waiters.len())
+    }
+}
+
+impl Key {
+    fn allows(&self, weight: u64) -> bool {
+        self.held + weight <= self.limit
+    }
+}
+
+fn to_the_end(turns: &mut VecDeque<usize>, which: usize) {
+    if let Some(at) = turns.iter().position(|other| *other == which) {
+        turns.remove(at);
+        turns.push_back(which);
+    }
+}
+
+/// The limit of a tenant or key, and what it holds.
+#[cfg(test)]
+pub(in crate::admission) type Holding = (u64, u64);
+
+/// What tests hold against the rules.
+#[cfg(test)]
+pub(in crate::admission) struct Snapshot {
+    pub free: u64,
+    pub waiting: usize,
+    pub tenants: Vec<Holding>,
+    /// Of each tenant its keys.
+    pub keys: Vec<Vec<Holding>>,
+    pub someone_could_go: bool,
+}
+
+#[cfg(test)]
+impl State {
+    pub fn snapshot(&self) -> Snapshot {
+        let keys = |tenant: &Tenant| tenant.keys.iter().map(|key| (key.limit, key.held)).collect();
+        Snapshot {
+            free: self.free,
+            waiting: self.tenants.iter().flat_map(|tenant| &tenant.keys).map(|key| key.waiters.len()).sum(),
+            tenants: self.tenants.iter().map(|tenant| (tenant.limit, tenant.held)).collect(),
+            keys: self.tenants.iter().map(keys).collect(),
+            someone_could_go: self.next_turn().is_some(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How much of a resource each tenant and each key may hold.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Who asks for a part of a resource.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Requester {
+    /// The tenant.
+    pub tenant: Arc<str>,
+    /// The name of the key, within the tenant.
+    pub key: Arc<str>,
+}
+
+impl Requester {
+    /// A key of a tenant.
+    pub fn new(tenant: &Arc<str>, key: &Arc<str>) -> Self {
+        Self { tenant: Arc::clone(tenant), key: Arc::clone(key) }
+    }
+}
+
+/// The limits of one resource. Where two or more tenants are configured, none holds more than half of it; where a
+/// tenant has two or more keys, none of them holds more than half of what the tenant may hold.
+#[derive(Debug, Clone)]
+pub struct Shares {
+    capacity: u64,
+    tenant: u64,
+    /// Tenants with several keys.
+    divided: HashSet<Arc<str>>,
+    /// What the operator has said of single keys.
+    keys: HashMap<Requester, u64>,
+    /// The largest request, which a share always has room for.
+    at_least: u64,
+}
+
+impl Shares {
+    /// The shares of those who are configured; of none, or of one, all of it.
+    pub fn new(capacity: u64, configured: &[Requester]) -> Self {
+        let tenants: HashSet<&Arc<str>> = configured.iter().map(|requester| &requester.tenant).collect();
+        let has_several = |tenant: &str| {
+            configured.iter().filter(|requester| *requester.tenant == *tenant).nth(1).is_some()
+        };
+        let divided = tenants.iter().filter(|tenant| has_several(tenant)).map(|tenant| Arc::clone(tenant));
+        let capacity = capacity.max(1);
+        Self {
+            capacity,
+            tenant: if tenants.len() > 1 { capacity / 2 } else { capacity },
+            divided: divided.collect(),
+            keys: HashMap::new(),
+            at_least: 1,
+        }
+    }
+
+    /// With another limit for each tenant.
+    #[must_use]
+    pub fn with_tenant_limit(mut self, most: u64) -> Self {
+        self.tenant = most;
+        self
+    }
+
+    /// With another limit for one key, which cannot be more than its tenant's.
+    #[must_use]
+    pub fn with_key_limit(mut self, requester: &Requester, most: u64) -> Self {
+        self.keys.insert(requester.clone(), most);
+        self
+    }
+
+    /// With room for a request of this weight in each share, however small the shares are.
+    #[must_use]
+    pub fn at_least(mut self, weight: u64) -> Self {
+        self.at_least = weight;
+        self
+    }
+
+    /// All that there is.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The most that a tenant may hold.
+    pub fn of_tenant(&self) -> u64 {
+        self.tenant.max(self.at_least).clamp(1, self.capacity)
+    }
+
+    /// The most that a key may hold.
+    pub fn of_key(&self, requester: &Requester) -> u64 {
+        let tenant = self.of_tenant();
+        let share = match self.keys.get(requester) {
+            Some(said) => *said,
+            None if self.divided.contains(&requester.tenant) => tenant / 2,
+            None => tenant,
+        };
+        share.max(self.at_least).clamp(1, tenant)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requester(tenant: &str, key: &str) -> Requester {
+        Requester::new(&tenant.into(), &key.into())
+    }
+
+    #[test]
+    fn a_single_key_has_everything() {
+        let anonymous = requester("default", "anonymous");
+        let shares = Shares::new(1024, &[]);
+        assert_eq!((shares.of_tenant(), shares.of_key(&anonymous)), (1024, 1024));
+        let only = requester("acme", "ci");
+        let shares = Shares::new(1024, std::slice::from_ref(&only));
+        assert_eq!((shares.of_tenant(), shares.of_key(&only)), (1024, 1024));
+    }
+
+    #[test]
+    fn of_two_tenants_or_keys_none_has_more_than_half() {
+        let [a, b, c] = [requester("acme", "a"), requester("acme", "b"), requester("zoo", "c")];
+        let keys = Shares::new(1024, &[a.clone(), b.clone()]);
+        assert_eq!((keys.of_tenant(), keys.of_key(&a)), (1024, 512));
+        let tenants = Shares::new(1024, &[a.clone(), b, c.clone()]);
+        assert_eq!((tenants.of_tenant(), tenants.of_key(&a), tenants.of_key(&c)), (512, 256, 512));
+        let odd = Shares::new(1, &[a.clone(), c]);
+        assert_eq!((odd.of_tenant(), odd.of_key(&a)), (1, 1), "a share of nothing would serve nobody");
+    }
+
+    #[test]
+    fn what_the_operator_says_counts_and_a_share_has_room_for_the_largest_request() {
+        let [a, b] = [requester("acme", "a"), requester("zoo", "b")];
+        let shares = Shares::new(100, &[a.clone(), b.clone()]).with_tenant_limit(80).with_key_limit(&a, 70);
+        assert_eq!((shares.of_tenant(), shares.of_key(&a), shares.of_key(&b)), (80, 70, 80));
+        assert_eq!(shares.with_key_limit(&a, 90).of_key(&a), 80);
+        let large = Shares::new(100, &[a.clone(), b]).at_least(60);
+        assert_eq!((large.of_tenant(), large.of_key(&a)), (60, 60));
+    }
+}

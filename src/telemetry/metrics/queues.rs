@@ -1,0 +1,45 @@
+//! Queues for what all requests share.
+
+use std::time::Duration;
+
+use super::SECONDS_OF_REQUEST;
+use super::registry::{Family, Gauge, Histogram};
+
+/// Of each resource who waits for it, and for how long.
+#[derive(Debug)]
+pub(super) struct Queues {
+    waiting: Family<Gauge>,
+    wait: Family<Histogram>,
+}
+
+impl Queues {
+    pub(super) fn new() -> Self {
+        Self {
+            waiting: Family::gauge(
+                "antwort_queue_waiting",
+                "Requests that wait for their share of a resource.",
+                &["resource"],
+            ),
+            wait: Family::histogram(
+                "antwort_queue_wait_seconds",
+                "How long requests waited for their share of a resource, of those that had to.",
+                &["resource"],
+                SECONDS_OF_REQUEST,
+            ),
+        }
+    }
+
+    pub(super) fn entered(&self, resource: &'static str) {
+        self.waiting.with(&[resource]).add(1);
+    }
+
+    pub(super) fn left(&self, resource: &'static str, waited: Duration) {
+        self.waiting.with(&[resource]).add(-1);
+        self.wait.with(&[resource]).observe(waited.as_secs_f64());
+    }
+
+    pub(super) fn render(&self, out: &mut String) {
+        self.waiting.render(out);
+        self.wait.render(out);
+    }
+}

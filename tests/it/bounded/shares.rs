@@ -1,0 +1,207 @@
+//! Runs are shared out: by tenant, then by key; what is beyond a share waits in turns.
+
+use std::time::Duration;
+
+use antwort::config::{KeySettings, Scope, Settings};
+use reqwest::Response;
+use serde_json::{Value, json};
+
+use crate::support::eventually;
+use crate::support::gateway::{Answer, Gateway, JsonBody};
+use crate::support::upstream::{Reply, Step, Upstream};
+
+/// A key that is its own name.
+fn key(name: &str, tenant: &str) -> (String, KeySettings) {
+    let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, name.as_bytes());
+    let key = KeySettings {
+        hash: hash.as_ref().try_into().unwrap(),
+        tenant: tenant.into(),
+        owner: name.into(),
+        scopes: vec![Scope::All],
+        dialect: None,
+        client_action_status: None,
+        max_runs: None,
+    };
+    (name.to_owned(), key)
+}
+
+/// A gateway for these keys and tenants, with so many runs at a time.
+async fn gateway(upstream: &Upstream, keys: &[(&str, &str)], max_runs: usize, queue: Duration) -> Gateway {
+    let set = |settings: &mut Settings| {
+        settings.server.max_runs = max_runs;
+        settings.server.queue_timeout = queue;
+        settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
+    };
+    Gateway::before(upstream).set(set).spawn().await
+}
+
+fn request(gateway: &Gateway, key: &str, stream: bool) -> reqwest::RequestBuilder {
+    let body = json!({"model": "test-model", "input": "Hi", "stream": stream});
+    gateway.http.post(format!("{}/v1/responses", gateway.base)).bearer_auth(key).json_body(&body)
+}
+
+async fn ask(gateway: &Gateway, key: &str) -> Answer {
+    gateway.send(request(gateway, key, false)).await
+}
+
+/// A run that lasts until its stream is dropped.
+async fn hold(upstream: &Upstream, gateway: &Gateway, key: &str) -> Response {
+    let begun = json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi"}}]});
+    upstream.reply(Reply::Stream(vec![Step::Chunk(begun), Step::Hang]));
+    let response = request(gateway, key, true).send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response
+}
+
+fn assert_overloaded(answer: &Answer) {
+    assert_eq!((answer.status, &answer.body["error"]["code"]), (503, &json!("server_is_overloaded")));
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert!(
+        answer.body["error"]["message"].as_str().unwrap().contains("server.max_runs"),
+        "{:#}",
+        answer.body
+    );
+}
+
+/// A line of the metrics.
+async fn metric(gateway: &Gateway, key: &str, name: &str) -> Option<u64> {
+    let answer = gateway.send(gateway.http.get(format!("{}/metrics", gateway.base)).bearer_auth(key)).await;
+    let text = answer.body.as_str().unwrap();
+    text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
+}
+
+async fn waiting(gateway: &Gateway, key: &str) -> u64 {
+    let waiting = metric(gateway, key, "antwort_queue_waiting{resource=\"runs\"}").await;
+    waiting.unwrap_or_default()
+}
+
+const SOON: Duration = Duration::from_millis(100);
+const LONG: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn one_key_that_takes_all_the_runs_it_can_leaves_other_tenants_served() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("greedy", "red"), ("modest", "blue")], 4, SOON).await;
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(hold(&upstream, &gateway, "greedy").await);
+    }
+    assert_overloaded(&ask(&gateway, "greedy").await);
+    assert_eq!(ask(&gateway, "modest").await.status, 200);
+    // Also while the greedy one waits for more.
+    let (refused, served) = tokio::join!(ask(&gateway, "greedy"), ask(&gateway, "modest"));
+    assert_overloaded(&refused);
+    assert_eq!(served.status, 200);
+}
+
+#[tokio::test]
+async fn of_two_keys_of_one_tenant_none_takes_more_than_half() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("one", "acme"), ("two", "acme")], 2, SOON).await;
+    let _held = hold(&upstream, &gateway, "one").await;
+    assert_overloaded(&ask(&gateway, "one").await);
+    assert_eq!(ask(&gateway, "two").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_single_user_has_every_run() {
+    let upstream = Upstream::spawn().await;
+    for keys in [&[][..], &[("only", "acme")][..]] {
+        let gateway = gateway(&upstream, keys, 3, SOON).await;
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.push(hold(&upstream, &gateway, "only").await);
+        }
+        assert_overloaded(&ask(&gateway, "only").await);
+    }
+}
+
+#[tokio::test]
+async fn what_the_operator_says_of_a_tenant_or_a_key_counts() {
+    let upstream = Upstream::spawn().await;
+    let set = |settings: &mut Settings| {
+        settings.server.max_runs = 4;
+        settings.server.max_runs_per_tenant = Some(3);
+        settings.server.queue_timeout = SOON;
+        settings.auth.keys = [key("most", "red"), key("few", "blue")].into();
+        settings.auth.keys.get_mut("few").unwrap().max_runs = Some(1);
+    };
+    let gateway = Gateway::before(&upstream).set(set).spawn().await;
+    let mut held = Vec::new();
+    for key in ["most", "most", "most", "few"] {
+        held.push(hold(&upstream, &gateway, key).await);
+    }
+    held.truncate(2);
+    held.push(hold(&upstream, &gateway, "few").await);
+    assert_overloaded(&ask(&gateway, "few").await);
+}
+
+#[tokio::test]
+async fn a_request_beyond_the_capacity_waits_and_is_served_when_there_is_room() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("only", "acme")], 1, LONG).await;
+    let held = hold(&upstream, &gateway, "only").await;
+    let release = async {
+        assert!(eventually(async || waiting(&gateway, "only").await == 2).await);
+        assert_eq!(upstream.requests().len(), 1, "who waits asks no provider");
+        drop(held);
+    };
+    let (whole, streamed, ()) = tokio::join!(
+        ask(&gateway, "only"),
+        async { request(&gateway, "only", true).send().await.unwrap().text().await.unwrap() },
+        release,
+    );
+    assert_eq!((whole.status, &whole.body["status"]), (200, &Value::from("completed")));
+    assert!(
+        streamed.contains("event: response.completed") && streamed.contains("data: [DONE]"),
+        "{streamed}"
+    );
+    assert_eq!(waiting(&gateway, "only").await, 0);
+    let waited = metric(&gateway, "only", "antwort_queue_wait_seconds_count{resource=\"runs\"}").await;
+    assert_eq!(waited, Some(2));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_the_queue_frees_its_place() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("only", "acme")], 1, LONG).await;
+    let held = hold(&upstream, &gateway, "only").await;
+    for stream in [false, true] {
+        tokio::select! {
+            answer = request(&gateway, "only", stream).send() => panic!("there is no room: {answer:?}"),
+            waits = eventually(async || waiting(&gateway, "only").await == 1) => assert!(waits),
+        }
+        assert!(eventually(async || waiting(&gateway, "only").await == 0).await, "nobody waits any more");
+    }
+    drop(held);
+    assert_eq!(ask(&gateway, "only").await.status, 200);
+    assert_eq!(upstream.requests().len(), 2, "nothing was made for who had left");
+}
+
+#[tokio::test]
+async fn who_waits_when_the_gateway_stops_is_sent_elsewhere() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("only", "acme")], 1, LONG).await;
+    let held = hold(&upstream, &gateway, "only").await;
+    let stop = async {
+        assert!(eventually(async || waiting(&gateway, "only").await == 1).await);
+        gateway.begin_stop();
+    };
+    let (answer, ()) = tokio::join!(ask(&gateway, "only"), stop);
+    assert_eq!((answer.status, &answer.body["error"]["code"]), (503, &json!("server_shutting_down")));
+    drop(held);
+}
+
+#[tokio::test]
+async fn direct_calls_of_tools_take_places_too() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("greedy", "red"), ("modest", "blue")], 2, SOON).await;
+    let _held = hold(&upstream, &gateway, "greedy").await;
+    let call = async |key: &str| {
+        let url = format!("{}/v1/tools/calculate/execute", gateway.base);
+        let body = json!({"arguments": {"expression": "6*7"}});
+        gateway.send(gateway.http.post(url).bearer_auth(key).json_body(&body)).await
+    };
+    assert_overloaded(&call("greedy").await);
+    assert_eq!(call("modest").await.status, 200);
+}
