@@ -16,6 +16,10 @@ use tokio_util::task::TaskTracker;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // The gateway starts MCP servers by way of its own binary.
+    if let Some(code) = antwort::tools::mcp::client::become_program(std::env::args_os()) {
+        return code;
+    }
     let cli = Cli::parse_from(antwort::cli::understand(std::env::args_os()));
     if let Some(code) = cli.answer() {
         return code;

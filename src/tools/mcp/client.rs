@@ -10,6 +10,7 @@ mod events;
 mod failure;
 mod handler;
 mod http;
+mod launcher;
 mod legacy;
 mod lines;
 mod listing;
@@ -43,6 +44,8 @@ use super::credentials::Credentials;
 use super::error::McpError;
 use super::sampler::Sampler;
 use crate::config::Elicitation;
+pub use launcher::become_program;
+
 use handler::Handler;
 use http::Http;
 use legacy::Legacy;

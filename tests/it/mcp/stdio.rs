@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 
 use super::{ask, before, brought, call, item, kinds, told};
 use crate::support::eventually;
+use crate::support::gateway::JsonBody;
 use crate::support::mcp_server::McpServer;
+use crate::support::process::Process;
 use crate::support::upstream::Upstream;
 
 /// Notes each start in a file, and has tools that tell of the process or end it.
@@ -87,6 +89,63 @@ async fn a_program_is_started_once_and_ends_with_the_gateway() {
     assert!(is_running(processes[0]));
     gateway.stop().await;
     assert!(!is_running(processes[0]), "it outlives the gateway");
+}
+
+/// A process of the gateway with this server, and its address.
+async fn process(folder: &Path, upstream: &Upstream, server: Value) -> Process {
+    let settings = json!({"mcp": {"servers": {"program": server}}});
+    std::fs::write(folder.join("antwort.yaml"), settings.to_string()).unwrap();
+    Process::start_with_environment(folder, upstream, &[("ANTWORT_LOG", "warn"), ("PATH", &path())]).await
+}
+
+fn path() -> String {
+    std::env::var("PATH").unwrap()
+}
+
+async fn create(gateway: &Process, upstream: &Upstream, tool: &'static str) -> Value {
+    upstream.reply(call(tool, json!({}))).text("Done.");
+    let url = format!("{}/v1/responses", gateway.base);
+    let answer = reqwest::Client::new().post(url).json_body(&ask(json!([named()]))).send().await.unwrap();
+    serde_json::from_str(&answer.text().await.unwrap()).unwrap()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_program_ends_with_a_gateway_that_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    program(folder.path());
+    let server = json!({"command": "python3", "args": ["server.py", "starts"], "cwd": folder.path(),
+        "env": {"GIVEN": "given-value"}});
+    let mut gateway = process(folder.path(), &upstream, server).await;
+    let response = create(&gateway, &upstream, "environment").await;
+    let seen: Value = serde_json::from_str(item(&response, "mcp_call")["output"].as_str().unwrap()).unwrap();
+    assert_eq!(seen["GIVEN"], "given-value", "it has its environment");
+    assert!(seen.get("ANTWORT_STORE_URL").is_none(), "and not the gateway's");
+    // A program in a call does not read: that its input ends means nothing to it.
+    upstream.reply(call("wait", json!({})));
+    let url = format!("{}/v1/responses", gateway.base);
+    let waiting = reqwest::Client::new().post(url).json_body(&ask(json!([named()]))).send();
+    let killed = async {
+        assert!(eventually(async || upstream.requests().len() == 3).await);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let processes = starts(folder.path());
+        assert!(processes.len() == 1 && is_running(processes[0]));
+        gateway.kill();
+        assert!(eventually(async || !is_running(processes[0])).await, "it outlives the gateway");
+    };
+    let (answer, ()) = tokio::join!(waiting, killed);
+    assert!(answer.is_err());
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_said_to_be_so_by_a_gateway_of_its_own_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let gateway = process(folder.path(), &upstream, json!({"command": "no-such-program"})).await;
+    let response = create(&gateway, &upstream, "environment").await;
+    let error = item(&response, "mcp_list_tools")["error"].as_str().unwrap();
+    assert!(error.contains("the program does not start: entity not found"), "{error}");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! A program that is a server, and all that it starts: they end together.
+//! A program that is a server, and what it starts: a process group that ends with the connection. Where the gateway is
+//! killed, the program ends with it (`launcher`), and what the program has started with its input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,10 +8,11 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use secrecy::ExposeSecret;
 use std::process::Stdio;
 use tokio::io::AsyncReadExt;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
+use super::launcher;
 use super::lines::{Line, Lines};
 use super::log::ServerLog;
 use super::notices::shown;
@@ -43,8 +45,14 @@ struct Group(Option<Pid>);
 impl Process {
     /// Starts a program. `server` names it in logs.
     pub fn start(command: &StdioCommand, server: Arc<str>) -> Result<Self, McpError> {
-        let mut builder = Command::new(&command.program);
-        builder.args(&command.args).env_clear();
+        // Clients are not told what the operator runs, and where.
+        let does_not_start = |error: std::io::Error| {
+            let program = &*command.program;
+            tracing::warn!(target: "antwort::mcp", server = &*server, program, %error, "the program does not start");
+            McpError::Connect(format!("the program does not start: {}", error.kind()))
+        };
+        let mut builder = launcher::command(command).map_err(does_not_start)?;
+        builder.env_clear();
         builder.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         builder.envs(command.env.iter().map(|(name, value)| (name, value.expose_secret())));
         if let Some(cwd) = &command.cwd {
@@ -52,13 +60,7 @@ impl Process {
         }
         builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         builder.kill_on_drop(true).process_group(0);
-        // Clients are not told what the operator runs, and where.
-        let does_not_start = |error: std::io::Error| {
-            let program = &*command.program;
-            tracing::warn!(target: "antwort::mcp", server = &*server, program, %error, "the program does not start");
-            McpError::Connect(format!("the program does not start: {}", error.kind()))
-        };
-        let mut child = builder.spawn().map_err(does_not_start)?;
+        let mut child = launcher::spawn(builder).map_err(does_not_start)?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut reports = JoinSet::new();
         if let Some(stderr) = child.stderr.take() {
