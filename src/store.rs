@@ -76,7 +76,7 @@ pub struct StoredState {
 }
 
 /// By what the state of an item is found that a client replays: the id that the client cannot have lost, of its owner.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StateKey(String);
 
 impl StateKey {

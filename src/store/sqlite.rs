@@ -1,16 +1,18 @@
 //! The embedded store: one SQLite file, or memory.
 //!
 //! One thread owns the connection that writes and commits in groups (`writer`); reads have connections of
-//! their own (`reader`). Statements live in `write`, `read`, `list` and `upkeep`; the tables in
+//! their own (`reader`). Statements live in `write`, `read`, `items`, `list` and `upkeep`; the tables in
 //! `migrations/sqlite`. When to call [`Store::maintain`] is the caller's business.
 
 mod approvals;
 mod connection;
 mod error;
+mod items;
 mod journal;
 mod lifetime;
 mod list;
 mod lock;
+mod owners;
 mod read;
 mod reader;
 mod restart;
@@ -185,12 +187,12 @@ impl Store for SqliteStore {
 
     async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError> {
         let (owner, ids) = (owner.clone(), ids.to_owned());
-        self.readers.read(&self.writer, move |connection| read::items(connection, &owner, &ids)).await
+        self.readers.read(&self.writer, move |connection| items::items(connection, &owner, &ids)).await
     }
 
     async fn states(&self, owner: &Owner, keys: &[StateKey]) -> Result<Vec<Vec<KeptState>>, StoreError> {
         let (owner, keys) = (owner.clone(), keys.to_owned());
-        self.readers.read(&self.writer, move |connection| read::states(connection, &owner, &keys)).await
+        self.readers.read(&self.writer, move |connection| items::states(connection, &owner, &keys)).await
     }
 
     async fn input_items(
@@ -239,6 +241,11 @@ impl Store for SqliteStore {
         loop {
             let rules = Arc::clone(&self.rules);
             if !self.writer.work(move |connection| upkeep::end_abandoned(connection, &rules)).await? {
+                break;
+            }
+        }
+        for _ in 0..owners::BATCHES {
+            if !self.writer.work(owners::fill_in).await? {
                 break;
             }
         }

@@ -3,4 +3,5 @@
 mod limits;
 mod provider;
 mod shares;
+mod references;
 mod web_pages;

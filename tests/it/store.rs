@@ -5,6 +5,7 @@ mod contract;
 mod deletion;
 mod lists;
 mod log;
+mod migrations;
 mod sqlite;
 
 use std::path::PathBuf;
@@ -81,6 +82,16 @@ impl Folder {
         let mut options = self.options();
         change(&mut options);
         SqliteStore::open(options).unwrap()
+    }
+
+    /// Makes the database as the version of antwort did that knew migrations up to this one.
+    fn create_with_schema(&self, version: usize) {
+        let sql = self.sql();
+        for number in 1..=version {
+            sql.execute_batch(&migrations::read(number).unwrap()).unwrap();
+        }
+        sql.execute_batch(&format!("PRAGMA application_id = 0x616e7477; PRAGMA user_version = {version}"))
+            .unwrap();
     }
 
     /// A connection beside the store's, to look at rows and to do damage.

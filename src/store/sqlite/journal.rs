@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::OUTPUT;
 use super::lifetime::{self, Rules};
+use super::owners;
 use super::write::{self, Begun, Outcome};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
@@ -37,7 +38,8 @@ pub(super) fn turn(
         // Deleted while it runs, as its owner wants it: there is nothing to come back to.
         return Ok(Outcome::Absent);
     }
-    write::insert_items(connection, key, i64::try_from(turn.first).unwrap_or(i64::MAX), &turn.items)?;
+    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(Outcome::Absent) };
+    write::insert_items(connection, key, owner, i64::try_from(turn.first).unwrap_or(i64::MAX), &turn.items)?;
     let mut statement = connection.prepare_cached(
         "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -119,7 +121,8 @@ pub(super) fn conclude(connection: &Connection, key: i64, now: i64) -> rusqlite:
             state: None,
         })
         .collect();
-    write::insert_items(connection, key, next, &items)
+    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(()) };
+    write::insert_items(connection, key, owner, next, &items)
 }
 
 /// The output of a response as its items have it; `None` if there is no journal, and so nothing but its body.

@@ -7,6 +7,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 use super::INPUT;
 use super::error::database;
 use super::lifetime::now;
+use super::owners;
 use super::read::text;
 use crate::protocol::id::Id;
 use crate::store::{Owner, Page, PageRequest, StoreError};
@@ -24,6 +25,9 @@ macro_rules! items_sql {
         "SELECT item_id, wire FROM items WHERE response = ?1 AND side = ?2 AND position > ?3 AND position < ?4"
     };
 }
+
+const PLACE: &str =
+    "SELECT position FROM items WHERE owner IS ?1 AND item_id = ?2 AND response = ?3 AND side = ?4 LIMIT 1";
 
 /// The owner's responses. Their ids are their order, which is that of time.
 pub(super) fn responses(
@@ -58,12 +62,19 @@ pub(super) fn input_items(
         return Ok(None);
     };
     let range = Range::new(page, |cursor| {
-        connection
-            .prepare_cached("SELECT position FROM items WHERE item_id = ?1 AND response = ?2 AND side = ?3")
-            .map_err(database)?
-            .query_row(params![cursor, key, INPUT], |row| row.get(0))
-            .optional()
-            .map_err(database)
+        // Rows of earlier versions may have no owner yet.
+        for owner in [Some(owners::key(owner)), None] {
+            let position = connection
+                .prepare_cached(PLACE)
+                .map_err(database)?
+                .query_row(params![owner, cursor, key, INPUT], |row| row.get(0))
+                .optional()
+                .map_err(database)?;
+            if position.is_some() {
+                return Ok(position);
+            }
+        }
+        Ok(None)
     })?;
     let sql = match range.ascending {
         true => concat!(items_sql!(), " ORDER BY position ASC LIMIT ?5"),

@@ -1,4 +1,4 @@
-//! What is read by id: a response, the chain behind it, single items.
+//! What is read by a response's id: the response, and the chain behind it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::lifetime::now;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::Status;
-use crate::store::{KeptState, Lineage, Owner, StateKey, StoreError};
+use crate::store::{Lineage, Owner, StoreError};
 
 /// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
 const LONGEST_CHAIN: i64 = 10_000;
@@ -124,63 +124,6 @@ impl Chain {
     }
 }
 
-const ITEMS: &str = "SELECT coalesce(i.history, i.wire) FROM items i CROSS JOIN responses r ON r.key = i.response
-    WHERE i.item_id = ?1 AND r.tenant = ?2 AND r.principal = ?3 AND (r.expires_at IS NULL OR r.expires_at > ?4)
-    ORDER BY i.response DESC, i.position DESC LIMIT 1";
-
-/// Items by id, as the model sees them; of several with one id the newest.
-pub(super) fn items(
-    connection: &Connection,
-    owner: &Owner,
-    ids: &[Id],
-) -> Result<Vec<Option<Item>>, StoreError> {
-    let mut statement = connection.prepare_cached(ITEMS).map_err(database)?;
-    let now = now();
-    ids.iter()
-        .map(|id| {
-            let found = statement
-                .query_row(params![id.as_str(), &*owner.tenant, &*owner.principal, now], |row| {
-                    // What the model never saw whole cannot be referred to either.
-                    let json = text(row, 0)?;
-                    Ok((!json.is_empty()).then(|| item(json)))
-                })
-                .optional()
-                .map_err(database)?;
-            found.flatten().transpose()
-        })
-        .collect()
-}
-
-/// Items of one key that are looked at.
-const SAME_KEY: i64 = 8;
-
-const STATES: &str = "SELECT i.wire, i.state FROM items i CROSS JOIN responses r ON r.key = i.response
-    WHERE i.state_key = ?1 AND i.state IS NOT NULL AND r.tenant = ?2 AND r.principal = ?3
-        AND (r.expires_at IS NULL OR r.expires_at > ?4)
-    ORDER BY i.response DESC, i.position DESC LIMIT ?5";
-
-/// State that is stored beside items, by its keys.
-pub(super) fn states(
-    connection: &Connection,
-    owner: &Owner,
-    keys: &[StateKey],
-) -> Result<Vec<Vec<KeptState>>, StoreError> {
-    let mut statement = connection.prepare_cached(STATES).map_err(database)?;
-    let now = now();
-    keys.iter()
-        .map(|key| {
-            let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, SAME_KEY];
-            let mut rows = statement.query(parameters).map_err(database)?;
-            let mut found = Vec::new();
-            while let Some(row) = rows.next().map_err(database)? {
-                let item = item(text(row, 0).map_err(database)?)?;
-                found.push(KeptState { item, blob: text(row, 1).map_err(database)?.into() });
-            }
-            Ok(found)
-        })
-        .collect()
-}
-
 /// A column that holds text.
 pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
     let value = row.get_ref(column)?;
@@ -189,7 +132,8 @@ pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a 
     })
 }
 
-fn item(json: &str) -> Result<Item, StoreError> {
+/// An item as it is stored.
+pub(super) fn item(json: &str) -> Result<Item, StoreError> {
     serde_json::from_str(json).map_err(corrupt)
 }
 
@@ -204,7 +148,6 @@ mod tests {
     use crate::store::sqlite::lifetime::EXTEND;
     use crate::store::sqlite::schema;
 
-    /// Without statistics SQLite may join the chain the other way round and scan all rows of an owner.
     #[test]
     fn a_chain_that_is_cut_is_too_long_only_at_the_limit() {
         let cut_at = |depth: i64| {
@@ -217,15 +160,13 @@ mod tests {
         assert!(matches!(cut_at(0), Err(StoreError::BrokenChain { .. })));
     }
 
+    /// Without statistics SQLite may join the chain the other way round and scan all rows of an owner.
     #[test]
     fn rows_are_found_by_full_keys() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::migrate(&mut connection).unwrap();
-        for sql in [LINEAGE, EXTEND, ITEMS, STATES] {
-            let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
-            let parameters = vec![""; statement.parameter_count()];
-            let plan = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();
-            let plan: Vec<String> = plan.map(Result::unwrap).collect();
+        for sql in [LINEAGE, EXTEND] {
+            let plan = schema::plan(&connection, sql);
             for step in plan.iter().filter(|step| step.contains("responses_by_id")) {
                 assert!(step.contains("(tenant=? AND principal=? AND id=?)"), "{plan:#?}");
             }

@@ -11,6 +11,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0002_tool_calls.sql"),
     include_str!("../../../migrations/sqlite/0003_approvals.sql"),
     include_str!("../../../migrations/sqlite/0004_item_state.sql"),
+    include_str!("../../../migrations/sqlite/0005_item_owners.sql"),
 ];
 
 /// The schema version that this antwort writes.
@@ -56,4 +57,13 @@ fn version(connection: &Connection) -> Result<i64, StoreError> {
         )));
     }
     Ok(version)
+}
+
+/// The steps by which SQLite would run a statement.
+#[cfg(test)]
+pub(super) fn plan(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    let parameters = vec![""; statement.parameter_count()];
+    let plan = statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3)).unwrap();
+    plan.map(Result::unwrap).collect()
 }

@@ -10,6 +10,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use super::approvals::{self, Asked};
 use super::journal;
 use super::lifetime::{self, Rules};
+use super::owners;
 use crate::protocol::id::Id;
 use crate::store::{
     CallOutcome, Claim, History, Owner, PendingApproval, Record, RunRegistry, Side, StoredItem, TurnRecord,
@@ -182,7 +183,7 @@ pub(super) fn begin(
         return Ok(Outcome::Superseded);
     };
     begun.add(&record.id, key);
-    insert_items(connection, key, 0, &record.items)?;
+    insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
     Ok(Outcome::Changed)
 }
 
@@ -191,7 +192,7 @@ fn insert_ended(connection: &Connection, rules: &Rules, record: &Record) -> rusq
     let Some(key) = insert(connection, rules, record, &row)? else {
         return Ok(Outcome::Superseded);
     };
-    insert_items(connection, key, 0, &record.items)?;
+    insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
     Ok(Outcome::Changed)
 }
 
@@ -223,7 +224,7 @@ fn end(connection: &Connection, rules: &Rules, record: &Record, key: i64) -> rus
         return Ok(if exists { Outcome::Superseded } else { Outcome::Absent });
     }
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
-    insert_items(connection, key, 0, &record.items)?;
+    insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
     Ok(Outcome::Changed)
 }
 
@@ -294,26 +295,27 @@ fn insert(
     Ok((inserted > 0).then(|| connection.last_insert_rowid()))
 }
 
-/// Writes items of a response, the first of them at this place.
+/// Writes items of a response and its owner, both by their keys, the first item at this place.
 pub(super) fn insert_items(
     connection: &Connection,
     key: i64,
+    owner: i64,
     first: i64,
     items: &[StoredItem],
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare_cached(
-        "INSERT INTO items (response, position, item_id, side, history, wire, state_key, state)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        "INSERT INTO items (response, position, item_id, side, history, wire, state_key, state, owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     )?;
     for (position, item) in (first..).zip(items) {
-        insert_item(&mut statement, key, position, item)?;
+        insert_item(&mut statement, (key, owner), position, item)?;
     }
     Ok(())
 }
 
 fn insert_item(
     statement: &mut CachedStatement<'_>,
-    key: i64,
+    (key, owner): (i64, i64),
     position: i64,
     item: &StoredItem,
 ) -> rusqlite::Result<()> {
@@ -331,6 +333,7 @@ fn insert_item(
         &*item.wire,
         state.map(|state| state.key.as_str()),
         state.map(|state| &*state.blob),
+        owner,
     ])?;
     Ok(())
 }

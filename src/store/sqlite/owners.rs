@@ -1,0 +1,76 @@
+//! The owner in an item's row. With it in front, the index of items leads to one owner's rows alone, however many
+//! others have items of the same id.
+//!
+//! It is a hash, which is small and says nothing about the owner by itself; who may see a row is still decided by its
+//! response. Rows of earlier versions have none until [`fill_in`] was there.
+
+use aws_lc_rs::digest::{SHA256, digest};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::error::database;
+use super::read::text;
+use crate::store::{Owner, StoreError};
+
+/// Rows of one transaction.
+const BATCH: i64 = 200;
+/// A transaction ends with this many bytes of items, since each row is written anew.
+const BATCH_BYTES: i64 = 4 << 20;
+
+/// The column `owner` of this owner's items.
+pub(super) fn key(owner: &Owner) -> i64 {
+    key_of(&owner.tenant, &owner.principal)
+}
+
+fn key_of(tenant: &str, principal: &str) -> i64 {
+    let text = format!("{tenant}\u{1f}{principal}");
+    let hash = digest(&SHA256, text.as_bytes());
+    hash.as_ref().first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
+}
+
+/// The column `owner` of the items of the response in this row; `None`: there is no such row.
+pub(super) fn key_of_response(connection: &Connection, response: i64) -> rusqlite::Result<Option<i64>> {
+    connection
+        .prepare_cached("SELECT tenant, principal FROM responses WHERE key = ?1")?
+        .query_row([response], |row| Ok(key_of(text(row, 0)?, text(row, 1)?)))
+        .optional()
+}
+
+const WITHOUT: &str =
+    "SELECT i.response, i.position, octet_length(i.wire) + coalesce(octet_length(i.state), 0)
+    FROM items i WHERE i.owner IS NULL LIMIT ?1";
+
+/// Transactions of one round of maintenance: what else it does, such as renewing leases, must not wait for long.
+pub(super) const BATCHES: usize = 50;
+
+/// Gives rows of earlier versions their owner. Whether there may be more.
+pub(super) fn fill_in(connection: &mut Connection) -> Result<bool, StoreError> {
+    let any = "SELECT EXISTS (SELECT 1 FROM items WHERE owner IS NULL)";
+    if !connection.query_row(any, [], |row| row.get(0)).map_err(database)? {
+        return Ok(false);
+    }
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    fill_in_batch(&transaction).map_err(database)?;
+    transaction.commit().map_err(database)?;
+    Ok(true)
+}
+
+fn fill_in_batch(connection: &Connection) -> rusqlite::Result<()> {
+    let rows: Vec<(i64, i64, i64)> = connection
+        .prepare_cached(WITHOUT)?
+        .query_map([BATCH], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    let mut update =
+        connection.prepare_cached("UPDATE items SET owner = ?1 WHERE response = ?2 AND position = ?3")?;
+    let mut bytes: i64 = 0;
+    for (response, position, size) in rows {
+        // A row without a response is nobody's: no owner's key is 0 but by a chance of one in 2^64.
+        let owner = key_of_response(connection, response)?.unwrap_or(0);
+        update.execute(params![owner, response, position])?;
+        bytes = bytes.saturating_add(size);
+        if bytes >= BATCH_BYTES {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Databases of earlier versions: nothing in them is lost, and their rows are found as new ones are.
+
+use std::path::Path;
+
+use antwort::protocol::id::Id;
+use antwort::store::{PageRequest, Store};
+
+use super::{Folder, owned_by, owner, text, turn};
+
+/// The n-th migration.
+pub fn read(number: usize) -> Option<String> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/sqlite"));
+    let start = format!("{number:04}_");
+    let mut files = folder.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let file = files.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(&start))?;
+    Some(std::fs::read_to_string(file).unwrap())
+}
+
+fn latest() -> usize {
+    (1..).take_while(|number| read(*number).is_some()).last().unwrap()
+}
+
+/// A response of this owner with messages of these ids, as every version has stored it.
+fn insert(folder: &Folder, tenant: &str, response: &str, items: &[&str]) {
+    let sql = folder.sql();
+    sql.execute(
+        "INSERT INTO responses (tenant, principal, id, status, created_at, finished_at, instance, model, body)
+         VALUES (?1, 'ann', ?2, 'completed', 1, 1, 'i', 'm', '{}')",
+        [tenant, response],
+    )
+    .unwrap();
+    let key = sql.last_insert_rowid();
+    for (position, id) in items.iter().enumerate() {
+        let wire = format!(
+            r#"{{"type":"message","id":"{id}","status":"completed","role":"user","content":[{{"type":"input_text","text":"{tenant} {position}"}}]}}"#
+        );
+        sql.execute(
+            "INSERT INTO items (response, position, item_id, side, wire) VALUES (?1, ?2, ?3, 0, ?4)",
+            rusqlite::params![key, position, id, wire],
+        )
+        .unwrap();
+    }
+}
+
+async fn found(store: &dyn Store, id: &str) -> Option<String> {
+    let items = store.items(&owner(), &[Id::from(id)]).await.unwrap();
+    items[0].as_ref().map(text)
+}
+
+#[tokio::test]
+async fn a_file_of_any_earlier_version_is_read_whole() {
+    for version in 1..=latest() {
+        let folder = Folder::new();
+        folder.create_with_schema(version);
+        insert(&folder, "acme", "resp_old", &["msg_0", "msg_1", "msg_2"]);
+        insert(&folder, "other", "resp_theirs", &["msg_1"; 300]);
+        let store = folder.open(|_| ());
+        assert_eq!(folder.number("PRAGMA user_version"), latest() as i64);
+        for maintained in [false, true] {
+            if maintained {
+                store.maintain().await.unwrap();
+                assert_eq!(folder.number("SELECT count(*) FROM items WHERE owner IS NULL"), 0);
+            }
+            assert_eq!(found(&store, "msg_1").await.unwrap(), "acme 1", "version {version}, {maintained}");
+            assert_eq!(found(&store, "msg_3").await, None);
+            let page = PageRequest { limit: 10, ascending: true, after: Some("msg_0".into()), before: None };
+            let page = store.input_items(&owner(), "resp_old", &page).await.unwrap().unwrap();
+            let ids: Vec<_> = page.data.iter().map(|(id, _)| id.as_str()).collect();
+            assert_eq!(ids, ["msg_1", "msg_2"], "version {version}, {maintained}");
+            assert_eq!(store.lineage(&owner(), "resp_old").await.unwrap().unwrap().items.len(), 3);
+        }
+        store.finish(turn(None, "new", "a")).await.unwrap();
+        let theirs = store.items(&owned_by("other", "ann"), &["msg_1".into()]).await.unwrap();
+        assert_eq!(theirs[0].as_ref().map(text).unwrap(), "other 299");
+    }
+}
+
+#[tokio::test]
+async fn a_migration_that_fails_halfway_changes_nothing() {
+    for version in 1..latest() {
+        let folder = Folder::new();
+        folder.create_with_schema(version);
+        insert(&folder, "acme", "resp_old", &["msg_0"]);
+        let schema = "SELECT group_concat(sql, ';') FROM (SELECT sql FROM sqlite_schema ORDER BY name)";
+        // The last of the migration's statements fails.
+        folder.sql().execute_batch("CREATE TABLE items_by_owner (x)").unwrap();
+        let read = || folder.sql().query_row(schema, [], |row| row.get::<_, String>(0)).unwrap();
+        let before = read();
+        let options = folder.options();
+        assert!(antwort::store::sqlite::SqliteStore::open(options).is_err());
+        assert_eq!((read(), folder.number("PRAGMA user_version")), (before, version as i64));
+        folder.sql().execute_batch("DROP TABLE items_by_owner").unwrap();
+        let store = folder.open(|_| ());
+        assert_eq!(found(&store, "msg_0").await.unwrap(), "acme 0");
+    }
+}
