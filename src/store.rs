@@ -163,10 +163,13 @@ pub enum History {
     Hidden,
 }
 
+/// Bytes of a page's elements. A page ends before the element that would make it longer, but has one at least.
+pub const MAX_PAGE_BYTES: u64 = 4 << 20;
+
 /// A page of a list.
 #[derive(Debug, Clone)]
 pub struct PageRequest {
-    /// 1 to 100.
+    /// 1 to 100; a page of large elements has fewer, see [`MAX_PAGE_BYTES`].
     pub limit: usize,
     /// Oldest first?
     pub ascending: bool,

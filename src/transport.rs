@@ -19,6 +19,7 @@ mod pass_through;
 mod query;
 mod responses;
 mod sse;
+mod stored;
 pub mod tool_result;
 mod tools;
 mod trail;

@@ -5,25 +5,23 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::{Extension, State};
-use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::Problem;
 use super::query::{PathText, Query};
 use super::trail::Trail;
-use super::{AppState, mcp, sse};
+use super::{AppState, mcp, sse, stored};
 use crate::engine::{Caller, OnUnservedTool};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::id::Id;
 use crate::protocol::parse::shorten;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::Snapshot;
-use crate::store::{Page, StoreError};
+use crate::store::StoreError;
 
 pub(super) const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
 const OMITTED: HeaderName = HeaderName::from_static("antwort-omitted-tools");
@@ -49,7 +47,7 @@ pub(super) async fn create(
     let mut response = if stream {
         sse::response(&first, run, app.keepalive)
     } else {
-        json(terminal(first, &mut run).await?.json().to_owned())
+        stored::json(Body::from(terminal(first, &mut run).await?.json().to_owned()))
     };
     if let Some(ignored) = ignored {
         response.headers_mut().insert(IGNORED, ignored);
@@ -160,7 +158,7 @@ pub(super) async fn retrieve(
         )));
     }
     match app.engine.store().response(&principal.0.owner, &id).await? {
-        Some(body) => Ok(json(body.as_ref().to_owned())),
+        Some(body) => Ok(stored::object(body)),
         None => Err(Problem(no_response(&id))),
     }
 }
@@ -194,7 +192,7 @@ pub(super) async fn input_items(
     query.include()?;
     let page = app.engine.store().input_items(&principal.0.owner, &id, &query.page()?).await;
     match page.map_err(cursor)? {
-        Some(page) => Ok(list(&page)),
+        Some(page) => Ok(stored::list(page)),
         None => Err(Problem(no_response(&id))),
     }
 }
@@ -207,46 +205,13 @@ pub(super) async fn list_all(
 ) -> Result<Response, Problem> {
     query.only(&["limit", "order", "after", "before"])?;
     let page = app.engine.store().responses(&principal.0.owner, &query.page()?).await;
-    Ok(list(&page.map_err(cursor)?))
+    Ok(stored::list(page.map_err(cursor)?))
 }
 
 fn cursor(error: StoreError) -> Problem {
     Problem(error.into())
 }
 
-fn list(page: &Page) -> Response {
-    #[derive(Serialize)]
-    struct List<'a> {
-        object: &'static str,
-        data: Vec<&'a RawValue>,
-        first_id: Option<&'a Id>,
-        last_id: Option<&'a Id>,
-        has_more: bool,
-    }
-    let data = page.data.iter().map(|(_, json)| serde_json::from_str(json)).collect::<Result<_, _>>();
-    match data {
-        Ok(data) => Json(List {
-            object: "list",
-            data,
-            first_id: page.data.first().map(|(id, _)| id),
-            last_id: page.data.last().map(|(id, _)| id),
-            has_more: page.has_more,
-        })
-        .into_response(),
-        Err(error) => {
-            tracing::error!(%error, "a stored row is not JSON");
-            Problem(ApiError::internal()).into_response()
-        }
-    }
-}
-
 fn no_response(id: &str) -> ApiError {
     ApiError::not_found(format!("Response with id '{}' not found.", shorten(id)))
-}
-
-/// An answer whose body is JSON already.
-fn json(body: String) -> Response {
-    let mut response = (StatusCode::OK, Body::from(body)).into_response();
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

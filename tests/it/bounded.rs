@@ -1,7 +1,8 @@
 //! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
 
 mod limits;
+mod pages;
 mod provider;
-mod shares;
 mod references;
+mod shares;
 mod web_pages;

@@ -1,4 +1,7 @@
 //! Lists with cursors: an owner's responses, and the input items of one.
+//!
+//! A page is first chosen by the lengths of its elements, which SQLite knows without reading them; then those that are on
+//! it are read, and no others.
 
 use std::sync::Arc;
 
@@ -10,22 +13,25 @@ use super::lifetime::now;
 use super::owners;
 use super::read::text;
 use crate::protocol::id::Id;
-use crate::store::{Owner, Page, PageRequest, StoreError};
+use crate::store::{MAX_PAGE_BYTES, Owner, Page, PageRequest, StoreError};
 
 // Two queries that are each wanted in both orders.
 macro_rules! responses_sql {
     () => {
-        "SELECT id, body FROM responses WHERE tenant = ?1 AND principal = ?2 AND id > ?3 AND id < ?4
-            AND (expires_at IS NULL OR expires_at > ?5)"
+        "SELECT id, octet_length(body), key FROM responses WHERE tenant = ?1 AND principal = ?2
+            AND id > ?3 AND id < ?4 AND (expires_at IS NULL OR expires_at > ?5)"
     };
 }
 
 macro_rules! items_sql {
     () => {
-        "SELECT item_id, wire FROM items WHERE response = ?1 AND side = ?2 AND position > ?3 AND position < ?4"
+        "SELECT item_id, octet_length(wire), position FROM items
+            WHERE response = ?1 AND side = ?2 AND position > ?3 AND position < ?4"
     };
 }
 
+const RESPONSE: &str = "SELECT body FROM responses WHERE key = ?1";
+const ITEM: &str = "SELECT wire FROM items WHERE response = ?1 AND position = ?2";
 const PLACE: &str =
     "SELECT position FROM items WHERE owner IS ?1 AND item_id = ?2 AND response = ?3 AND side = ?4 LIMIT 1";
 
@@ -35,20 +41,23 @@ pub(super) fn responses(
     owner: &Owner,
     page: &PageRequest,
 ) -> Result<Page, StoreError> {
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
     let range = Range::new(page, |cursor| {
         // The id of a deleted response is still a place in the list: whoever deletes while paging goes on.
-        let known = is_response_id(cursor) || exists(connection, owner, cursor)?.is_some();
+        let known = is_response_id(cursor) || exists(&snapshot, owner, cursor)?.is_some();
         Ok(known.then(|| cursor.to_owned()))
     })?;
     let sql = match range.ascending {
         true => concat!(responses_sql!(), " ORDER BY id ASC LIMIT ?6"),
         false => concat!(responses_sql!(), " ORDER BY id DESC LIMIT ?6"),
     };
-    let statement = connection.prepare_cached(sql).map_err(database)?;
+    let statement = snapshot.prepare_cached(sql).map_err(database)?;
     let (lowest, highest) = (String::new(), char::MAX.to_string());
     let (above, below) = (range.above.as_ref().unwrap_or(&lowest), range.below.as_ref().unwrap_or(&highest));
     let parameters = params![&*owner.tenant, &*owner.principal, above, below, now(), range.fetch()];
-    range.page(statement, parameters)
+    let (chosen, has_more) = range.choose(statement, parameters)?;
+    let mut statement = snapshot.prepare_cached(RESPONSE).map_err(database)?;
+    read(chosen, has_more, |key| statement.query_row([key], |row| text(row, 0).map(Arc::from)))
 }
 
 /// What the client sent for a response; `None`: no such response.
@@ -58,31 +67,56 @@ pub(super) fn input_items(
     id: &str,
     page: &PageRequest,
 ) -> Result<Option<Page>, StoreError> {
-    let Some(key) = exists(connection, owner, id)? else {
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let Some(key) = exists(&snapshot, owner, id)? else {
         return Ok(None);
     };
-    let range = Range::new(page, |cursor| {
-        // Rows of earlier versions may have no owner yet.
-        for owner in [Some(owners::key(owner)), None] {
-            let position = connection
-                .prepare_cached(PLACE)
-                .map_err(database)?
-                .query_row(params![owner, cursor, key, INPUT], |row| row.get(0))
-                .optional()
-                .map_err(database)?;
-            if position.is_some() {
-                return Ok(position);
-            }
-        }
-        Ok(None)
-    })?;
+    let range = Range::new(page, |cursor| position(&snapshot, owner, key, cursor))?;
     let sql = match range.ascending {
         true => concat!(items_sql!(), " ORDER BY position ASC LIMIT ?5"),
         false => concat!(items_sql!(), " ORDER BY position DESC LIMIT ?5"),
     };
-    let statement = connection.prepare_cached(sql).map_err(database)?;
+    let statement = snapshot.prepare_cached(sql).map_err(database)?;
     let (above, below) = (range.above.unwrap_or(-1), range.below.unwrap_or(i64::MAX));
-    range.page(statement, params![key, INPUT, above, below, range.fetch()]).map(Some)
+    let (chosen, has_more) = range.choose(statement, params![key, INPUT, above, below, range.fetch()])?;
+    let mut statement = snapshot.prepare_cached(ITEM).map_err(database)?;
+    let item = |position| statement.query_row([key, position], |row| text(row, 0).map(Arc::from));
+    read(chosen, has_more, item).map(Some)
+}
+
+/// The place of an input item among those of its response.
+fn position(
+    connection: &Connection,
+    owner: &Owner,
+    response: i64,
+    item: &str,
+) -> Result<Option<i64>, StoreError> {
+    let mut statement = connection.prepare_cached(PLACE).map_err(database)?;
+    // Rows of earlier versions may have no owner yet.
+    for owner in [Some(owners::key(owner)), None] {
+        let found = statement.query_row(params![owner, item, response, INPUT], |row| row.get(0)).optional();
+        if let Some(position) = found.map_err(database)? {
+            return Ok(Some(position));
+        }
+    }
+    Ok(None)
+}
+
+/// An element that is on the page.
+struct Chosen {
+    id: Id,
+    /// By what its text is read.
+    key: i64,
+}
+
+/// Reads the elements that were chosen.
+fn read(
+    chosen: Vec<Chosen>,
+    has_more: bool,
+    mut text: impl FnMut(i64) -> rusqlite::Result<Arc<str>>,
+) -> Result<Page, StoreError> {
+    let data = chosen.into_iter().map(|element| Ok((element.id, text(element.key)?)));
+    Ok(Page { data: data.collect::<rusqlite::Result<_>>().map_err(database)?, has_more })
 }
 
 /// The part of a list that a page is cut from, in terms of what the list is sorted by.
@@ -120,16 +154,27 @@ impl<K> Range<K> {
         i64::try_from(self.limit).unwrap_or(100) + 1
     }
 
-    fn page(&self, mut statement: CachedStatement<'_>, parameters: impl Params) -> Result<Page, StoreError> {
-        let element = |row: &rusqlite::Row<'_>| Ok((Id::from(text(row, 0)?), Arc::from(text(row, 1)?)));
-        let rows = statement.query_map(parameters, element).map_err(database)?;
-        let mut data: Vec<(Id, Arc<str>)> = rows.collect::<Result<_, _>>().map_err(database)?;
-        let has_more = data.len() > self.limit;
-        data.truncate(self.limit);
-        if self.backwards {
-            data.reverse();
+    /// The elements of the page, of rows that hold id, length and key; and whether there are more.
+    fn choose(
+        &self,
+        mut statement: CachedStatement<'_>,
+        parameters: impl Params,
+    ) -> Result<(Vec<Chosen>, bool), StoreError> {
+        let mut rows = statement.query(parameters).map_err(database)?;
+        let (mut chosen, mut bytes, mut has_more) = (Vec::new(), 0_u64, false);
+        while let Some(row) = rows.next().map_err(database)? {
+            bytes = bytes.saturating_add(u64::from(row.get::<_, u32>(1).map_err(database)?));
+            if chosen.len() == self.limit || (bytes > MAX_PAGE_BYTES && !chosen.is_empty()) {
+                has_more = true;
+                break;
+            }
+            let id = Id::from(text(row, 0).map_err(database)?);
+            chosen.push(Chosen { id, key: row.get(2).map_err(database)? });
         }
-        Ok(Page { data, has_more })
+        if self.backwards {
+            chosen.reverse();
+        }
+        Ok((chosen, has_more))
     }
 }
 

@@ -30,7 +30,7 @@ fn insert(folder: &Folder, tenant: &str, response: &str, items: &[&str]) {
     )
     .unwrap();
     let key = sql.last_insert_rowid();
-    for (position, id) in items.iter().enumerate() {
+    for (position, id) in (0_i64..).zip(items) {
         let wire = format!(
             r#"{{"type":"message","id":"{id}","status":"completed","role":"user","content":[{{"type":"input_text","text":"{tenant} {position}"}}]}}"#
         );

@@ -104,6 +104,7 @@ impl Upstream {
             .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
             .route("/v1/embeddings", post(embed))
+            .layer(axum::extract::DefaultBodyLimit::disable())
             .with_state(Arc::clone(&state));
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         let server = tokio::spawn(serve(listener, router));
