@@ -22,6 +22,7 @@ mod own_tools;
 mod prepare;
 mod profile;
 mod record;
+mod redaction;
 mod rounds;
 mod run;
 mod sampling;

@@ -7,6 +7,7 @@ pub mod chat;
 mod errors;
 mod http;
 mod lenient;
+mod masking;
 pub mod models;
 mod reported;
 mod resilience;
@@ -96,7 +97,7 @@ pub struct ModelInfo {
     pub owned_by: String,
 }
 
-/// An answer that is handed on unread.
+/// An answer that is handed on unread, but for the body of an error.
 pub struct Passed {
     /// The provider's status.
     pub status: u16,

@@ -226,7 +226,8 @@ fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
 }
 
 fn fatal(error: &ToolError) -> ApiError {
-    tracing::warn!(%error, "a call ended its run");
+    // The message is for the model, and may quote what it said.
+    tracing::warn!(code = error.code.as_str(), "a call ended its run");
     let kind = "server_error";
     match error.code {
         Code::StorageError => {

@@ -9,6 +9,7 @@ use super::mcp::{self, Listed};
 use super::offer::{Offer, OnUnservedTool};
 use super::offering::{self, Offering};
 use super::profile::{self, Profile};
+use super::redaction::Redaction;
 use super::states::{self, Found};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
@@ -92,6 +93,8 @@ pub(super) struct Prepared {
     pub truncation: Truncation,
     /// Whether the response is kept.
     pub store: bool,
+    /// What of a provider's words the client is not told.
+    pub redaction: Option<Redaction>,
     /// Request fields that were ignored.
     pub ignored: Vec<String>,
     /// Whether the response is a compaction.
@@ -188,6 +191,7 @@ pub(super) async fn prepare(
         input,
         found,
         structured,
+        redaction: instructions.as_deref().map(Redaction::of),
         ask: ModelRequest {
             result_format: parts.limits.tools.result_format,
             ..ask(request_fields(&mut request), route.model, conversation, &offer, instructions)

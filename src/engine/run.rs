@@ -251,7 +251,8 @@ impl Run {
     async fn hear_turn(&mut self) -> Result<Turn, Stop> {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
-        let mut stream = provider.infer(&self.prepared.ask, &call)?;
+        let mut stream =
+            provider.infer(&self.prepared.ask, &call).map_err(|error| self.provider_failed(error))?;
         if self.turns > 1 {
             // What the turn before brought is seen before the model has thought about it.
             self.flush().await?;
@@ -271,7 +272,7 @@ impl Run {
                 self.first_event.get_or_insert_with(|| self.started.elapsed());
                 self.flush().await?;
             }
-            if !more? {
+            if !more.map_err(|error| self.provider_failed(error))? {
                 break;
             }
         }
@@ -282,6 +283,16 @@ impl Run {
         }
         let nothing_is_shown = if self.gate.lacks_call() { self.asks_again() } else { self.gate.kept_back() };
         Ok(self.machine.end_turn(nothing_is_shown, self.outlet.events())?)
+    }
+
+    /// The provider's words are the client's to read, but for what of them is the operator's, and not the log's.
+    fn provider_failed(&self, error: ProviderError) -> Stop {
+        tracing::info!(request_id = self.call.request_id, error = error.for_log(), "the provider failed");
+        let error = match &self.prepared.redaction {
+            Some(redaction) => redaction.apply(error),
+            None => error,
+        };
+        Stop::Error(error.into())
     }
 
     /// Names the sources in the text with which the turn ends.
@@ -623,15 +634,9 @@ impl From<ApiError> for Stop {
     }
 }
 
-impl From<ProviderError> for Stop {
-    fn from(error: ProviderError) -> Self {
-        tracing::info!(error = error.for_log(), "the provider failed");
-        Self::Error(error.into())
-    }
-}
-
 impl From<Violation> for Stop {
     fn from(violation: Violation) -> Self {
-        Self::from(ProviderError::new(Failure::Malformed, violation.to_string()))
+        tracing::info!(error = %violation, "the provider failed");
+        Self::Error(ProviderError::new(Failure::Malformed, violation.to_string()).into())
     }
 }

@@ -228,7 +228,8 @@ impl Egress {
     pub fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
         let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
         if is_caused_by_refusal(error) {
-            return EgressError::AddressNotAllowed { host };
+            tracing::info!(host, "none of the addresses of a host may be reached; see egress.allow");
+            return EgressError::NameNotAllowed { host };
         }
         match (error.is_connect(), error.is_timeout()) {
             (true, _) => EgressError::Connect { host },

@@ -4,13 +4,16 @@
 //! and turned into 502, 503 or 504 where it cannot. The gateway's own credentials are never the client's
 //! business: an upstream 401 is our 502.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::protocol::error::{ApiError, ErrorBody};
 
 /// Why a provider did not answer, or not to the end.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{kind:?}: {message}")]
+///
+/// Its `Display` and `Debug` are for logs: they say neither more nor less than [`Self::for_log`].
+#[derive(Clone, thiserror::Error)]
+#[error("{}", self.for_log())]
 pub struct ProviderError {
     /// What happened.
     pub kind: Failure,
@@ -54,12 +57,18 @@ pub enum Failure {
     },
 }
 
+impl fmt::Debug for ProviderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.for_log())
+    }
+}
+
 impl ProviderError {
     /// For the log: the provider's own words may quote what was said, and stay with the client.
     pub fn for_log(&self) -> String {
         match self.kind {
             Failure::Status(_) | Failure::Reported | Failure::ContextLength => format!("{:?}", self.kind),
-            _ => self.to_string(),
+            kind => format!("{kind:?}: {}", self.message),
         }
     }
 
@@ -197,6 +206,15 @@ mod tests {
         ];
         for (kind, status, code) in rows {
             assert_eq!(told(kind), (status, code.to_owned()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn no_log_has_a_providers_words() {
+        for kind in [Failure::Status(400), Failure::Reported, Failure::ContextLength] {
+            let error = ProviderError::new(kind, "you said INPUTTEXT9");
+            let logged = format!("{error} {error:?} {:?} {}", Some(&error), error.for_log());
+            assert!(!logged.contains("INPUTTEXT9") && logged.contains(&format!("{kind:?}")), "{logged}");
         }
     }
 

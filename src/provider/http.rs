@@ -18,6 +18,7 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::chat::{self, ChatOptions};
+use super::masking::Secrets;
 use super::reported::Fault;
 use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError};
 use crate::config::ProviderSettings;
@@ -183,7 +184,22 @@ impl Provider for ChatProvider {
             return Err(server.refusal(response).await);
         }
         let retry_after = header(RETRY_AFTER);
-        let body = reqwest::Body::wrap_stream(server.incoming(response, sent).into_stream());
+        let is_error = !response.status().is_success();
+        let incoming = server.incoming(response, sent);
+        let body = if is_error {
+            let told = incoming.read_whole(MOST_OF_AN_ERROR).await.map_err(|error| match error.kind {
+                Failure::Malformed => ProviderError::new(
+                    Failure::Status(status),
+                    format!(
+                        "The model provider answered with status {status} and too many words to be read."
+                    ),
+                ),
+                _ => error,
+            })?;
+            server.secrets().mask_body(told).into()
+        } else {
+            reqwest::Body::wrap_stream(incoming.into_stream())
+        };
         Ok(Passed { status, content_type, retry_after, body })
     }
 }
@@ -244,12 +260,11 @@ impl Server {
 
     /// Takes the secrets of this server out of words that a client will see: its errors may repeat what it was sent.
     fn censor(&self, error: &mut ProviderError) {
-        let key = self.settings.api_key.as_ref();
-        for secret in key.into_iter().chain(self.settings.headers.values()).map(ExposeSecret::expose_secret) {
-            if !secret.is_empty() && error.message.contains(secret) {
-                error.message = error.message.replace(secret, "[key]");
-            }
-        }
+        self.secrets().censor(error);
+    }
+
+    fn secrets(&self) -> Secrets<'_> {
+        Secrets::of(&self.settings)
     }
 
     /// Whether a refusal was about `stream_options`, which is then left out from now on.

@@ -1,10 +1,8 @@
 //! Errors as providers write them: in HTTP bodies, in the middle of streams, as objects, as strings.
 //!
-//! Owns their shapes, their classes, and what of their words a client may see.
+//! Owns their shapes and their classes; what of their words a client may see is `masking`'s.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
@@ -12,6 +10,7 @@ use serde_json::Value;
 
 use super::errors::{Failure, ProviderError};
 use super::lenient::Text;
+use super::masking::clean;
 
 /// Bytes of an error that is read. A longer one is no message for anybody.
 const LONGEST_ERROR: usize = 256 << 10;
@@ -232,45 +231,6 @@ fn is_overflow(message: &str) -> bool {
     PHRASES.iter().any(|phrase| message.contains(phrase))
 }
 
-/// What of a provider's words may be shown: one line, not too long, no address, no key.
-pub(super) fn clean(words: &str, secret: Option<&str>) -> String {
-    const LONGEST: usize = 600;
-    let words = match secret.filter(|secret| !secret.is_empty()) {
-        Some(secret) => Cow::Owned(words.replace(secret, "[key]")),
-        None => Cow::Borrowed(words),
-    };
-    let mut shown = String::new();
-    for word in words.split_whitespace() {
-        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
-        let word = if bare.contains("://") || is_address(bare) {
-            "[address]"
-        } else if is_key(bare) {
-            "[key]"
-        } else {
-            word
-        };
-        if !shown.is_empty() {
-            shown.push(' ');
-        }
-        shown.extend(word.chars().filter(|c| !c.is_control()));
-        if let Some((end, _)) = shown.char_indices().nth(LONGEST) {
-            shown.truncate(end);
-            shown.push('…');
-            break;
-        }
-    }
-    shown
-}
-
-fn is_address(word: &str) -> bool {
-    word.parse::<SocketAddr>().is_ok() || word.parse::<IpAddr>().is_ok()
-}
-
-fn is_key(word: &str) -> bool {
-    const PREFIXES: [&str; 8] = ["sk-", "sk_", "gsk_", "hf_", "xai-", "AIza", "eyJ", "key-"];
-    word.len() > 8 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -349,16 +309,5 @@ mod tests {
         }
         let quota = Fault::of(Text("maximum context length".into()), Text::default(), Text::default());
         assert_eq!(quota.into_error(Some(429), None).kind, Failure::Status(429));
-    }
-
-    #[test]
-    fn what_a_client_must_not_see_is_taken_out() {
-        let words = "connect to http://10.0.0.5:8000/v1 (10.0.0.5:8000) failed\nwith 'sk-abcdefgh' and t0ken, see \u{1b}[1mdocs";
-        assert_eq!(
-            clean(words, Some("t0ken")),
-            "connect to [address] [address] failed with [key] and [key], see [1mdocs"
-        );
-        assert_eq!(clean(&"word ".repeat(1000), None).chars().count(), 601);
-        assert_eq!(clean(&"é".repeat(1000), None).chars().count(), 601);
     }
 }

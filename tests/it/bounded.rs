@@ -6,3 +6,4 @@ mod provider;
 mod references;
 mod shares;
 mod web_pages;
+mod words;

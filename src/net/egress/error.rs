@@ -15,9 +15,16 @@ pub enum EgressError {
         /// The host of the URL.
         host: String,
     },
-    /// The host is, or resolves to, an address that may not be reached.
+    /// The host is an address that may not be reached.
     #[error("the address of {host} is not allowed")]
     AddressNotAllowed {
+        /// The host of the URL.
+        host: String,
+    },
+    /// The host is a name, and has no addresses but some that may not be reached. To callers that is the same as a name
+    /// that does not exist, or they could ask which names there are in the gateway's network; the log says it.
+    #[error("no connection to {host}")]
+    NameNotAllowed {
         /// The host of the URL.
         host: String,
     },
@@ -59,7 +66,13 @@ pub enum EgressError {
 impl EgressError {
     /// Whether the rules forbid it, rather than that it failed.
     pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::BadUrl(_) | Self::DomainNotAllowed { .. } | Self::AddressNotAllowed { .. })
+        matches!(
+            self,
+            Self::BadUrl(_)
+                | Self::DomainNotAllowed { .. }
+                | Self::AddressNotAllowed { .. }
+                | Self::NameNotAllowed { .. }
+        )
     }
 
     /// The same, of a URL to which a server redirected: its host is the server's to tell, not the caller's.
@@ -68,6 +81,7 @@ impl EgressError {
         match self {
             Self::DomainNotAllowed { .. } => Self::DomainNotAllowed { host: host() },
             Self::AddressNotAllowed { .. } => Self::AddressNotAllowed { host: host() },
+            Self::NameNotAllowed { .. } => Self::NameNotAllowed { host: host() },
             Self::Connect { .. } => Self::Connect { host: host() },
             Self::Broken { .. } => Self::Broken { host: host() },
             other => other,

@@ -57,5 +57,5 @@ async fn serve(routes: axum::Router) -> u16 {
 }
 
 fn refused_address(error: &EgressError) -> bool {
-    matches!(error, EgressError::AddressNotAllowed { .. })
+    matches!(error, EgressError::AddressNotAllowed { .. } | EgressError::NameNotAllowed { .. })
 }

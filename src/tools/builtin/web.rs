@@ -29,7 +29,10 @@ pub fn failure(doing: &str, error: EgressError) -> ToolError {
         EgressError::BadUrl(_)
         | EgressError::DomainNotAllowed { .. }
         | EgressError::AddressNotAllowed { .. } => (Code::DomainNotAllowed, Fault::Before),
-        EgressError::Connect { .. } | EgressError::NoClient => (Code::ToolUnavailable, Fault::Before),
+        // Whoever may name hosts is not to learn which ones there are inside.
+        EgressError::NameNotAllowed { .. } | EgressError::Connect { .. } | EgressError::NoClient => {
+            (Code::ToolUnavailable, Fault::Before)
+        }
         EgressError::Timeout { .. } => (Code::ToolTimeout, Fault::Transport),
         EgressError::TooLarge { .. } => (Code::ResultTooLarge, Fault::Tool),
         EgressError::TooManyRedirects { .. } => (Code::ToolExecutionFailed, Fault::Tool),

@@ -93,6 +93,15 @@ impl McpError {
         Self::Unauthorized { why: why.into(), challenge: None }
     }
 
+    /// What happened, for the log of a call: the server's own words may quote the arguments, and are for the model.
+    fn for_log(&self) -> String {
+        match self {
+            Self::Protocol { code, .. } => format!("JSON-RPC error {code}"),
+            Self::Malformed(_) => "the server's answer cannot be read".to_owned(),
+            other => other.to_string(),
+        }
+    }
+
     /// Whether the server surely did not work on the request, so that it may be made again.
     pub fn was_not_processed(&self) -> bool {
         match self {
@@ -149,6 +158,24 @@ impl From<McpError> for ToolError {
             | McpError::SessionLost
             | McpError::Broken(_) => Self::new(Code::ToolUnavailable, fault, message),
         }
-        .because(error)
+        .because(error.for_log())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_a_call_has_none_of_the_servers_words() {
+        for error in [
+            McpError::Protocol { code: -32602, message: "bad argument SECRET".into() },
+            McpError::Malformed("invalid type: string \"SECRET\"".into()),
+        ] {
+            let error = ToolError::from(error);
+            assert!(error.message.contains("SECRET"), "the model reads them");
+            let logged = error.cause.as_deref().map(ToString::to_string).unwrap();
+            assert!(!logged.is_empty() && !logged.contains("SECRET"), "{logged}");
+        }
     }
 }

@@ -198,8 +198,20 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
         };
         let credentials = Arc::new(Fixed::new(reqwest::header::HeaderMap::new()));
         let error = client.connect(&endpoint, credentials).await.err().expect("it is refused").to_string();
-        assert_eq!(error, "the address of public.example is not allowed");
+        assert_eq!(error, "no connection to public.example");
     }
+    // The same as of a name that nobody has: which names there are inside is nobody's business.
+    let nowhere = Arc::new(Egress::with_resolver(&options, Arc::new(Answers(Vec::new()))).unwrap());
+    let url = "http://public.example:1/mcp".parse().unwrap();
+    let endpoint = Endpoint {
+        name: "s".into(),
+        place: Place::Http { url, kind: HttpKind::Auto, egress: nowhere },
+        is_configured: false,
+        may_sample: false,
+    };
+    let credentials = Arc::new(Fixed::new(reqwest::header::HeaderMap::new()));
+    let error = client.connect(&endpoint, credentials).await.err().expect("it is not there");
+    assert_eq!(error.to_string(), "no connection to public.example");
     assert!(server.requests().is_empty());
 }
 

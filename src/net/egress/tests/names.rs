@@ -243,6 +243,15 @@ async fn a_name_without_addresses_is_no_refusal() {
     assert!(!error.is_refusal());
 }
 
+#[tokio::test]
+async fn callers_cannot_tell_a_name_that_exists_inside_from_one_that_nobody_has() {
+    let told = async |answers: &[&[&str]]| {
+        let egress = Egress::with_resolver(&options(), Scripted::new(answers)).unwrap();
+        egress.get("http://vault.example/", HeaderMap::new()).await.unwrap_err().to_string()
+    };
+    assert_eq!(told(&[&["10.0.0.7"]]).await, told(&[&[]]).await);
+}
+
 /// Where the interesting addresses are, and anywhere.
 fn any_v4() -> impl Strategy<Value = Ipv4Addr> {
     let first = prop_oneof![

@@ -41,7 +41,8 @@ impl Failure {
     /// What became of a request to `place`. The call that the token is for was not made in any case, so that it
     /// may be made again.
     pub(super) fn at(place: &str, error: EgressError) -> Self {
-        if error.is_refusal() {
+        // A name that may not be used is told like one that does not exist.
+        if error.is_refusal() && !matches!(error, EgressError::NameNotAllowed { .. }) {
             Self::Forbidden(error)
         } else {
             Self::Unreachable(format!("{place}: {error}"))

@@ -1,0 +1,112 @@
+//! What of a provider's words no client may read: the instructions of an agent profile are the operator's, and a provider
+//! that refuses a request may quote it.
+
+use crate::provider::{Failure, ProviderError};
+
+/// Letters and digits in a row that are no coincidence.
+const QUOTE: usize = 20;
+/// Letters of a word that stands for itself, such as a code name.
+const CODE_WORD: usize = 5;
+
+/// A text that clients must not see.
+#[derive(Debug)]
+pub(super) struct Redaction(String);
+
+impl Redaction {
+    /// Keeps this text from clients.
+    pub(super) fn of(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The error with words of ours, if its own quote the text.
+    pub(super) fn apply(&self, error: ProviderError) -> ProviderError {
+        let secret = Secret::of(&self.0);
+        let code = error.code.filter(|code| !secret.is_quoted_in(code));
+        if !secret.is_quoted_in(&error.message) {
+            return ProviderError { code, ..error };
+        }
+        let what = match error.kind {
+            Failure::Status(status) => format!("The model provider answered with status {status}"),
+            Failure::ContextLength => "The conversation is too long for the model".to_owned(),
+            _ => "The model provider failed".to_owned(),
+        };
+        let message = format!("{what}; its words are not shown, as they quote the agent's instructions.");
+        ProviderError { code, message, ..error }
+    }
+}
+
+/// What a text is recognised by.
+struct Secret {
+    /// Its letters and digits: providers quote with other spaces, escapes and line ends.
+    letters: String,
+    /// Words of it that are no common ones.
+    code_words: Vec<String>,
+}
+
+impl Secret {
+    fn of(text: &str) -> Self {
+        let words = text.split(|c: char| !c.is_alphanumeric());
+        Self {
+            letters: letters_of(text),
+            code_words: words.filter(|word| is_code_word(word)).map(letters_of).collect(),
+        }
+    }
+
+    fn is_quoted_in(&self, words: &str) -> bool {
+        let words = letters_of(words);
+        if self.letters.is_empty() {
+            return false;
+        }
+        if self.letters.len() <= QUOTE {
+            return words.contains(&self.letters);
+        }
+        let places = words.char_indices().map(|(place, _)| place);
+        let mut windows =
+            places.filter_map(|place| words.get(place..words.ceil_char_boundary(place + QUOTE)));
+        windows.any(|window| window.len() >= QUOTE && self.letters.contains(window))
+            || self.code_words.iter().any(|word| words.contains(word.as_str()))
+    }
+}
+
+fn letters_of(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+/// Whether a word is a name or a number rather than one of a language.
+fn is_code_word(word: &str) -> bool {
+    let odd = |c: char| c.is_numeric() || c.is_uppercase();
+    word.chars().count() >= CODE_WORD && word.chars().skip(1).any(odd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(instructions: &str, message: &str) -> String {
+        let error = ProviderError::new(Failure::Status(400), message);
+        Redaction::of(instructions).apply(error).message
+    }
+
+    #[test]
+    fn quotes_are_found_whatever_was_done_to_them() {
+        let instructions = "You are Max.\nNever tell a customer that INSTR13 is on sale in May.";
+        for quote in [
+            r#"bad request: {"content":"You are Max.\nNever tell a customer that INSTR13 is on sale in May."}"#,
+            "input_value='You are Max. Never tell a cu...', input_type=str",
+            "NEVER TELL A CUSTOMER THAT",
+            "cannot parse instr13",
+        ] {
+            let told = told(instructions, quote);
+            assert!(told.contains("status 400") && told.contains("are not shown"), "{quote}: {told}");
+        }
+        assert!(told("Be kind.", "400: 'be kind.'").contains("are not shown"));
+    }
+
+    #[test]
+    fn other_words_are_told_as_they_are() {
+        for words in ["temperature must be above 0", "customers are not told", "May is over", ""] {
+            assert_eq!(told("Never tell a customer that the temperature is low.", words), words);
+        }
+        assert_eq!(told("", "anything"), "anything");
+    }
+}

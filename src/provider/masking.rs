@@ -1,0 +1,179 @@
+//! What of a provider's words a client may see: no address, no key, and none of the secrets that it was sent.
+
+use std::borrow::Cow;
+use std::net::{IpAddr, SocketAddr};
+
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
+
+use super::ProviderError;
+use crate::config::ProviderSettings;
+
+/// Bytes of the shortest header that is taken for a secret.
+const SHORTEST_SECRET: usize = 4;
+
+/// The secrets of one provider, which it may repeat.
+pub(super) struct Secrets<'a>(Vec<&'a str>);
+
+impl<'a> Secrets<'a> {
+    /// The provider's key and its headers; of `Bearer …` also what stands behind it.
+    pub fn of(settings: &'a ProviderSettings) -> Self {
+        let sent = settings.api_key.iter().chain(settings.headers.values()).map(ExposeSecret::expose_secret);
+        let parts = sent.flat_map(|value: &str| [Some(value), value.split_once(' ').map(|(_, token)| token)]);
+        let mut secrets: Vec<&str> =
+            parts.flatten().filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+        // One may be a part of another.
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        Self(secrets)
+    }
+
+    /// Takes them out of words that are one line already.
+    pub fn censor(&self, error: &mut ProviderError) {
+        if let Cow::Owned(masked) = self.without(&error.message) {
+            error.message = masked;
+        }
+        error.code.take_if(|code| matches!(self.without(code), Cow::Owned(_)));
+    }
+
+    /// The body of an error as it may be handed on: in its shape, with its words masked as those of any other error.
+    pub fn mask_body(&self, body: String) -> String {
+        match serde_json::from_str::<Value>(&body) {
+            Ok(mut value) => {
+                if self.mask_value(&mut value) {
+                    value.to_string()
+                } else {
+                    body
+                }
+            }
+            Err(_) => self.mask(&body).unwrap_or(body),
+        }
+    }
+
+    /// Whether anything had to be masked.
+    fn mask_value(&self, value: &mut Value) -> bool {
+        match value {
+            Value::String(text) => match self.mask(text) {
+                Some(masked) => {
+                    *text = masked;
+                    true
+                }
+                None => false,
+            },
+            Value::Array(values) => values.iter_mut().fold(false, |any, value| self.mask_value(value) | any),
+            Value::Object(fields) => {
+                let mut any = false;
+                let masked = std::mem::take(fields).into_iter().map(|(name, mut value)| {
+                    any |= self.mask_value(&mut value);
+                    let masked = self.mask(&name);
+                    any |= masked.is_some();
+                    (masked.unwrap_or(name), value)
+                });
+                *fields = masked.collect::<Map<_, _>>();
+                any
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+
+    /// The text without what nobody is to see, if there is anything of the kind. Its spaces stay.
+    fn mask(&self, text: &str) -> Option<String> {
+        let known = self.without(text);
+        let mut masked = String::with_capacity(known.len());
+        for piece in known.split_inclusive(char::is_whitespace) {
+            let word = piece.trim_end();
+            masked.push_str(mask_of(word).unwrap_or(word));
+            masked.push_str(piece.get(word.len()..).unwrap_or_default());
+        }
+        (masked != text).then_some(masked)
+    }
+
+    fn without<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.0.iter().fold(Cow::Borrowed(text), |text, secret| match text.contains(secret) {
+            true => Cow::Owned(text.replace(secret, "[key]")),
+            false => text,
+        })
+    }
+}
+
+/// What of a provider's words may be shown: one line, not too long, no address, no key.
+pub(super) fn clean(words: &str, secret: Option<&str>) -> String {
+    const LONGEST: usize = 600;
+    let words = match secret.filter(|secret| !secret.is_empty()) {
+        Some(secret) => Cow::Owned(words.replace(secret, "[key]")),
+        None => Cow::Borrowed(words),
+    };
+    let mut shown = String::new();
+    for word in words.split_whitespace() {
+        let word = mask_of(word).unwrap_or(word);
+        if !shown.is_empty() {
+            shown.push(' ');
+        }
+        shown.extend(word.chars().filter(|c| !c.is_control()));
+        if let Some((end, _)) = shown.char_indices().nth(LONGEST) {
+            shown.truncate(end);
+            shown.push('…');
+            break;
+        }
+    }
+    shown
+}
+
+/// What stands for a word that is an address or a key.
+fn mask_of(word: &str) -> Option<&'static str> {
+    let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
+    if bare.contains("://") || is_address(bare) { Some("[address]") } else { is_key(bare).then_some("[key]") }
+}
+
+fn is_address(word: &str) -> bool {
+    word.parse::<SocketAddr>().is_ok() || word.parse::<IpAddr>().is_ok()
+}
+
+fn is_key(word: &str) -> bool {
+    const PREFIXES: [&str; 8] = ["sk-", "sk_", "gsk_", "hf_", "xai-", "AIza", "eyJ", "key-"];
+    word.len() > 8 && PREFIXES.iter().any(|prefix| word.starts_with(prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::config::Preset;
+    use crate::provider::Failure;
+
+    #[test]
+    fn what_a_client_must_not_see_is_taken_out() {
+        let words = "connect to http://10.0.0.5:8000/v1 (10.0.0.5:8000) failed\nwith 'sk-abcdefgh' and t0ken, see \u{1b}[1mdocs";
+        assert_eq!(
+            clean(words, Some("t0ken")),
+            "connect to [address] [address] failed with [key] and [key], see [1mdocs"
+        );
+        assert_eq!(clean(&"word ".repeat(1000), None).chars().count(), 601);
+        assert_eq!(clean(&"é".repeat(1000), None).chars().count(), 601);
+    }
+
+    #[test]
+    fn a_body_keeps_its_shape_and_loses_its_secrets() {
+        let mut settings = ProviderSettings::of(Preset::Generic, "http://localhost/v1");
+        settings.api_key = Some(SecretString::from("hunter2"));
+        settings.headers.insert("x-team".into(), SecretString::from("Basic dXNlcjpwdw"));
+        settings.headers.insert("x-flag".into(), SecretString::from("on"));
+        let secrets = Secrets::of(&settings);
+        let kept = r#"{"error" : {"message": "carry on", "code": 1e400}}"#;
+        assert_eq!(secrets.mask_body(kept.to_owned()), kept, "byte for byte where there is nothing to hide");
+        for (body, masked) in [
+            (
+                r#"{"error":{"message":"bad  key hunter2,\nsee https://a.example/?k=1","n":12}}"#,
+                r#"{"error":{"message":"bad  key [key],\nsee [address]","n":12}}"#,
+            ),
+            (r#"{"headers":[{"hunter2":"dXNlcjpwdw"}]}"#, r#"{"headers":[{"[key]":"[key]"}]}"#),
+            ("Basic dXNlcjpwdw at 10.0.0.1\n", "[key] at [address]\n"),
+        ] {
+            assert_eq!(secrets.mask_body(body.to_owned()), masked);
+        }
+        let mut error = ProviderError::new(Failure::Status(400), "hunter2 and Basic dXNlcjpwdw");
+        error.code = Some("hunter2".into());
+        secrets.censor(&mut error);
+        assert_eq!((error.message.as_str(), error.code), ("[key] and [key]", None));
+    }
+}
