@@ -31,9 +31,10 @@ mod router;
 mod routes;
 mod stack;
 mod toolbox;
+mod verbatim;
 
 pub use call::{Arguments, CallKey, ToolCall};
-pub use canonical::canonical;
+pub use canonical::{canonical, canonical_arguments};
 pub use catalog::{Catalog, RegisteredTool};
 pub use context::{Budget, CacheUse, ToolContext};
 pub use definition::{Annotations, ToolDefinition, ToolKind};

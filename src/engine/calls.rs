@@ -21,7 +21,7 @@ use crate::response::machine::{CallResult, Machine, OWN_SERVER, RemoteError, Sea
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
     Budget, CacheUse, CallKey, Challenge, Citation, Code, Fault, Progress, Remote, ToolCall, ToolContext,
-    ToolError, ToolOutput, canonical,
+    ToolError, ToolOutput, canonical_arguments,
 };
 
 /// What the run knows of its calls over all turns.
@@ -96,7 +96,7 @@ impl Calls {
     /// Counts the calls; whether one was made too often with the same arguments.
     pub(super) fn repeat_too_often(&mut self, calls: &[ServerCall], most: u32) -> bool {
         calls.iter().any(|made| {
-            let key = (made.call.name.clone(), canonical(&made.call.arguments));
+            let key = (made.call.name.clone(), canonical_arguments(&made.call.arguments));
             let times = self.made.entry(key).or_insert(0);
             *times += 1;
             *times > most

@@ -1,7 +1,7 @@
 //! The hosted web search: what its options mean for the tool behind it, and which parts of an answer cite
 //! what it found.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -74,14 +74,18 @@ pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Val
 /// The model's query with the request's options; nothing else of the model's, which was shown nothing else. What
 /// is no object stays what it is: the tool's validation says so better.
 pub(super) fn arguments(raw: &str, fixed: &Map<String, Value>) -> String {
-    match serde_json::from_str::<Map<String, Value>>(raw) {
-        Ok(mut said) => {
-            let query = said.remove("query").map(|query| ("query".to_owned(), query));
-            let options = fixed.iter().map(|(name, value)| (name.clone(), value.clone()));
-            Value::Object(query.into_iter().chain(options).collect()).to_string()
-        }
-        Err(_) => raw.to_owned(),
+    #[derive(serde::Serialize)]
+    struct Arguments<'a> {
+        /// As it was written.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        query: Option<&'a RawValue>,
+        #[serde(flatten)]
+        fixed: &'a Map<String, Value>,
     }
+    let Ok(said) = serde_json::from_str::<HashMap<String, &RawValue>>(raw) else { return raw.to_owned() };
+    let query = said.get("query").copied();
+    // What was JSON before is JSON again.
+    serde_json::to_string(&Arguments { query, fixed }).unwrap_or_default()
 }
 
 /// Where a text names what was found: each address, or the Markdown link around it, in the order of the text.

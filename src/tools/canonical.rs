@@ -1,69 +1,46 @@
 //! JSON in one form: the same value is the same bytes, in whatever order and with whatever spaces it was written.
+//! Numbers count as they are written: 1, 1.0 and 1e0 are three, as they may be to the tool that is called with them.
 
-use serde_json::Value;
-
-use super::call::Arguments;
+use super::verbatim::Verbatim;
 
 /// The one form of a JSON text; a text that is no JSON stands for itself, but for spaces around it.
 pub fn canonical(text: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(text.len());
-    match serde_json::from_str(text) {
-        Ok(value) => write(&value, &mut out),
-        Err(_) => out.extend_from_slice(text.trim().as_bytes()),
-    }
-    out
-}
-
-/// Appends an object with its keys in order.
-pub(super) fn write_object(object: &Arguments, out: &mut Vec<u8>) {
-    let mut keys: Vec<_> = object.iter().collect();
-    keys.sort_unstable_by_key(|(key, _)| *key);
-    out.push(b'{');
-    for (i, (key, value)) in keys.into_iter().enumerate() {
-        if i > 0 {
-            out.push(b',');
-        }
-        write_plain(key, out);
-        out.push(b':');
-        write(value, out);
-    }
-    out.push(b'}');
-}
-
-fn write(value: &Value, out: &mut Vec<u8>) {
-    match value {
-        Value::Object(object) => write_object(object, out),
-        Value::Array(values) => {
-            out.push(b'[');
-            for (i, value) in values.iter().enumerate() {
-                if i > 0 {
-                    out.push(b',');
-                }
-                write(value, out);
-            }
-            out.push(b']');
-        }
-        plain => write_plain(plain, out),
+    match Verbatim::parse(text) {
+        Some(json) => json.to_canonical(),
+        None => text.trim().as_bytes().to_vec(),
     }
 }
 
-fn write_plain(value: &(impl serde::Serialize + ?Sized), out: &mut Vec<u8>) {
-    // Writing a plain value to memory cannot fail.
-    _ = serde_json::to_writer(out, value);
+/// The same of arguments, of which models write nothing where there is nothing to say.
+pub fn canonical_arguments(text: &str) -> Vec<u8> {
+    canonical(if text.trim().is_empty() { "{}" } else { text })
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Map;
+    use serde_json::{Map, Value};
 
     use super::*;
+    use crate::tools::call::Arguments;
 
     #[test]
     fn the_same_arguments_are_recognised_in_any_order() {
         assert_eq!(canonical(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#), br#"{"a":1,"b":[1,{"x":2,"y":1}]}"#);
         assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":2}"#));
         assert_eq!(canonical(" no json "), b"no json");
+        assert_eq!(canonical_arguments(" "), canonical_arguments("{ }"));
+    }
+
+    #[test]
+    fn numbers_beyond_64_bits_are_told_apart_digit_by_digit() {
+        let of = |digits: &str| canonical(&format!("{{\"id\": {digits}}}"));
+        assert_ne!(of("123456789012345678901234567890"), of("123456789012345678901234567891"));
+        assert_ne!(of("0.1000000000000000055511151231257827"), of("0.1"));
+        let same_to_some = ["1", "1.0", "1e0", "10e-1", "1.00"];
+        for (i, a) in same_to_some.iter().enumerate() {
+            assert!(same_to_some.iter().skip(i + 1).all(|b| of(a) != of(b)), "{a}");
+        }
     }
 
     fn value() -> impl Strategy<Value = Value> {
@@ -99,9 +76,7 @@ mod tests {
     }
 
     fn written(object: &Map<String, Value>) -> Vec<u8> {
-        let mut out = Vec::new();
-        write_object(object, &mut out);
-        out
+        canonical(&serde_json::to_string(object).unwrap())
     }
 
     proptest! {
@@ -110,7 +85,7 @@ mod tests {
             let Value::Object(other) = reversed(&Value::Object(object.clone())) else { unreachable!() };
             prop_assert_eq!(written(&object), written(&other));
             let spaced = serde_json::to_string_pretty(&object).unwrap();
-            prop_assert_eq!(written(&object), written(&serde_json::from_str(&spaced).unwrap()));
+            prop_assert_eq!(written(&object), canonical(&spaced));
         }
 
         #[test]

@@ -73,11 +73,13 @@ impl<'t> Verbatim<'t> {
 
     fn write(&self, canonical: bool, out: &mut Vec<u8>) {
         match self {
-            Self::Plain(text) if canonical && text.starts_with('"') => match serde_json::from_str(text) {
-                Ok(text) => write_string(text, out),
-                // Half of a character, which no reader takes: it stands for itself.
-                Err(_) => out.extend_from_slice(text.as_bytes()),
-            },
+            Self::Plain(text) if canonical && text.contains('\\') => {
+                match serde_json::from_str::<String>(text) {
+                    Ok(text) => write_string(&text, out),
+                    // Half of a character, which no reader takes: it stands for itself.
+                    Err(_) => out.extend_from_slice(text.as_bytes()),
+                }
+            }
             Self::Number(text) | Self::Plain(text) => out.extend_from_slice(text.as_bytes()),
             Self::List(values) => {
                 out.push(b'[');
@@ -119,9 +121,9 @@ fn separate(place: usize, out: &mut Vec<u8>) {
     }
 }
 
-fn write_string(text: impl AsRef<str>, out: &mut Vec<u8>) {
+fn write_string(text: &str, out: &mut Vec<u8>) {
     // Writing a string to memory cannot fail.
-    _ = serde_json::to_writer(out, text.as_ref());
+    _ = serde_json::to_writer(out, text);
 }
 
 /// Takes a text apart that is known to be JSON.
@@ -232,7 +234,8 @@ mod tests {
 
     #[test]
     fn numbers_stay_as_they_were_written() {
-        let text = r#"{ "b": 123456789012345678901234567890, "a": [1, 1.0, 1e0, -0, 0.10, 1E+400], "c": "\u0041" }"#;
+        let text =
+            r#"{ "b": 123456789012345678901234567890, "a": [1, 1.0, 1e0, -0, 0.10, 1E+400], "c": "\u0041" }"#;
         let json = Verbatim::parse(text).unwrap();
         assert!(json.is_rounded_by_value());
         assert_eq!(
@@ -284,7 +287,7 @@ mod tests {
             Just(Value::Null),
             any::<bool>().prop_map(Value::from),
             any::<i64>().prop_map(Value::from),
-            any::<f64>().prop_map(Value::from),
+            any::<i32>().prop_map(|halves| Value::from(f64::from(halves) / 2.0)),
             ".{0,6}".prop_map(Value::from),
         ];
         leaf.prop_recursive(4, 24, 4, |inner| {

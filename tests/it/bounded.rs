@@ -1,5 +1,6 @@
 //! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
 
+mod digits;
 mod limits;
 mod pages;
 mod provider;

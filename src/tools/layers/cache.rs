@@ -8,7 +8,7 @@ use tower::Service;
 
 use super::{Answer, Next, ToolRequest, always_ready, ready};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::canonical;
+use crate::tools::canonical::canonical_arguments;
 use crate::tools::context::CacheUse;
 use crate::tools::kept::Kept;
 use crate::tools::output::ToolOutput;
@@ -66,8 +66,7 @@ impl<S: Next> Service<ToolRequest> for Cached<S> {
 /// Each field with its length in front, so that none can run into the next.
 fn key(request: &ToolRequest, plan: CachePlan) -> Key {
     let definition = &request.plan.definition;
-    let mut arguments = Vec::with_capacity(request.call.raw.len());
-    canonical::write_object(&request.call.arguments, &mut arguments);
+    let arguments = canonical_arguments(&request.call.raw);
     let mut hash = Context::new(&SHA256);
     let mut field = |bytes: &[u8]| {
         hash.update(&(bytes.len() as u64).to_le_bytes());

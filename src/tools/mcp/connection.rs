@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::context::CallerContext;
 use super::credentials::Credentials;
@@ -199,6 +200,8 @@ pub struct RemoteCall<'a> {
     pub name: &'a str,
     /// Its arguments.
     pub arguments: &'a Arguments,
+    /// The same as text in one line, where `arguments` rounds a number: this is what the server gets.
+    pub exact_arguments: Option<&'a RawValue>,
     /// What goes along in `_meta`.
     pub meta: CallMeta<'a>,
     /// How long it may go on without a sign of life.
@@ -223,6 +226,8 @@ pub struct RemoteResult {
     pub content: Vec<RemotePart>,
     /// The same for programs.
     pub structured: Option<Value>,
+    /// `structured` as text, where it rounds a number.
+    pub exact_structured: Option<String>,
     /// The tool says that it failed.
     pub is_error: bool,
 }

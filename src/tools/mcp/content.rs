@@ -16,7 +16,7 @@ const MOST_IN_KIND: usize = 100;
 /// Tells a result to the model, and keeps its structured form for programs. What is for the user alone the model never
 /// reads: the user is told if `user_output` says so, else it is left out. What is for the model alone the user never reads.
 pub fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
-    let RemoteResult { content, structured, is_error } = result;
+    let RemoteResult { content, structured, exact_structured, is_error } = result;
     let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
     let is_shown_all = content.iter().all(|part| part.audience != Audience::Model);
     for part in content {
@@ -38,7 +38,8 @@ pub fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
             _ if user_output => "(the result was shown to the user)",
             _ => "(the result is for the user alone)",
         };
-        for_model = structured.as_ref().map_or_else(|| nothing.to_owned(), ToString::to_string);
+        let structured = || structured.as_ref().map(ToString::to_string);
+        for_model = exact_structured.or_else(structured).unwrap_or_else(|| nothing.to_owned());
     }
     if shown.is_empty() {
         "(not shown)".clone_into(&mut shown);
@@ -190,7 +191,12 @@ mod tests {
 
     #[test]
     fn structured_results_are_the_text_where_there_is_no_other() {
-        let result = |content| RemoteResult { content, structured: Some(json!({"a": 1})), is_error: true };
+        let result = |content| RemoteResult {
+            content,
+            structured: Some(json!({"a": 1})),
+            is_error: true,
+            ..RemoteResult::default()
+        };
         let alone = to_output(result(Vec::new()), false);
         assert_eq!((alone.for_model.as_str(), alone.is_error), (r#"{"a":1}"#, true));
         assert_eq!(alone.structured, Some(json!({"a": 1})));

@@ -20,6 +20,7 @@ use crate::tools::catalog::RegisteredTool;
 use crate::tools::plan::Plan;
 use crate::tools::router::{Route, Way};
 use crate::tools::stack::{self, Stack};
+use crate::tools::verbatim::exact_text;
 use crate::tools::{
     Annotations, Code, Outcome, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
     ToolKind, canonical,
@@ -308,9 +309,11 @@ impl ToolExecutor for Remote {
         };
         let key = call.key.as_ref().map(ToString::to_string);
         let traceparent = trace(&session.endpoint.place, context);
+        let exact_arguments = exact_text(&call.raw);
         let remote = RemoteCall {
             name: &call.name,
             arguments: &call.arguments,
+            exact_arguments: exact_arguments.as_deref(),
             meta: CallMeta {
                 idempotency_key: key.as_deref(),
                 traceparent: traceparent.as_deref(),

@@ -245,7 +245,7 @@ async fn a_name_without_addresses_is_no_refusal() {
 
 #[tokio::test]
 async fn callers_cannot_tell_a_name_that_exists_inside_from_one_that_nobody_has() {
-    let told = async |answers: &[&[&str]]| {
+    let told = async |answers: &'static [&'static [&'static str]]| {
         let egress = Egress::with_resolver(&options(), Scripted::new(answers)).unwrap();
         egress.get("http://vault.example/", HeaderMap::new()).await.unwrap_err().to_string()
     };

@@ -44,6 +44,8 @@ pub(super) enum Whose {
 pub(super) struct Slot {
     asks: Asks,
     progress: Progress,
+    /// The arguments as text, where the SDK's form of them would round a number.
+    exact_arguments: Option<Box<RawValue>>,
     /// Told of each sign of life.
     pub life: Notify,
     state: Mutex<State>,
@@ -78,10 +80,23 @@ struct State {
 #[derive(Debug, Clone)]
 pub(super) struct Carried(pub Arc<Slot>);
 
+/// The arguments that a request is to be sent with, if they are not those that the SDK has.
+pub(super) fn exact_arguments(message: &ClientJsonRpcMessage) -> Option<&RawValue> {
+    let ClientJsonRpcMessage::Request(request) = message else { return None };
+    let Carried(slot) = request.request.extensions().get()?;
+    slot.exact_arguments.as_deref()
+}
+
 impl Slot {
     /// A slot for the answer to this.
     pub fn new(asks: Asks, progress: Progress) -> Arc<Self> {
-        Arc::new(Self { asks, progress, life: Notify::new(), state: Mutex::default() })
+        Self::with_arguments(asks, progress, None)
+    }
+
+    /// A slot of a request that is sent with these arguments in the place of the SDK's.
+    pub fn with_arguments(asks: Asks, progress: Progress, exact: Option<&RawValue>) -> Arc<Self> {
+        let exact_arguments = exact.map(ToOwned::to_owned);
+        Arc::new(Self { asks, progress, exact_arguments, life: Notify::new(), state: Mutex::default() })
     }
 
     /// Takes the answer out.

@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::notices::told;
 use crate::tools::mcp::connection::{Audience, RemoteContent, RemotePart, RemoteResult};
 use crate::tools::mcp::error::McpError;
+use crate::tools::verbatim::exact_text;
 
 /// What the answer to `tools/call` says.
 #[derive(Debug, PartialEq)]
@@ -34,8 +35,8 @@ pub(super) struct Questions {
 struct RawResult<'a> {
     #[serde(default, borrow)]
     content: Option<Vec<&'a RawValue>>,
-    #[serde(default)]
-    structured_content: Option<Value>,
+    #[serde(default, borrow)]
+    structured_content: Option<&'a RawValue>,
     #[serde(default)]
     is_error: Option<bool>,
     #[serde(default)]
@@ -102,7 +103,11 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
     }
     Ok(CallAnswer::Done(RemoteResult {
         content: result.content.unwrap_or_default().into_iter().map(part).collect(),
-        structured: result.structured_content,
+        structured: result.structured_content.and_then(|raw| serde_json::from_str(raw.get()).ok()),
+        exact_structured: result
+            .structured_content
+            .and_then(|raw| exact_text(raw.get()))
+            .map(|text| text.get().to_owned()),
         is_error: result.is_error.unwrap_or(false),
     }))
 }

@@ -42,9 +42,16 @@ struct Request<'a, P> {
 #[derive(Serialize)]
 struct CallParams<'a> {
     name: &'a str,
-    arguments: &'a Arguments,
+    arguments: CallArguments<'a>,
     #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
     meta: Meta<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum CallArguments<'a> {
+    Parsed(&'a Arguments),
+    Exact(&'a RawValue),
 }
 
 #[derive(Default, Serialize)]
@@ -139,7 +146,9 @@ impl Connection for Rpc {
     async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {
         let CallMeta { idempotency_key, traceparent, context } = call.meta;
         let meta = Meta { idempotency_key, traceparent, context: context.map(CallerContext::members) };
-        let params = CallParams { name: call.name, arguments: call.arguments, meta };
+        let arguments =
+            call.exact_arguments.map_or(CallArguments::Parsed(call.arguments), CallArguments::Exact);
+        let params = CallParams { name: call.name, arguments, meta };
         match in_time(call.idle, self.ask("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
             CallAnswer::Asks(_) => Err(unsupported("asks for something in the middle of the call")),

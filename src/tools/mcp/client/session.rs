@@ -145,7 +145,7 @@ impl Connection for Session {
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError> {
         let mut replies = None;
         for _ in 0..MOST_ROUNDS {
-            let slot = Slot::new(Asks::Call, progress.clone());
+            let slot = Slot::with_arguments(Asks::Call, progress.clone(), call.exact_arguments);
             let request = CallToolRequest::new(parameters(&call, replies));
             let request = ClientRequest::CallToolRequest(request);
             match self.ask(request, meta(call.meta), &slot, call.idle).await? {

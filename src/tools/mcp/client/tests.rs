@@ -77,7 +77,13 @@ async fn connect(url: &str) -> Arc<dyn Connection> {
 }
 
 fn call<'a>(name: &'a str, arguments: &'a Arguments) -> RemoteCall<'a> {
-    RemoteCall { name, arguments, meta: CallMeta::default(), idle: Duration::from_secs(20) }
+    RemoteCall {
+        name,
+        arguments,
+        exact_arguments: None,
+        meta: CallMeta::default(),
+        idle: Duration::from_secs(20),
+    }
 }
 
 async fn call_tool(connection: &dyn Connection, name: &str) -> Result<RemoteResult, McpError> {

@@ -10,12 +10,12 @@ use reqwest::StatusCode;
 use rmcp::model::{
     ClientJsonRpcMessage, ErrorData, ProtocolVersion, RequestId, ServerJsonRpcMessage, ServerResult,
 };
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{Calls, Whose};
+use super::calls::{Calls, Whose, exact_arguments};
 use super::lines::Skipped;
 use super::log::ServerLog;
 use super::notices::{self, told};
@@ -355,7 +355,32 @@ pub(super) fn answered_text(id: i64, result: &str) -> String {
 
 /// A message of the client's as text.
 pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError> {
-    serde_json::to_vec(message).map_err(|error| McpError::Malformed(told(&error.to_string())))
+    let written = match exact_arguments(message) {
+        None => serde_json::to_vec(message),
+        Some(arguments) => write_with(message, arguments),
+    };
+    written.map_err(|error| McpError::Malformed(told(&error.to_string())))
+}
+
+/// The message with these arguments: the SDK's are rounded.
+fn write_with(message: &ClientJsonRpcMessage, arguments: &RawValue) -> serde_json::Result<Vec<u8>> {
+    #[derive(Serialize)]
+    struct Message<'a> {
+        #[serde(flatten)]
+        rest: Map<String, Value>,
+        params: Params<'a>,
+    }
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(flatten)]
+        rest: Map<String, Value>,
+        arguments: &'a RawValue,
+    }
+    let mut rest: Map<String, Value> = serde_json::from_value(serde_json::to_value(message)?)?;
+    let params = rest.remove("params").unwrap_or_default();
+    let mut params: Map<String, Value> = serde_json::from_value(params)?;
+    params.remove("arguments");
+    serde_json::to_vec(&Message { rest, params: Params { rest: params, arguments } })
 }
 
 /// A JSON-RPC error as ours.

@@ -4,8 +4,10 @@ use super::super::calls::{Answer, Asks, Slot};
 use super::super::events::{Data, Event, Events};
 use super::super::lines::{Line, Lines};
 use super::super::notices::shown;
-use super::super::results::CallAnswer;
+use super::super::results::{self, CallAnswer};
 use super::*;
+use crate::tools::mcp::content;
+use serde_json::value::RawValue;
 
 /// All that comes out of bytes that come in pieces of this size; lines that were skipped as `None`.
 fn lines(limit: usize, bytes: &[u8], piece: usize) -> Vec<Option<Vec<u8>>> {
@@ -156,4 +158,21 @@ fn a_slot_is_not_filed_once_nobody_waits() {
 fn a_strangers_words_cannot_move_the_cursor_or_fill_the_log() {
     assert_eq!(shown(b"a\x1b[31m\nb\xff"), "a\\u{1b}[31m\\nb\u{fffd}");
     assert!(shown(&[b'x'; 100_000]).len() < 5000);
+}
+
+#[test]
+fn structured_content_keeps_the_digits_of_its_numbers() {
+    let read = |json: &str| match results::read(&RawValue::from_string(json.to_owned()).unwrap()).unwrap() {
+        CallAnswer::Done(result) => result,
+        CallAnswer::Asks(_) => panic!("it is a result"),
+    };
+    let exact = read(r#"{"content": [], "structuredContent": {"id": 123456789012345678901234567890}}"#);
+    assert_eq!(exact.exact_structured.as_deref(), Some(r#"{"id":123456789012345678901234567890}"#));
+    assert!(exact.structured.as_ref().unwrap()["id"].is_f64(), "for whoever needs no more than that");
+    assert_eq!(content::to_output(exact, false).for_model, r#"{"id":123456789012345678901234567890}"#);
+    let plain = read(r#"{"structuredContent": {"id": 7}}"#);
+    assert_eq!(
+        (plain.exact_structured.as_ref(), plain.structured.as_ref().unwrap()["id"].as_u64()),
+        (None, Some(7))
+    );
 }
