@@ -130,8 +130,8 @@ fn is_default(structured: &StructuredOptions) -> bool {
 pub struct RunLimits {
     /// Inferences.
     pub max_turns: u32,
-    /// Calls of server-side tools; the request's `max_tool_calls` lowers it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Calls of server-side tools; the request's `max_tool_calls` lowers it. Shown also where it is `null`, no limit,
+    /// as what is absent is the default.
     pub max_tool_calls: Option<u64>,
     /// Tokens in and out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -152,7 +152,7 @@ impl Default for RunLimits {
     fn default() -> Self {
         Self {
             max_turns: 10,
-            max_tool_calls: None,
+            max_tool_calls: Some(128),
             max_total_tokens: None,
             max_seconds: None,
             max_cost_usd: None,

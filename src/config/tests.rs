@@ -398,6 +398,7 @@ fn what_is_shown_reads_back_and_holds_no_secret() {
         providers: {a: {url: 'http://h/v1', api_key: s3cret, headers: {x-key: s3cret}, context_window: {m: 5}}}
         auth: {keys: {k: {key: s3cret, dialect: open_responses}}}
         seal: {keys: [AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]}
+        engine: {limits: {max_tool_calls: null}}
         store: {ttl: off, max_size: off}";
     let loaded = load_with(yaml, &[("ANTWORT_LISTEN", "127.0.0.1:99")]).expect("valid");
     let shown = show(&loaded);
@@ -407,6 +408,10 @@ fn what_is_shown_reads_back_and_holds_no_secret() {
     // The masked key is the one thing that cannot be what it was.
     let again = settings(&shown.replace("keys:\n  - '********'", "keys: []"), &[]);
     assert_eq!(again.store.ttl, None);
+    assert_eq!(
+        (again.engine.limits.max_tool_calls, Settings::default().engine.limits.max_tool_calls),
+        (None, Some(128))
+    );
     let again = yaml_without_seal(&again);
     assert_eq!(again, yaml_without_seal(&loaded.settings));
 }

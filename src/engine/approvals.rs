@@ -1,8 +1,8 @@
 //! Calls that a person has to allow: how answers find their requests, and what they are worth.
 //!
-//! A request is an item; beside it the store keeps hashes of the arguments and of the tool's definition, the
-//! owner, and until when it can be answered. An approval is good for one call: of the same tool as it was shown,
-//! with the same arguments, by the same owner. See ADR 0010.
+//! A request is an item; beside it the store keeps hashes of the arguments, and of the tool's definition with the
+//! credentials of its server, the owner, and until when it can be answered. An approval is good for one call: of the
+//! same tool as it was shown, with the same credentials and arguments, by the same owner. See ADR 0010.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ use crate::protocol::parse::shorten;
 use crate::response::machine::AskedCall;
 use crate::response::turn::ToolCallRequest;
 use crate::store::{ApprovalClaim, Claim, Owner, PendingApproval};
-use crate::tools::canonical;
+use crate::tools::canonical_arguments;
 
 /// A call that a person has allowed.
 pub(super) struct Approved {
@@ -30,7 +30,7 @@ pub(super) struct Approved {
     pub call: ToolCallRequest,
     /// Of the call and of the tool, as they were shown.
     claim: ApprovalClaim,
-    /// The tool is another one than the person was shown.
+    /// The tool is another one than the person was shown, or would be called with other credentials.
     pub is_outdated: bool,
     param: String,
 }
@@ -71,14 +71,18 @@ pub(super) async fn check(
             None if !answer.approve => {}
             None => return Err(not_open(&param, &request.id)),
             Some(known) if !answer.approve => deny(parts, owner, known, &param).await?,
-            Some(known) => approved.push(allow(request, &known, &means, param)?),
+            Some(known) => approved.push(allow(parts, request, &known, &means, param)?),
         }
     }
-    if means.max_calls.is_some_and(|most| most < approved.len() as u64) {
+    if let Some(most) = means.max_calls.filter(|most| *most < approved.len() as u64) {
         return Err(ApiError::invalid(
             "invalid_value",
             "max_tool_calls",
-            "More calls are approved than 'max_tool_calls' allows to make.",
+            format!(
+                "{} calls are approved, and {most} may be made ('max_tool_calls', or the gateway's setting \
+                 engine.limits.max_tool_calls).",
+                approved.len()
+            ),
         ));
     }
     Ok(approved)
@@ -96,6 +100,7 @@ async fn deny(parts: &Parts, owner: &Owner, known: PendingApproval, param: &str)
 }
 
 fn allow(
+    parts: &Parts,
     request: &McpApprovalRequest,
     known: &PendingApproval,
     means: &Means<'_>,
@@ -127,7 +132,9 @@ fn allow(
         let kind = "external_connector_error";
         return Err(ApiError::new(424, kind, "mcp_server_unavailable", message).with_param(param));
     }
-    let definition = server.tool(&request.name).map(|tool| tool.fingerprint);
+    let subject = server.approval_subject(&request.name);
+    let is_same =
+        |subject: [u8; 64]| parts.seal.fingerprints(&subject).any(|print| print == known.definition);
     Ok(Approved {
         request: request.id.clone(),
         claim: ApprovalClaim {
@@ -136,7 +143,7 @@ fn allow(
             definition: known.definition,
         },
         // A tool that is gone is not found when it is called.
-        is_outdated: definition.is_some_and(|definition| definition != known.definition),
+        is_outdated: subject.is_some_and(|subject| !is_same(subject)),
         call,
         param,
     })
@@ -168,13 +175,14 @@ pub(super) async fn ask(parts: &Parts, prepared: &Prepared, asked: &[AskedCall])
     let pending = asked.iter().map(|AskedCall { id, call }| {
         let label = call.namespace.as_deref().unwrap_or_default();
         let server = prepared.servers.iter().find(|server| &**server.label() == label);
-        let tool = server.and_then(|server| server.tool(&call.name));
+        let subject = server.and_then(|server| server.approval_subject(&call.name));
+        let definition = subject.and_then(|subject| parts.seal.fingerprints(&subject).next());
         PendingApproval {
             id: id.clone(),
             owner: prepared.owner.clone(),
             response: prepared.response.id.clone(),
             arguments: hash(call),
-            definition: tool.map_or([0; 32], |tool| tool.fingerprint),
+            definition: definition.unwrap_or_default(),
             expires_at,
         }
     });
@@ -332,7 +340,7 @@ fn not_open(param: &str, id: &Id) -> ApiError {
 
 /// Of a call: its server, its tool and its arguments, each with its length in front.
 fn hash(call: &ToolCallRequest) -> [u8; 32] {
-    let arguments = canonical(&call.arguments);
+    let arguments = canonical_arguments(&call.arguments);
     let label = call.namespace.as_deref().unwrap_or_default();
     let mut context = digest::Context::new(&digest::SHA256);
     for field in [label.as_bytes(), call.name.as_bytes(), &arguments] {

@@ -253,9 +253,10 @@ impl Listed {
         !shows_same(self.shown_tools(), &before)
     }
 
-    /// The tool of this name, if it is offered.
-    pub(super) fn tool(&self, name: &str) -> Option<&ServedTool> {
-        self.offered().map(|(tool, _)| tool).find(|tool| tool.listed.name == name)
+    /// What a person allows who allows a call of the tool of this name, if it is offered. A secret.
+    pub(super) fn approval_subject(&self, name: &str) -> Option<[u8; 64]> {
+        let tool = self.offered().map(|(tool, _)| tool).find(|tool| tool.listed.name == name)?;
+        Some(self.asked.binding.approval_subject(tool))
     }
 }
 

@@ -43,7 +43,7 @@ impl Run {
 
     /// Makes the calls that a person has allowed, before the model is asked: as if it had just asked for them.
     ///
-    /// The end of the response, if a tool is another one by now and the person is asked again.
+    /// The end of the response, if a tool or its credentials are others by now and the person is asked again.
     pub(super) async fn run_approved(&mut self) -> Result<Option<Ending>, Stop> {
         let approved = std::mem::take(&mut self.prepared.approved);
         if approved.is_empty() {
@@ -83,12 +83,14 @@ impl Run {
         Ok(self.machine.end_turn(true, self.outlet.events())?.server_calls)
     }
 
-    /// Ends calls that were allowed of tools which are others now: they are shown as failed, so that their approval
+    /// Ends calls that were allowed of tools, or with credentials, which are others now: they are shown as failed, so that their approval
     /// is seen to be used up, and asked for anew.
     fn ask_again(&mut self, outdated: &[&Approved]) -> Result<(), Violation> {
         for call in self.begin_approved(outdated)? {
             let result = CallResult {
-                output: "the tool has changed since the user was asked; the user is asked again".to_owned(),
+                output: "the tool, or the credentials it is called with, are others than when the user was asked; \
+                         the user is asked again"
+                    .to_owned(),
                 error: Some(Code::AccessDenied.as_str()),
                 ..CallResult::default()
             };

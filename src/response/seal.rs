@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::digest;
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -23,6 +24,8 @@ const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;
 /// Begins the associated data of summaries. No text begins so: it is no UTF-8, as tenants and providers are.
 const SUMMARY: &[u8] = b"\xffcompaction\0";
+/// Tells the key of fingerprints from the one that seals.
+const FINGERPRINTS: &[u8] = b"antwort fingerprints\0";
 /// Length of a seal key, in bytes.
 pub const KEY_LEN: usize = 32;
 
@@ -36,6 +39,8 @@ struct SealKey {
     /// The first bytes of the key's SHA-256: tells keys apart without trying each.
     id: [u8; KEY_ID_LEN],
     key: LessSafeKey,
+    /// Made of it, for fingerprints.
+    fingerprints: hmac::Key,
 }
 
 /// Why a set of seal keys cannot be used.
@@ -82,6 +87,16 @@ impl SealKeys {
         })
     }
 
+    /// The fingerprints of a secret, by each of the keys; the first is the one to keep. Nobody who has only the
+    /// fingerprint can find out by trying what the secret was.
+    pub fn fingerprints(&self, secret: &[u8]) -> impl Iterator<Item = [u8; 32]> {
+        self.keys.iter().map(move |key| {
+            let mut fingerprint = [0; 32];
+            fingerprint.copy_from_slice(hmac::sign(&key.fingerprints, secret).as_ref());
+            fingerprint
+        })
+    }
+
     /// The seal for summaries of one tenant's conversations, whichever provider wrote them.
     pub fn summaries_of(self: &Arc<Self>, tenant: &str) -> Arc<SummarySeal> {
         Arc::new(SummarySeal { keys: Arc::clone(self), context: [SUMMARY, tenant.as_bytes()].concat() })
@@ -116,7 +131,9 @@ impl SealKey {
     fn new(bytes: &[u8]) -> Option<Self> {
         let key = LessSafeKey::new(UnboundKey::new(&AES_256_GCM, bytes).ok()?);
         let hash = digest::digest(&digest::SHA256, bytes);
-        Some(Self { id: hash.as_ref().get(..KEY_ID_LEN)?.try_into().ok()?, key })
+        let derived = digest::digest(&digest::SHA256, &[FINGERPRINTS, bytes].concat());
+        let fingerprints = hmac::Key::new(hmac::HMAC_SHA256, derived.as_ref());
+        Some(Self { id: hash.as_ref().get(..KEY_ID_LEN)?.try_into().ok()?, key, fingerprints })
     }
 }
 

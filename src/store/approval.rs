@@ -14,7 +14,7 @@ pub struct PendingApproval {
     pub response: Id,
     /// SHA-256 of the arguments in their canonical form.
     pub arguments: [u8; 32],
-    /// SHA-256 of the tool's definition and its server.
+    /// Keyed hash of the tool's definition, its server, and the credentials for that.
     pub definition: [u8; 32],
     /// Unix seconds from which it counts no more.
     pub expires_at: i64,

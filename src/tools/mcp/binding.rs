@@ -57,6 +57,16 @@ impl Binding {
         &self.label
     }
 
+    /// What a person allows who allows a call of this tool: the tool as it is shown, and the credentials with which
+    /// it would be called. A secret: it is made of theirs.
+    pub fn approval_subject(&self, tool: &ServedTool) -> [u8; 64] {
+        let mut subject = [0; 64];
+        let (shown, credentials) = subject.split_at_mut(32);
+        shown.copy_from_slice(&tool.fingerprint);
+        credentials.copy_from_slice(&self.session.credentials.fingerprint().0);
+        subject
+    }
+
     /// Its tools.
     ///
     /// # Errors
