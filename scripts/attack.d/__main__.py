@@ -16,7 +16,7 @@ from gateway import MIB, NotStarted
 from lab import ATTACKS, Attack, Lab, NotRun
 
 # Each registers its attacks.
-for module in ["http", "request", "store", "provider", "mcp", "tenant"]:
+for module in ["web", "connection", "request", "store", "provider", "mcp", "call", "tenant"]:
     importlib.import_module(f"{module}_attacks")
 
 # What another client's small request may take meanwhile, in seconds.

@@ -3,8 +3,12 @@
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from wire import Exchange, Server
+
+# One that is a program.
+STDIO_SERVER = str(Path(__file__).with_name("stdio_server.py"))
 
 
 def tool(name: str, **fields) -> dict:

@@ -193,7 +193,7 @@ def backups_under_load(lab: Lab) -> None:
         # A reader that keeps its snapshot keeps the log, too.
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-        time.sleep(3)
+        until(lambda: size(gateway, "antwort.db-wal") > 96 * MIB, 6)
         held = size(gateway, "antwort.db-wal")
         reader.rollback()
         time.sleep(1)

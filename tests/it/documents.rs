@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use antwort::config::DEFAULTS;
 use antwort::protocol::request::{FIELDS, NO_OPS};
 use antwort::transport::routes::{API, Access, PREFIXES, SERVICE};
 use serde_json::Value;
@@ -15,6 +16,7 @@ use crate::support::upstream::Upstream;
 const COMPATIBILITY: &str = include_str!("../../docs/compatibility.md");
 const REQUIREMENTS: &str = include_str!("../../docs/dev/requirements.md");
 const OPEN_RESPONSES: &str = include_str!("../../docs/dev/open-responses.md");
+const SECURITY: &str = include_str!("../../docs/security.md");
 const TOOLS: &str = include_str!("../../docs/tools.md");
 const EXAMPLE: &str = include_str!("../../examples/custom_tool.rs");
 
@@ -154,6 +156,33 @@ fn the_page_on_tools_names_every_layer_in_its_order() {
         let found = rest.split_once(&format!("`{name}`"));
         (_, rest) = found.unwrap_or_else(|| panic!("docs/tools.md does not name {name} in its place"));
     }
+}
+
+/// A setting in angle brackets is one of many by name, and one that is not set by default has no value; the comments
+/// of the defaults mention both.
+#[test]
+fn settings_that_the_page_on_security_names_exist_with_these_defaults() {
+    let tree: Value = serde_norway::from_str(DEFAULTS).expect("YAML");
+    let mut checked = 0;
+    for line in SECURITY.lines() {
+        let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [_, setting, default, _] = cells[..] else { continue };
+        let Some(path) = setting.strip_prefix('`').and_then(|rest| rest.strip_suffix('`')) else { continue };
+        let value =
+            path.split('.').try_fold(&tree, |value, key| value.get(key)).filter(|value| !value.is_null());
+        match value {
+            Some(Value::String(text)) => assert_eq!(text, default, "{path}"),
+            Some(value) => assert_eq!(value.to_string(), default, "{path}"),
+            None => {
+                let name = path.rsplit('.').next().unwrap_or_default();
+                let mentioned = DEFAULTS.lines().any(|line| line.contains('#') && line.contains(name));
+                assert!(mentioned, "config/default.yaml does not know {path}");
+                assert!(path.contains('<') || default.starts_with("not set"), "{path} has no default");
+            }
+        }
+        checked += 1;
+    }
+    assert!(checked > 40, "{checked} settings");
 }
 
 /// The groups of the Open Responses specification's requirements, and how many each has.
