@@ -27,6 +27,8 @@ use crate::tools::ToolExecutor;
 use crate::tools::mcp::McpServers;
 use crate::transport::{AppState, Shared, routes};
 
+use self::assembly::Opener;
+
 pub use assembly::Assembly;
 
 /// How long connections may take at least to close once all responses have ended.
@@ -80,8 +82,18 @@ impl App {
         executors: Vec<Arc<dyn ToolExecutor>>,
         lock: Option<ServerLock>,
     ) -> anyhow::Result<Self> {
+        let store = assembly::open_store(settings, Opener::Server)?;
+        Ok(Self { _lock: lock, ..Self::build_with_store(settings, executors, store).await? })
+    }
+
+    /// The same as [`Self::build_with`], with the responses in a store of that program, which is closed at the end.
+    pub async fn build_with_store(
+        settings: &Settings,
+        executors: Vec<Arc<dyn ToolExecutor>>,
+        store: Arc<dyn Store>,
+    ) -> anyhow::Result<Self> {
         let extra = tools::Extra { executors, mocks: None };
-        let Assembly { engine, models, metrics, .. } = Assembly::of(settings, extra).await?;
+        let Assembly { engine, models, metrics, .. } = Assembly::around(settings, extra, store).await?;
         let state = AppState::new(Shared {
             engine: Arc::clone(&engine),
             auth: Authenticator::new(&settings.auth),
@@ -103,7 +115,7 @@ impl App {
             drain_timeout: settings.server.drain_timeout,
             write_timeout: settings.server.write_timeout,
             maintenance: settings.store.maintenance_interval,
-            _lock: lock,
+            _lock: None,
         })
     }
 

@@ -190,6 +190,7 @@ impl Engine {
         caller: Caller,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
+        self.check_storage(&request).await?;
         let permit = self.admit(&caller.requester()).await?;
         let mut prepared = prepare::prepare(&self.parts, request, &caller).await?;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
@@ -211,6 +212,14 @@ impl Engine {
         };
         self.tasks.spawn(task.instrument(span));
         Ok(handle)
+    }
+
+    /// Nobody is asked for what could not be kept.
+    async fn check_storage(&self, request: &CreateResponse) -> Result<(), ApiError> {
+        if request.store && self.parts.store.is_impaired() {
+            self.parts.store.writable().await?;
+        }
+        Ok(())
     }
 
     /// A place among those who run something, until it is dropped; also for what is no response. Waits for it within

@@ -9,6 +9,7 @@ pub mod sqlite;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -20,6 +21,9 @@ use crate::protocol::response::Status;
 
 pub use self::approval::{ApprovalClaim, Claim, PendingApproval};
 pub use self::runs::{RunRegistration, RunRegistry};
+
+/// When a client may try again for which there was no room.
+const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
 
 /// Whose rows an operation may see. Rows of others do not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -207,6 +211,12 @@ pub enum StoreError {
     /// The database failed, is full, or is gone.
     #[error("the database failed: {0}")]
     Database(String),
+    /// There is no room for more.
+    #[error("there is no room: {0}")]
+    Full(String),
+    /// The path leads to another file than the one that is open, or to none.
+    #[error("{0} was removed or replaced while it was open: stop the gateway, and put the file back")]
+    Replaced(String),
     /// A response of the chain was deleted or has expired.
     #[error("response {missing} of the chain no longer exists")]
     BrokenChain {
@@ -310,6 +320,13 @@ pub trait Store: Send + Sync {
     /// Whether it can be written to now.
     async fn ready(&self) -> Result<(), StoreError>;
 
+    /// Whether it is known that responses cannot be stored now. Costs nothing.
+    fn is_impaired(&self) -> bool;
+
+    /// Whether a response can be stored, as far as is known without writing one. Where it could not be, this looks
+    /// again, once a second at most.
+    async fn writable(&self) -> Result<(), StoreError>;
+
     /// Commits what waits, gives up leases and closes.
     async fn close(&self);
 }
@@ -337,7 +354,18 @@ impl From<StoreError> for ApiError {
                     parse::shorten(&cursor)
                 ),
             ),
-            StoreError::Database(_) | StoreError::Corrupt(_) | StoreError::Superseded => {
+            // Logged when it was found out, and not for each request that is turned away.
+            StoreError::Full(_) => Self::new(
+                503,
+                "service_unavailable_error",
+                "storage_full",
+                "The gateway has no room to store a response. Delete responses, ask with 'store': false, or try again later.",
+            )
+            .with_retry_after(RETRY_WHEN_FULL),
+            StoreError::Database(_)
+            | StoreError::Replaced(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Superseded => {
                 tracing::error!(%error, "store");
                 Self::new(500, "server_error", "storage_error", "The response store failed. Try again.")
             }

@@ -31,9 +31,18 @@ pub struct Assembly {
 impl Assembly {
     /// Opens the database and the tools; asks no provider.
     pub async fn of(settings: &Settings, extra: tools::Extra) -> anyhow::Result<Self> {
+        let store = open_store(settings, Opener::Command)?;
+        Self::around(settings, extra, store).await
+    }
+
+    /// The same around a store that is open.
+    pub(super) async fn around(
+        settings: &Settings,
+        extra: tools::Extra,
+        store: Arc<dyn Store>,
+    ) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
         let tools::Tools { toolbox, mcp, sampler } = tools::open(settings, &metrics, extra).await?;
-        let store = open_store(settings)?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = Arc::new(Router::new(&settings.providers, &metrics)?);
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
@@ -61,21 +70,30 @@ impl Assembly {
     }
 }
 
-fn open_store(settings: &Settings) -> anyhow::Result<Arc<dyn Store>> {
+/// Who opens the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Opener {
+    /// A server, which keeps a reserve on its disk.
+    Server,
+    /// A command, which is soon over.
+    Command,
+}
+
+pub(super) fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<Arc<dyn Store>> {
     let location = match &settings.store.url {
         StoreUrl::Sqlite(path) => Location::File(path.clone()),
         StoreUrl::Memory => Location::Memory,
     };
     let store = SqliteStore::open(SqliteOptions {
-        location,
         synchronous: match settings.store.synchronous {
             Synchronous::Normal => sqlite::Synchronous::Normal,
             Synchronous::Full => sqlite::Synchronous::Full,
         },
         ttl: settings.store.ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
-        instance: instance(settings),
         lease: settings.store.lease,
+        reserve: opener == Opener::Server,
+        ..SqliteOptions::new(location, instance(settings))
     })
     .context("opening the store (store.url)")?;
     Ok(Arc::new(store))

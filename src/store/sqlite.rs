@@ -5,14 +5,18 @@
 //! `migrations/sqlite`. When to call [`Store::maintain`] is the caller's business.
 
 mod approvals;
+mod condition;
 mod connection;
+mod disk;
 mod error;
+mod guard;
 mod items;
 mod journal;
 mod lifetime;
 mod list;
 mod lock;
 mod owners;
+mod queue;
 mod read;
 mod reader;
 mod restart;
@@ -23,13 +27,17 @@ mod writer;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use tokio::sync::Mutex;
 
+pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
 
 use self::approvals::Asked;
+use self::condition::Condition;
+use self::guard::{Guard, Watch};
 use self::lifetime::Rules;
 use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
@@ -48,6 +56,9 @@ const OUTPUT: i64 = 1;
 
 /// How long a readiness check waits for its turn.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// While responses cannot be stored, it is looked as often whether they can.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,6 +106,12 @@ pub struct SqliteOptions {
     /// How long other processes wait for a sign of life before they end this one's runs. Three or more
     /// calls of [`Store::maintain`] should fit in.
     pub lease: Duration,
+    /// Whether a file beside the database keeps some room for deletions and upkeep on a full disk. For servers.
+    pub reserve: bool,
+    /// Pages of 8 KiB that the file may have at most; writes beyond fail as on a full disk. `None`: as the disk has room.
+    pub max_pages: Option<u32>,
+    /// Tells how much room the disk has.
+    pub disk: Arc<dyn Disk>,
 }
 
 impl SqliteOptions {
@@ -107,6 +124,9 @@ impl SqliteOptions {
             max_bytes: None,
             instance: instance.into(),
             lease: Duration::from_secs(60),
+            reserve: false,
+            max_pages: None,
+            disk: Arc::new(FileSystem),
         }
     }
 }
@@ -118,23 +138,44 @@ pub struct SqliteStore {
     rules: Arc<Rules>,
     runs: RunRegistry,
     max_bytes: Option<u64>,
+    condition: Arc<Condition>,
+    /// When it was last looked whether responses can be stored again.
+    looked_at: Mutex<Option<Instant>>,
 }
 
 impl SqliteStore {
     /// Opens or creates the database, brings its schema up to date, and ends the runs that an earlier
-    /// process of this name left. Blocks for some milliseconds.
+    /// process of this name left. Blocks for some milliseconds. On a full disk the reserve of an earlier process is
+    /// given up for it.
     pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
-        let mut connection = connection::writer(&options.location, options.synchronous)?;
+        match (Self::try_open(options.clone()), &options.location) {
+            (Err(StoreError::Full(_)), Location::File(path)) if disk::give_up(&guard::reserve_of(path)) => {
+                Self::try_open(options)
+            }
+            (done, _) => done,
+        }
+    }
+
+    fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
+        let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::migrate(&mut connection)?;
         let rules = Arc::new(Rules::new(options.instance, options.lease, options.ttl));
         upkeep::end_at_start(&mut connection, &rules)?;
         let runs = RunRegistry::default();
-        let writer = Writer::start(connection, Arc::clone(&rules), runs.clone())?;
-        let readers = match options.location {
-            Location::Memory => Readers::OnWriter,
-            Location::File(path) => Readers::Pool(Pool::new(path)),
+        let condition = Arc::new(Condition::default());
+        let (watch, readers) = match options.location {
+            Location::Memory => (None, Readers::OnWriter),
+            Location::File(path) => {
+                let watch = Watch { path: path.clone(), disk: options.disk, reserve: options.reserve };
+                (Some(watch), Readers::Pool(Pool::new(path)))
+            }
         };
-        Ok(Self { writer, readers, rules, runs, max_bytes: options.max_bytes })
+        let mut guard = Guard::new(watch, Arc::clone(&condition));
+        // A server starts without room, too: what is stored can be read and deleted.
+        guard.measure(&connection);
+        let writer = Writer::start(connection, Arc::clone(&rules), runs.clone(), guard)?;
+        let looked_at = Mutex::new(None);
+        Ok(Self { writer, readers, rules, runs, max_bytes: options.max_bytes, condition, looked_at })
     }
 }
 
@@ -237,30 +278,50 @@ impl Store for SqliteStore {
 
     async fn maintain(&self) -> Result<(), StoreError> {
         let rules = Arc::clone(&self.rules);
-        self.writer.work(move |connection| upkeep::renew_leases(connection, &rules)).await?;
+        self.writer
+            .upkeep(move |connection| upkeep::renew_leases(connection, &rules).map(|()| false))
+            .await?;
         loop {
             let rules = Arc::clone(&self.rules);
-            if !self.writer.work(move |connection| upkeep::end_abandoned(connection, &rules)).await? {
+            if !self.writer.upkeep(move |connection| upkeep::end_abandoned(connection, &rules)).await? {
                 break;
             }
         }
+        while self.writer.upkeep(upkeep::delete_expired).await? {}
+        while self.writer.upkeep(approvals::delete_expired).await? {}
+        if let Some(most) = self.max_bytes {
+            while self.writer.upkeep(move |connection| upkeep::trim(connection, most)).await? {}
+        }
+        self.writer.check().await?;
+        // Rows grow a little by it, so that it is done where there is room.
         for _ in 0..owners::BATCHES {
             if !self.writer.work(owners::fill_in).await? {
                 break;
             }
         }
-        while self.writer.work(upkeep::delete_expired).await? {}
-        while self.writer.work(approvals::delete_expired).await? {}
-        if let Some(most) = self.max_bytes {
-            while self.writer.work(move |connection| upkeep::trim(connection, most)).await? {}
-        }
         Ok(())
     }
 
     async fn ready(&self) -> Result<(), StoreError> {
-        tokio::time::timeout(PROBE_TIMEOUT, self.writer.work(upkeep::probe))
+        tokio::time::timeout(PROBE_TIMEOUT, self.writer.check())
             .await
             .map_err(|_| StoreError::Database("no write was possible for three seconds".to_owned()))?
+    }
+
+    fn is_impaired(&self) -> bool {
+        self.condition.is_impaired()
+    }
+
+    async fn writable(&self) -> Result<(), StoreError> {
+        // Whoever comes while it is looked waits for what is found.
+        let mut looked_at = self.looked_at.lock().await;
+        let Some(reason) = self.condition.reason() else { return Ok(()) };
+        if looked_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+            return Err(reason);
+        }
+        let found = self.ready().await;
+        *looked_at = Some(Instant::now());
+        found
     }
 
     async fn close(&self) {

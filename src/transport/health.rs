@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::AppState;
+use crate::store::StoreError;
 
 /// A check that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -40,10 +41,15 @@ pub(super) async fn ready(State(app): State<AppState>) -> Response {
     let store = tokio::time::timeout(PATIENCE, app.engine.store().ready());
     let provider = tokio::time::timeout(PATIENCE, app.catalog.ready());
     let (store, provider) = tokio::join!(store, provider);
-    let word = |ok: bool| if ok { "ok" } else { "unavailable" };
-    let (store, provider) = (matches!(store, Ok(Ok(()))), matches!(provider, Ok(true)));
-    let checks = Some(Checks { store: word(store), provider: word(provider) });
-    if store && provider {
+    let store = match store {
+        Ok(Ok(())) => "ok",
+        Ok(Err(StoreError::Full(_))) => "full",
+        Ok(Err(StoreError::Replaced(_))) => "replaced",
+        Ok(Err(_)) | Err(_) => "unavailable",
+    };
+    let provider = if matches!(provider, Ok(true)) { "ok" } else { "unavailable" };
+    let checks = Some(Checks { store, provider });
+    if (store, provider) == ("ok", "ok") {
         Json(Health { status: "ok", checks }).into_response()
     } else {
         unready(Health { status: "unavailable", checks })

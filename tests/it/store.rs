@@ -3,6 +3,7 @@
 mod approvals;
 mod contract;
 mod deletion;
+mod full;
 mod lists;
 mod log;
 mod migrations;

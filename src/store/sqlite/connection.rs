@@ -13,7 +13,7 @@ use crate::store::StoreError;
 
 /// Bytes of a page. Two or three usual responses fit in one, so that few spill or leave a page half empty;
 /// applies to new files only.
-const PAGE_SIZE: u32 = 8192;
+pub(super) const PAGE_SIZE: u32 = 8192;
 
 /// Bytes that the write-ahead log keeps when it is written from its start again. As a rule it is half as long; a backup
 /// or another reader that looks at one state for long makes it grow, and it must not stay so.
@@ -23,7 +23,11 @@ const LOG_LIMIT: u32 = 32 << 20;
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The one connection that writes; creates the database.
-pub(super) fn writer(location: &Location, synchronous: Synchronous) -> Result<Connection, StoreError> {
+pub(super) fn writer(
+    location: &Location,
+    synchronous: Synchronous,
+    max_pages: Option<u32>,
+) -> Result<Connection, StoreError> {
     let connection = match location {
         Location::Memory => Connection::open_in_memory().map_err(database)?,
         Location::File(path) => {
@@ -33,6 +37,9 @@ pub(super) fn writer(location: &Location, synchronous: Synchronous) -> Result<Co
     };
     settings(&connection)?;
     connection.pragma_update(None, "page_size", PAGE_SIZE).map_err(database)?;
+    if let Some(most) = max_pages {
+        connection.pragma_update_and_check(None, "max_page_count", most, |_| Ok(())).map_err(database)?;
+    }
     if let Location::File(path) = location {
         if connection.is_readonly("main").map_err(database)? {
             return Err(StoreError::Database(format!("{} is read-only", path.display())));

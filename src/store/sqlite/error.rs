@@ -12,6 +12,9 @@ pub(super) fn database(error: rusqlite::Error) -> StoreError {
         | rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::Utf8Error(..) => StoreError::Corrupt(error.to_string()),
+        _ if is_full(&error) => {
+            StoreError::Full(format!("free some space, or delete responses (SQLite: {error})"))
+        }
         _ => StoreError::Database(match advice(&error) {
             Some(advice) => format!("{advice} (SQLite: {error})"),
             None => error.to_string(),
@@ -42,9 +45,16 @@ pub(super) fn is_of_one_row(error: &rusqlite::Error) -> bool {
     }
 }
 
+/// Whether there was no room. SQLite says so of its files, but not of the log's index, which it only cannot make larger.
+fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+        || error
+            .sqlite_error()
+            .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
+}
+
 fn advice(error: &rusqlite::Error) -> Option<&'static str> {
     Some(match error.sqlite_error_code()? {
-        ErrorCode::DiskFull => "the disk is full: free some space, or lower the store's size limit",
         ErrorCode::ReadOnly => "the file, or the folder it is in, is read-only",
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => "another process holds its lock",
         ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {

@@ -14,6 +14,9 @@ use crate::store::StoreError;
 /// Rows of one transaction.
 const BATCH: i64 = 200;
 
+/// Bytes that one transaction deletes, of one row at least: they are overwritten, and so written to the log.
+const BATCH_BYTES: u64 = 4 << 20;
+
 /// Renews the leases of this process's running responses.
 pub(super) fn renew_leases(connection: &mut Connection, rules: &Rules) -> Result<(), StoreError> {
     lease(connection, rules, now().saturating_add(rules.lease))
@@ -81,8 +84,12 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
     }
     let transaction = begin(connection)?;
     let sql = "SELECT key FROM responses WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
+    let enough = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
     for key in keys(&transaction, sql, params![now, BATCH])? {
         remove_row(&transaction, key).map_err(database)?;
+        if used_bytes(&transaction)? <= enough {
+            break;
+        }
     }
     transaction.commit().map_err(database)?;
     Ok(true)
@@ -90,15 +97,17 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
 
 /// Deletes the oldest ended rows while the database is larger than `most` bytes. Whether it still may be.
 pub(super) fn trim(connection: &mut Connection, most: u64) -> Result<bool, StoreError> {
-    if used_bytes(connection)? <= most {
+    let used = used_bytes(connection)?;
+    if used <= most {
         return Ok(false);
     }
+    let enough = most.max(used.saturating_sub(BATCH_BYTES));
     let transaction = begin(connection)?;
     let sql = "SELECT key FROM responses WHERE lease_until IS NULL ORDER BY key LIMIT ?1";
     let oldest = keys(&transaction, sql, params![BATCH])?;
     for key in &oldest {
         remove_row(&transaction, *key).map_err(database)?;
-        if used_bytes(&transaction)? <= most {
+        if used_bytes(&transaction)? <= enough {
             break;
         }
     }

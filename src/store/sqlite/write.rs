@@ -31,6 +31,16 @@ pub(super) enum Write {
 }
 
 impl Write {
+    /// Whether the database grows by it.
+    pub(super) fn adds(&self) -> bool {
+        match self {
+            Self::Begin(_) | Self::Turn(_) | Self::CallEnded(_) | Self::Finish(_) | Self::AskApproval(_) => {
+                true
+            }
+            Self::Delete(..) | Self::ClaimApprovals(_) => false,
+        }
+    }
+
     /// About how many bytes it adds to the log.
     pub(super) fn size(&self) -> usize {
         match self {
@@ -75,12 +85,40 @@ pub(super) struct Begun {
     undo: Vec<(Id, Option<i64>)>,
     runs: RunRegistry,
     deleted: Vec<Id>,
+    abandoned: Vec<(i64, Id)>,
 }
 
 impl Begun {
     /// None so far.
     pub(super) fn new(runs: RunRegistry) -> Self {
-        Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new() }
+        Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
+    }
+
+    /// A write has failed for good. If it was the end of a run, nobody will write that any more.
+    pub(super) fn abandon(&mut self, write: &Write) {
+        if let Write::Finish(record) = write
+            && let Some(key) = self.keys.remove(&record.id)
+        {
+            self.abandoned.push((key, record.id.clone()));
+        }
+    }
+
+    /// Gives up the rows of runs whose end could not be written: they are ended like those of a dead process.
+    pub(super) fn give_up_abandoned(
+        &mut self,
+        connection: &Connection,
+        rules: &Rules,
+    ) -> rusqlite::Result<()> {
+        while let Some((key, id)) = self.abandoned.last() {
+            connection
+                .prepare_cached(
+                    "UPDATE responses SET instance = instance || '/abandoned', lease_until = 0
+                     WHERE key = ?1 AND id = ?2 AND instance = ?3 AND lease_until IS NOT NULL",
+                )?
+                .execute(params![key, id.as_str(), rules.instance])?;
+            self.abandoned.pop();
+        }
+        Ok(())
     }
 
     /// Deletes a run, with or without a row. Whether there was one of this owner that was not deleted yet.

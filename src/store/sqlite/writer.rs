@@ -6,47 +6,25 @@
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::thread::{self, JoinHandle};
 
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
 use tokio::sync::{mpsc, oneshot};
 
+use super::connection::PAGE_SIZE;
 use super::error::{closed, database, is_of_one_row};
+use super::guard::Guard;
 use super::lifetime::Rules;
+use super::queue::{self, Answer, Command, Upkeep, Work};
 use super::write::{self, Begun, Outcome, Write};
 use crate::store::{RunRegistry, StoreError};
-
-/// Commands that may wait; whoever comes later waits to enqueue.
-const QUEUE: usize = 1024;
-
-/// A group ends with this many writes, or
-const GROUP_WRITES: usize = 256;
-
-/// with this many bytes.
-const GROUP_BYTES: usize = 8 << 20;
-
-/// A write that nobody waits for waits this long for one that somebody waits for, to share its commit.
-const LINGER: Duration = Duration::from_millis(5);
 
 /// The log is copied into the database when it has this many pages (16 MiB). A page that was written again
 /// and again meanwhile is copied once, so seldom is cheap; but commits wait for the copy, and a restart
 /// after a crash has to read what is in the log.
 const CHECKPOINT_PAGES: i32 = 2048;
-
-type Answer = oneshot::Sender<Result<Outcome, StoreError>>;
-type Work = Box<dyn FnOnce(&mut Connection) + Send>;
-
-enum Command {
-    Write(Write, Answer),
-    /// Nobody waits for it.
-    Post(Write),
-    Work(Work),
-    Close(oneshot::Sender<()>),
-}
 
 /// The way to the writing thread.
 pub(super) struct Writer {
@@ -60,6 +38,7 @@ impl Writer {
         mut connection: Connection,
         rules: Arc<Rules>,
         runs: RunRegistry,
+        guard: Guard,
     ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&log_pages);
@@ -69,9 +48,11 @@ impl Writer {
             Ok(())
         };
         connection.wal_hook(Some(hook)).map_err(database)?;
-        let (queue, commands) = mpsc::channel(QUEUE);
-        let state =
-            State { connection, rules, begun: Begun::new(runs), log_pages, checkpoint_at: CHECKPOINT_PAGES };
+        let (queue, commands) = mpsc::channel(queue::QUEUE);
+        let checkpoint_pages = checkpoint_pages(&guard);
+        let begun = Begun::new(runs);
+        let checkpoint_at = checkpoint_pages;
+        let state = State { connection, rules, begun, guard, log_pages, checkpoint_pages, checkpoint_at };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))
@@ -109,6 +90,25 @@ impl Writer {
         outcome.await.map_err(|_| closed())?
     }
 
+    /// Runs upkeep on the writing connection, between groups, and tries again with the room of the reserve where there
+    /// is none. Whether there may be more to do.
+    pub(super) async fn upkeep(
+        &self,
+        work: impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static,
+    ) -> Result<bool, StoreError> {
+        let (answer, outcome) = oneshot::channel();
+        let work: Upkeep = Box::new(work);
+        self.queue.send(Command::Upkeep(work, answer)).await.map_err(|_| closed())?;
+        outcome.await.map_err(|_| closed())?
+    }
+
+    /// Looks whether responses can be stored.
+    pub(super) async fn check(&self) -> Result<(), StoreError> {
+        let (answer, outcome) = oneshot::channel();
+        self.queue.send(Command::Check(answer)).await.map_err(|_| closed())?;
+        outcome.await.map_err(|_| closed())?
+    }
+
     /// Commits what waits, empties the log and ends the thread.
     pub(super) async fn close(&self) {
         let (done, ended) = oneshot::channel();
@@ -125,26 +125,16 @@ impl Writer {
     }
 }
 
-/// The answer to a write that nobody waits for.
-fn nobody() -> Answer {
-    oneshot::channel().0
-}
-
-/// Wakes a thread that is parked.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
 /// What the thread owns.
 struct State {
     connection: Connection,
     rules: Arc<Rules>,
     begun: Begun,
+    guard: Guard,
     log_pages: Arc<AtomicI32>,
+    /// Pages of the log at which it is copied.
+    checkpoint_pages: i32,
+    /// The same; less or more after a copy that failed.
     checkpoint_at: i32,
 }
 
@@ -156,8 +146,8 @@ impl State {
             while let Some(command) = next.take() {
                 match command {
                     Command::Post(write) => {
-                        group.push((write, nobody()));
-                        next = Self::linger(&mut group, &mut commands);
+                        group.push((write, queue::nobody()));
+                        next = queue::linger(&mut group, &mut commands);
                         if !matches!(next, Some(Command::Write(..))) {
                             self.commit(&mut group);
                         }
@@ -168,10 +158,12 @@ impl State {
                         // idle machine this returns at once; on a busy one it halves the transactions,
                         // and each rewrites the last page of every table and index.
                         thread::yield_now();
-                        next = gather(&mut group, &mut commands);
+                        next = queue::gather(&mut group, &mut commands);
                         self.commit(&mut group);
                     }
                     Command::Work(work) => work(&mut self.connection),
+                    Command::Upkeep(work, answer) => self.upkeep(work, answer),
+                    Command::Check(answer) => self.check(answer),
                     Command::Close(done) => {
                         commands.close();
                         self.checkpoint(CheckpointMode::TRUNCATE);
@@ -187,50 +179,89 @@ impl State {
         }
     }
 
-    /// Gathers writes that nobody waits for until one comes that somebody waits for, which is returned, or
-    /// something else, or nothing for a while.
-    fn linger(group: &mut Vec<(Write, Answer)>, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        let until = Instant::now() + LINGER;
-        while group.len() < GROUP_WRITES {
-            match commands.poll_recv(&mut context) {
-                Poll::Ready(Some(Command::Post(write))) => group.push((write, nobody())),
-                Poll::Ready(other) => return other,
-                Poll::Pending => match until.saturating_duration_since(Instant::now()) {
-                    Duration::ZERO => break,
-                    left => thread::park_timeout(left),
-                },
-            }
-        }
-        None
-    }
-
     /// Commits the group and answers those who wait for it; leaves it empty.
     fn commit(&mut self, group: &mut Vec<(Write, Answer)>) {
+        if self.guard.is_full() {
+            refuse_additions(group, &mut self.begun, &self.guard.reason());
+        }
+        if group.is_empty() {
+            return;
+        }
         match self.transact(group) {
             Err(error) if is_of_one_row(&error) && group.len() > 1 => {
                 for one in group.drain(..) {
                     let result = self.transact(std::slice::from_ref(&one));
                     let result = result.map(|outcomes| outcomes.first().copied().unwrap_or(Outcome::Absent));
-                    let _ = one.1.send(result.map_err(database));
+                    let (write, answer) = one;
+                    if result.is_err() {
+                        self.begun.abandon(&write);
+                    }
+                    let _ = answer.send(result.map_err(database));
                 }
             }
-            Err(error) => {
-                let error = database(error);
-                tracing::error!(writes = group.len(), %error, "store: a commit failed");
-                for (_, answer) in group.drain(..) {
-                    let _ = answer.send(Err(error.clone()));
-                }
-                // On a full disk the log cannot grow, and may still be emptied into free pages.
-                self.checkpoint_at = 0;
+            Err(error) => self.fail(group, error),
+            Ok(outcomes) => self.succeed(group, outcomes),
+        }
+    }
+
+    fn succeed(&mut self, group: &mut Vec<(Write, Answer)>, outcomes: Vec<Outcome>) {
+        self.guard.commit_succeeded();
+        for ((_, answer), outcome) in group.drain(..).zip(outcomes) {
+            let _ = answer.send(Ok(outcome));
+        }
+    }
+
+    /// On a full disk, what makes room is tried again with the room of the reserve; all else has failed.
+    fn fail(&mut self, group: &mut Vec<(Write, Answer)>, error: rusqlite::Error) {
+        let is_of_one_row = is_of_one_row(&error);
+        let mut error = database(error);
+        tracing::error!(writes = group.len(), %error, "store: a commit failed");
+        if !is_of_one_row {
+            self.guard.commit_failed(&error);
+        }
+        if self.guard.is_full() {
+            refuse_additions(group, &mut self.begun, &error);
+            self.checkpoint(CheckpointMode::PASSIVE);
+            if group.is_empty() {
+                return;
             }
-            Ok(outcomes) => {
-                for ((_, answer), outcome) in group.drain(..).zip(outcomes) {
-                    let _ = answer.send(Ok(outcome));
-                }
+            match self.transact(group) {
+                Ok(outcomes) => return self.succeed(group, outcomes),
+                Err(again) => error = database(again),
             }
         }
+        for (write, answer) in group.drain(..) {
+            self.begun.abandon(&write);
+            let _ = answer.send(Err(error.clone()));
+        }
+        // On a full disk the log cannot grow, and may still be emptied into free pages.
+        self.checkpoint_at = 0;
+    }
+
+    fn upkeep(&mut self, mut work: Upkeep, answer: oneshot::Sender<Result<bool, StoreError>>) {
+        if answer.is_closed() {
+            return;
+        }
+        let mut done = work(&mut self.connection);
+        if let Err(error @ StoreError::Full(_)) = &done {
+            self.guard.commit_failed(error);
+            self.checkpoint(CheckpointMode::PASSIVE);
+            done = work(&mut self.connection);
+        }
+        let _ = answer.send(done);
+    }
+
+    fn check(&mut self, answer: oneshot::Sender<Result<(), StoreError>>) {
+        if answer.is_closed() {
+            return;
+        }
+        let checked = self.guard.check(&mut self.connection);
+        if checked.is_ok()
+            && let Err(error) = self.begun.give_up_abandoned(&self.connection, &self.rules)
+        {
+            tracing::warn!(%error, "store: rows of runs that could not be ended were not given up");
+        }
+        let _ = answer.send(checked);
     }
 
     /// One transaction for these writes; all or nothing.
@@ -257,33 +288,36 @@ impl State {
     fn checkpoint(&mut self, mode: CheckpointMode) {
         let result = self.connection.wal_checkpoint_v2(None::<&str>, mode);
         self.checkpoint_at = match result {
-            Ok((pages, copied)) if copied == pages => CHECKPOINT_PAGES,
+            Ok((pages, copied)) if copied == pages => {
+                // The next write begins it anew, and says how long it is then.
+                self.log_pages.store(0, Ordering::Relaxed);
+                self.checkpoint_pages
+            }
             // A reader is at work in the log: it is tried again when there is more to gain.
-            Ok((pages, _)) => pages.saturating_add(CHECKPOINT_PAGES / 4),
+            Ok((pages, _)) => pages.saturating_add(self.checkpoint_pages / 4),
             Err(error) => {
                 tracing::warn!(%error, "store: the write-ahead log could not be copied into the database");
-                self.log_pages.load(Ordering::Relaxed).saturating_add(CHECKPOINT_PAGES / 4)
+                self.log_pages.load(Ordering::Relaxed).saturating_add(self.checkpoint_pages / 4)
             }
         };
+        self.guard.measure(&self.connection);
     }
 }
 
-/// Adds the writes that wait already; returns the command at which it stopped, if that is none.
-fn gather(group: &mut Vec<(Write, Answer)>, commands: &mut mpsc::Receiver<Command>) -> Option<Command> {
-    let mut bytes: usize = group.iter().map(|(write, _)| write.size()).sum();
-    while group.len() < GROUP_WRITES && bytes < GROUP_BYTES {
-        match commands.try_recv() {
-            Ok(Command::Write(write, answer)) => {
-                bytes += write.size();
-                group.push((write, answer));
-            }
-            Ok(Command::Post(write)) => {
-                bytes += write.size();
-                group.push((write, nobody()));
-            }
-            Ok(other) => return Some(other),
-            Err(_) => break,
-        }
+/// Pages of the log at which it is copied: where there is a reserve, no more than it has room for.
+fn checkpoint_pages(guard: &Guard) -> i32 {
+    let pages = guard.log_bytes().map(|bytes| bytes / u64::from(PAGE_SIZE));
+    pages
+        .and_then(|pages| i32::try_from(pages).ok())
+        .map_or(CHECKPOINT_PAGES, |pages| pages.min(CHECKPOINT_PAGES))
+}
+
+/// Leaves only the writes that make room, or take none.
+fn refuse_additions(group: &mut Vec<(Write, Answer)>, begun: &mut Begun, error: &StoreError) {
+    let (additions, others): (Vec<_>, Vec<_>) = group.drain(..).partition(|(write, _)| write.adds());
+    for (write, answer) in additions {
+        begun.abandon(&write);
+        let _ = answer.send(Err(error.clone()));
     }
-    None
+    *group = others;
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use antwort::app::App;
 use antwort::config::{Preset, ProviderSettings, Settings, StoreUrl};
+use antwort::store::Store;
 use antwort::tools::ToolExecutor;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -32,6 +33,7 @@ pub struct Gateway {
 pub struct Builder {
     settings: Settings,
     executors: Vec<Arc<dyn ToolExecutor>>,
+    store: Option<Arc<dyn Store>>,
 }
 
 /// An answer.
@@ -71,6 +73,12 @@ impl Builder {
         self.set(|settings| settings.store.url = StoreUrl::Sqlite(path))
     }
 
+    /// Keeps responses in this store.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
     /// With the tools of this executor.
     pub fn executor(mut self, executor: Arc<dyn ToolExecutor>) -> Self {
         self.executors.push(executor);
@@ -88,7 +96,10 @@ impl Builder {
     pub async fn spawn(self) -> Gateway {
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
-        let app = App::build_with(&self.settings, self.executors).await.unwrap();
+        let app = match self.store {
+            Some(store) => App::build_with_store(&self.settings, self.executors, store).await.unwrap(),
+            None => App::build_with(&self.settings, self.executors).await.unwrap(),
+        };
         let stop = CancellationToken::new();
         #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
         let server = tokio::spawn(app.serve(listener, stop.clone()));
@@ -106,7 +117,7 @@ impl Gateway {
 
     /// A gateway with these settings.
     pub fn with(settings: Settings) -> Builder {
-        Builder { settings, executors: Vec::new() }
+        Builder { settings, executors: Vec::new(), store: None }
     }
 
     /// A gateway in front of whatever is at this URL.

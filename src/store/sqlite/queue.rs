@@ -1,0 +1,101 @@
+//! What waits for the writing thread, and how a group of writes is gathered from it.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::write::{Outcome, Write};
+use crate::store::StoreError;
+
+/// Commands that may wait; whoever comes later waits to enqueue.
+pub(super) const QUEUE: usize = 1024;
+
+/// A group ends with this many writes, or
+const GROUP_WRITES: usize = 256;
+
+/// with this many bytes.
+const GROUP_BYTES: usize = 8 << 20;
+
+/// A write that nobody waits for waits this long for one that somebody waits for, to share its commit.
+const LINGER: Duration = Duration::from_millis(5);
+
+pub(super) type Answer = oneshot::Sender<Result<Outcome, StoreError>>;
+/// A round of upkeep; it may be tried again.
+pub(super) type Upkeep = Box<dyn FnMut(&mut Connection) -> Result<bool, StoreError> + Send>;
+pub(super) type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// What the thread is asked for.
+pub(super) enum Command {
+    Write(Write, Answer),
+    /// Nobody waits for it.
+    Post(Write),
+    Work(Work),
+    /// Upkeep, for which room is made where there is none; whether there may be more to do.
+    Upkeep(Upkeep, oneshot::Sender<Result<bool, StoreError>>),
+    /// Looks whether responses can be stored.
+    Check(oneshot::Sender<Result<(), StoreError>>),
+    Close(oneshot::Sender<()>),
+}
+
+/// The answer to a write that nobody waits for.
+pub(super) fn nobody() -> Answer {
+    oneshot::channel().0
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Gathers writes that nobody waits for until one comes that somebody waits for, which is returned, or
+/// something else, or nothing for a while.
+pub(super) fn linger(
+    group: &mut Vec<(Write, Answer)>,
+    commands: &mut mpsc::Receiver<Command>,
+) -> Option<Command> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let until = Instant::now() + LINGER;
+    while group.len() < GROUP_WRITES {
+        match commands.poll_recv(&mut context) {
+            Poll::Ready(Some(Command::Post(write))) => group.push((write, nobody())),
+            Poll::Ready(other) => return other,
+            Poll::Pending => match until.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => break,
+                left => thread::park_timeout(left),
+            },
+        }
+    }
+    None
+}
+
+/// Adds the writes that wait already; returns the command at which it stopped, if that is none.
+pub(super) fn gather(
+    group: &mut Vec<(Write, Answer)>,
+    commands: &mut mpsc::Receiver<Command>,
+) -> Option<Command> {
+    let mut bytes: usize = group.iter().map(|(write, _)| write.size()).sum();
+    while group.len() < GROUP_WRITES && bytes < GROUP_BYTES {
+        match commands.try_recv() {
+            Ok(Command::Write(write, answer)) => {
+                bytes += write.size();
+                group.push((write, answer));
+            }
+            Ok(Command::Post(write)) => {
+                bytes += write.size();
+                group.push((write, nobody()));
+            }
+            Ok(other) => return Some(other),
+            Err(_) => break,
+        }
+    }
+    None
+}
