@@ -4,6 +4,7 @@
 //! beyond a share or the capacity waits for `server.queue_timeout`, then is refused with 503. [`Shares`] has the
 //! rule, `semaphore` keeps to it. Knows nothing of what is done with a permit.
 
+mod blocking;
 mod resource;
 mod semaphore;
 mod shares;
@@ -15,25 +16,47 @@ use std::sync::Arc;
 use crate::config::settings::{AuthSettings, ServerSettings};
 use crate::telemetry::metrics::Metrics;
 
+pub use blocking::BlockingPool;
 use resource::Label;
 pub use resource::Resource;
 pub use semaphore::{Attempt, FairSemaphore, Permit, Refused, Waiting};
 pub use shares::{Requester, Shares};
 
 const RUNS: Label = Label { resource: "runs", reason: "max_runs", limit: "server.max_runs" };
+const SMALL_BODIES: Label = Label {
+    resource: "small_bodies",
+    reason: "max_buffered_body_bytes",
+    limit: "an eighth of server.max_buffered_body_bytes",
+};
+const LARGE_BODIES: Label = Label {
+    resource: "large_bodies",
+    reason: "max_buffered_body_bytes",
+    limit: "server.max_buffered_body_bytes",
+};
+const BLOCKING: Label =
+    Label { resource: "blocking", reason: "blocking", limit: "threads that read large requests" };
+
+/// Threads of the blocking pool: of two tenants each has one at least, and many take no machine for themselves.
+const MIN_THREADS: usize = 2;
+const MAX_THREADS: usize = 8;
 
 /// Everything that is shared out.
 #[derive(Debug)]
 pub struct Admission {
     /// Responses in the making, and direct calls of tools; a unit each.
     pub runs: Resource,
+    /// Bytes of bodies that are small, so that large ones never stand in front of them.
+    pub small_bodies: Resource,
+    /// Bytes of all other bodies.
+    pub large_bodies: Resource,
+    /// Threads for work in proportion to a request.
+    pub blocking: BlockingPool,
 }
 
 impl Admission {
     /// Shares as configured.
     pub fn new(server: &ServerSettings, auth: &AuthSettings, metrics: &Arc<Metrics>) -> Arc<Self> {
-        let requesters: Vec<Requester> =
-            auth.keys.iter().map(|(name, key)| Requester::new(&key.tenant, &name.as_str().into())).collect();
+        let requesters = requesters(auth);
         let even = |capacity: usize| Shares::new(capacity as u64, &requesters);
         let mut runs = even(server.max_runs);
         if let Some(most) = server.max_runs_per_tenant {
@@ -46,6 +69,21 @@ impl Admission {
         }
         let resource =
             |label, shares| Resource::new(label, FairSemaphore::new(shares), server.queue_timeout, metrics);
-        Arc::new(Self { runs: resource(RUNS, runs) })
+        let bodies = server.max_buffered_body_bytes;
+        let large = even(bodies - bodies / 8).at_least(server.request_body_limit as u64);
+        // They share the processors with the threads that serve all others.
+        let threads = std::thread::available_parallelism().map_or(MIN_THREADS, usize::from);
+        let threads = even(threads.clamp(MIN_THREADS, MAX_THREADS));
+        Arc::new(Self {
+            runs: resource(RUNS, runs),
+            small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
+            large_bodies: resource(LARGE_BODIES, large),
+            blocking: BlockingPool::new(resource(BLOCKING, threads), metrics),
+        })
     }
+}
+
+/// Everybody who has a key.
+pub fn requesters(auth: &AuthSettings) -> Vec<Requester> {
+    auth.keys.iter().map(|(name, key)| Requester::new(&key.tenant, &name.as_str().into())).collect()
 }

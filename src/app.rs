@@ -102,6 +102,7 @@ impl App {
             dialect: settings.engine.dialect,
             keepalive: settings.sse.keepalive,
             body_limit: settings.server.request_body_limit,
+            body_idle_timeout: settings.server.body_idle_timeout,
             request_limits: settings.server.request_limits,
             unserved_tools: settings.compat.unserved_tools,
             cors_origins: settings.server.cors.allowed_origins.clone(),

@@ -228,6 +228,11 @@ impl Engine {
         self.parts.admission.runs.acquire(requester, 1).await
     }
 
+    /// Who may do how much at a time.
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.parts.admission
+    }
+
     /// The model servers.
     pub fn router(&self) -> &Arc<Router> {
         &self.parts.router

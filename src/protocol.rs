@@ -8,6 +8,7 @@ pub mod dialect;
 pub mod error;
 pub mod event;
 pub mod id;
+pub mod interrupt;
 pub mod item;
 pub mod json;
 pub mod parse;

@@ -11,6 +11,7 @@ mod body;
 mod compact;
 mod error;
 mod health;
+mod incoming;
 mod leftover;
 mod mcp;
 mod models;
@@ -58,6 +59,8 @@ pub struct Shared {
     pub keepalive: Duration,
     /// Bytes of a request body, as sent and decompressed.
     pub body_limit: usize,
+    /// How long a request body may pause.
+    pub body_idle_timeout: Duration,
     /// What a request may hold.
     pub request_limits: RequestSizeLimits,
     /// Origins of web pages that may call.

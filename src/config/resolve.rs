@@ -216,6 +216,7 @@ impl Check<'_> {
         for (path, value) in [
             (["server", "request_body_limit"], server.request_body_limit),
             (["server", "max_runs"], server.max_runs),
+            (["server", "max_buffered_body_bytes"], server.max_buffered_body_bytes),
             (["engine", "max_output_items"], engine.max_output_items),
             (["engine", "max_item_bytes"], engine.max_item_bytes),
             (["engine", "max_response_bytes"], engine.max_response_bytes),
@@ -229,6 +230,7 @@ impl Check<'_> {
         for (path, value) in [
             (["server", "write_timeout"], server.write_timeout),
             (["server", "queue_timeout"], server.queue_timeout),
+            (["server", "body_idle_timeout"], server.body_idle_timeout),
             (["sse", "keepalive"], sse.keepalive),
             (["engine", "run_timeout"], engine.run_timeout),
             (["store", "lease"], store.lease),
@@ -251,9 +253,15 @@ impl Check<'_> {
 
     /// What one tenant or key may have of what all share.
     fn shares(&mut self, settings: &Settings) {
-        let all = settings.server.max_runs;
-        let per_tenant =
-            settings.server.max_runs_per_tenant.map(|most| (vec!["server", "max_runs_per_tenant"], most));
+        let server = &settings.server;
+        // An eighth of it is for small bodies.
+        if server.request_body_limit > server.max_buffered_body_bytes / 8 * 7 {
+            let message =
+                "is more than seven eighths of server.max_buffered_body_bytes: it would never be read";
+            self.wrong(&["server", "request_body_limit"], message);
+        }
+        let all = server.max_runs;
+        let per_tenant = server.max_runs_per_tenant.map(|most| (vec!["server", "max_runs_per_tenant"], most));
         let keys = settings.auth.keys.iter();
         let per_key =
             keys.filter_map(|(name, key)| Some((vec!["auth", "keys", name, "max_runs"], key.max_runs?)));

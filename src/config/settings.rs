@@ -132,10 +132,17 @@ pub struct ServerSettings {
     /// Responses in the making at a time; beyond it requests wait, then 503 with `Retry-After`.
     pub max_runs: usize,
     /// Of one tenant; absent: half of them where two or more tenants have keys, else all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runs_per_tenant: Option<usize>,
     /// How long a request waits for a place among all that are served.
     #[serde(with = "units::duration")]
     pub queue_timeout: Duration,
+    /// Bytes of request bodies, from when they are read until their runs have begun; beyond it requests wait.
+    #[serde(with = "units::size")]
+    pub max_buffered_body_bytes: usize,
+    /// How long a request body may pause.
+    #[serde(with = "units::duration")]
+    pub body_idle_timeout: Duration,
     /// How long a client may take nothing of a stream before it is cut.
     #[serde(with = "units::duration")]
     pub write_timeout: Duration,
@@ -158,6 +165,8 @@ impl Default for ServerSettings {
             max_runs: 1024,
             max_runs_per_tenant: None,
             queue_timeout: Duration::from_secs(10),
+            max_buffered_body_bytes: 256 * MIB,
+            body_idle_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(30),
             allowed_hosts: Vec::new(),

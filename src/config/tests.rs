@@ -236,6 +236,8 @@ fn each_contradiction_is_refused() {
         ("engine: {max_item_bytes: 1GiB}", "engine.max_item_bytes: is more than"),
         ("server: {max_runs: 0}", "server.max_runs: must be more"),
         ("server: {queue_timeout: 0s}", "server.queue_timeout: must be more"),
+        ("server: {body_idle_timeout: 0s}", "server.body_idle_timeout: must be more"),
+        ("server: {request_body_limit: 250MiB}", "server.request_body_limit: is more than seven eighths of"),
         (
             "server: {max_runs: 2, max_runs_per_tenant: 3}",
             "server.max_runs_per_tenant: is more than server.max_runs",

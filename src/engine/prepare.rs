@@ -115,8 +115,8 @@ pub(super) async fn prepare(
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
-    let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
-    let structured = Structured::new(format, on_mismatch(parts, &request, agent.as_ref()))?;
+    let on_mismatch = on_mismatch(parts, &request, agent.as_ref());
+    let structured = structured(parts, &request, caller, on_mismatch).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
@@ -333,6 +333,17 @@ fn on_mismatch(parts: &Parts, request: &CreateResponse, agent: Option<&Profile<'
     let asked = request.antwort.as_ref().and_then(|options| options.structured.as_ref()?.on_mismatch);
     let of_agent = || agent.and_then(|agent| agent.settings.structured.on_mismatch);
     asked.or_else(of_agent).unwrap_or(parts.limits.engine.structured.on_mismatch)
+}
+
+/// What the answer is held to.
+async fn structured(
+    parts: &Parts,
+    request: &CreateResponse,
+    caller: &Caller,
+    on_mismatch: OnMismatch,
+) -> Result<Structured, ApiError> {
+    let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
+    Structured::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
 }
 
 /// The run's limits, shown in the echo of a request that has any.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::admission::{BlockingPool, Requester};
 use crate::protocol::content::ContentPart;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Role};
@@ -10,6 +11,9 @@ use crate::protocol::parse::shorten;
 use crate::protocol::request::{OnMismatch, TextFormat};
 use crate::protocol::response::StructuredVerdict;
 use crate::protocol::schema::Schema;
+
+/// Bytes of a schema that is compiled at once: less than starting a thread's work would cost.
+const SMALL_SCHEMA: usize = 4 << 10;
 
 /// What answers are held to, and what is known of the latest one.
 pub(super) struct Structured {
@@ -49,12 +53,24 @@ pub(super) enum Judgement {
 }
 
 impl Structured {
-    pub(super) fn new(format: &TextFormat, on_mismatch: OnMismatch) -> Result<Self, ApiError> {
+    /// What `format` demands. A schema of some size is compiled off the workers, on this requester's share of threads.
+    pub(super) async fn new(
+        format: &TextFormat,
+        on_mismatch: OnMismatch,
+        blocking: &BlockingPool,
+        requester: &Requester,
+    ) -> Result<Self, ApiError> {
         let (form, strict) = match format {
             TextFormat::Text => (Form::Free, false),
             TextFormat::JsonObject => (Form::Object, false),
-            TextFormat::JsonSchema(schema) => {
-                (Form::Schema(Box::new(compile(&schema.schema)?)), schema.strict == Some(true))
+            TextFormat::JsonSchema(format) => {
+                let schema = if format.schema.get().len() <= SMALL_SCHEMA {
+                    compile(&format.schema)?
+                } else {
+                    let schema = format.schema.clone();
+                    blocking.run(requester, move || compile(&schema)).await??
+                };
+                (Form::Schema(Box::new(schema)), format.strict == Some(true))
             }
         };
         Ok(Self { form, strict, on_mismatch, answer: Answer::NotJudged, asked_again: false })

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
+use super::interrupt;
 use super::strict::Strict;
 
 /// What is wrong with a value, and where inside it.
@@ -166,7 +167,11 @@ pub fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ShapeError> 
 
 /// Reads a list, each element by its own shape.
 pub fn read_list<T: Shape>(raw: &RawValue) -> Result<Vec<T>, ShapeError> {
-    elements(raw)?.iter().enumerate().map(|(i, raw)| T::read(raw).map_err(|e| e.at(i))).collect()
+    let read = |(i, raw): (usize, &&RawValue)| {
+        interrupt::check()?;
+        T::read(raw).map_err(|e| e.at(i))
+    };
+    elements(raw)?.iter().enumerate().map(read).collect()
 }
 
 /// The elements of a JSON array, unread.

@@ -25,6 +25,7 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 use super::error::ApiError;
+use super::interrupt;
 use super::item::InputItem;
 use super::json::Json;
 use super::parse::{self, Shape, ShapeError, shorten};
@@ -170,6 +171,7 @@ impl CreateResponse {
         // All of it before any of it is read: work is in proportion to what is counted.
         let mut counter = limits::Counter::new(limits);
         for (name, raw) in pairs {
+            interrupt::check().map_err(|error| error.into_api_error(""))?;
             counter.field(name, raw).map_err(|error| error.into_api_error(&shorten(name)))?;
         }
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
@@ -193,6 +195,7 @@ impl CreateResponse {
         if parse::is_null(raw) {
             return Ok(());
         }
+        interrupt::check()?;
         match fields::READERS.binary_search_by_key(&name, |(field, _)| field) {
             Ok(found) => match fields::READERS.get(found) {
                 Some((_, read)) => read(self, raw),

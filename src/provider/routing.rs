@@ -98,17 +98,31 @@ impl Router {
         self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
     }
 
-    /// Hands a request on, unread but for its model.
-    pub async fn pass_through(
-        &self,
-        path: &str,
-        body: Bytes,
-        call: &CallContext,
-    ) -> Result<Passed, ApiError> {
-        let model = read_model(&body)?;
+    /// To whom a request is handed on, unread but for its model.
+    ///
+    /// # Errors
+    /// The body is no object with a model, or nobody serves that.
+    pub fn direct(&self, body: &Bytes) -> Result<Directed, ApiError> {
+        let model = read_model(body)?;
         let route = self.resolve(&model)?;
-        let body = if route.model == model { body } else { rename(&body, &route.model)? };
-        Ok(route.provider.pass_through(path, body, call).await?)
+        let body = if route.model == model { body.clone() } else { rename(body, &route.model)? };
+        Ok(Directed { provider: route.provider, body })
+    }
+}
+
+/// A request that is handed on.
+pub struct Directed {
+    provider: Arc<dyn Provider>,
+    body: Bytes,
+}
+
+impl Directed {
+    /// Hands it on.
+    ///
+    /// # Errors
+    /// As the provider fails.
+    pub async fn pass_through(self, path: &str, call: &CallContext) -> Result<Passed, ApiError> {
+        Ok(self.provider.pass_through(path, self.body, call).await?)
     }
 }
 

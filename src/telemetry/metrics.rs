@@ -250,6 +250,11 @@ impl Metrics {
         self.queues.left(resource, waited);
     }
 
+    /// Work on a large request has ended. `outcome` is one of few words.
+    pub fn blocking_task(&self, outcome: &'static str) {
+        self.queues.blocking_task(outcome);
+    }
+
     /// A request was answered; `took` until its head left. `route` is a pattern and not a path.
     pub fn http_request(&self, route: &str, method: &str, status: u16, took: Duration) {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];

@@ -1,23 +1,29 @@
-//! Request bodies: JSON of a bounded size, compressed or not.
+//! Request bodies: JSON of a bounded size, compressed or not; large ones are looked into off the workers.
 
-use std::time::Duration;
-
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{FromRequest, Request, State};
 use axum::http::{HeaderValue, header};
 use bytes::Bytes;
 use http_body_util::{LengthLimitError, Limited};
 
 use super::AppState;
+use super::access::Authenticated;
 use super::error::Problem;
+use super::incoming::{Incoming, Unread};
+use crate::admission::Permit;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 
-/// A client that needs longer for its body holds a place that others wait for.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// A body of at most so much is read where it arrived.
+const READ_AT_ONCE: usize = 256 << 10;
 
 /// The whole body of a JSON request. Decompression happened before, by a layer.
-pub(super) struct JsonBody(pub Bytes);
+pub(super) struct JsonBody {
+    pub bytes: Bytes,
+    /// Its part of the bytes that all requests may hold: to be kept for as long as the bytes are, or what was made
+    /// of them waits for something.
+    pub reserved: Permit,
+}
 
 impl FromRequest<AppState> for JsonBody {
     type Rejection = Problem;
@@ -26,17 +32,39 @@ impl FromRequest<AppState> for JsonBody {
         check_encoding(&request)?;
         // Without a type there may be no body.
         let limit = if check_type(&request)? { state.body_limit } else { 0 };
-        match tokio::time::timeout(PATIENCE, to_bytes(request.into_body(), limit)).await {
-            Ok(Ok(bytes)) => Ok(Self(bytes)),
-            Ok(Err(error)) if limit == 0 && is_too_long(&error) => Err(Problem(untyped())),
-            Ok(Err(error)) => Err(Problem(unreadable(&error, limit))),
-            Err(_) => Err(Problem(ApiError::new(
-                408,
-                "timeout",
-                "request_timeout",
-                "The request body did not arrive in time.",
-            ))),
+        // Every route with a body needs a scope, and so knows its caller.
+        let caller = request.extensions().get::<Authenticated>().ok_or_else(ApiError::internal)?;
+        let requester = caller.requester();
+        let incoming = Incoming {
+            admission: state.engine.admission(),
+            requester: &requester,
+            limit,
+            idle_timeout: state.body_idle_timeout,
+        };
+        match incoming.read(request.into_body()).await {
+            Ok((bytes, reserved)) => Ok(Self { bytes, reserved }),
+            Err(unread) => Err(Problem(refusal(unread, limit))),
         }
+    }
+}
+
+impl JsonBody {
+    /// What `read` makes of the body, and its reservation. Bodies above some size are read off the workers, and no
+    /// further once the client has left.
+    pub(super) async fn read<T: Send + 'static>(
+        self,
+        app: &AppState,
+        caller: &Authenticated,
+        read: impl FnOnce(&Bytes) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<(T, Permit), ApiError> {
+        let Self { bytes, reserved } = self;
+        if bytes.len() <= READ_AT_ONCE {
+            return Ok((read(&bytes)?, reserved));
+        }
+        // The reservation goes along: the bytes are held until the work has ended, also for a client that left.
+        let work = move || (read(&bytes), reserved);
+        let (made, reserved) = app.engine.admission().blocking.run(&caller.requester(), work).await?;
+        Ok((made?, reserved))
     }
 }
 
@@ -103,23 +131,35 @@ fn unsupported_media(message: String) -> ApiError {
     ApiError::new(415, "invalid_request_error", "unsupported_media_type", message)
 }
 
+fn refusal(unread: Unread, limit: usize) -> ApiError {
+    let is_too_long = match &unread {
+        Unread::TooLong => true,
+        Unread::Broken(error) => is_too_long(error),
+        Unread::Refused(_) => false,
+    };
+    match unread {
+        Unread::Refused(error) => error,
+        _ if is_too_long && limit == 0 => untyped(),
+        _ if is_too_long => too_long(limit),
+        _ => ApiError::new(
+            400,
+            "invalid_request_error",
+            "invalid_body",
+            "The request body could not be read: it was cut off, or is not what its Content-Encoding says.",
+        ),
+    }
+}
+
+/// Whether the limit of what was sent, before it is decompressed, ended it.
 fn is_too_long(error: &axum::Error) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |cause| cause.source()).any(|cause| cause.is::<LengthLimitError>())
 }
 
-fn unreadable(error: &axum::Error, limit: usize) -> ApiError {
-    if is_too_long(error) {
-        let message = format!(
-            "The request body is larger than the limit of {limit} bytes, as sent or decompressed \
-             (server.request_body_limit)."
-        );
-        return ApiError::new(413, "invalid_request_error", "request_too_large", message);
-    }
-    ApiError::new(
-        400,
-        "invalid_request_error",
-        "invalid_body",
-        "The request body could not be read: it was cut off, or is not what its Content-Encoding says.",
-    )
+fn too_long(limit: usize) -> ApiError {
+    let message = format!(
+        "The request body is larger than the limit of {limit} bytes, as sent or decompressed \
+         (server.request_body_limit)."
+    );
+    ApiError::new(413, "invalid_request_error", "request_too_large", message)
 }

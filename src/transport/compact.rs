@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::AppState;
@@ -23,7 +24,7 @@ pub(super) async fn compact(
     Extension(principal): Extension<Authenticated>,
     Extension(trail): Extension<Trail>,
     headers: HeaderMap,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Problem> {
     #[derive(Serialize)]
     struct Compacted<T> {
@@ -33,10 +34,12 @@ pub(super) async fn compact(
         output: Vec<T>,
         usage: Usage,
     }
-    let request = CreateResponse::parse_compaction(&body, app.request_limits)?;
-    drop(body);
+    let limits = app.request_limits;
+    let read = move |body: &Bytes| CreateResponse::parse_compaction(body, limits);
+    let (request, reserved) = body.read(&app, &principal, read).await?;
     let caller = caller(&app, &principal, &trail, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
+    drop(reserved);
     let ignored = names(&run.ignored);
     let first = run.first().await?;
     let snapshot = terminal(first, &mut run).await?;

@@ -1,12 +1,15 @@
 //! Chat completions and embeddings, handed to the provider and back unread, so that one base URL serves
 //! a whole SDK.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 
 use super::AppState;
+use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::Problem;
 use super::trail::Trail;
@@ -15,24 +18,35 @@ use crate::provider::CallContext;
 /// `POST /v1/chat/completions`
 pub(super) async fn chat(
     State(app): State<AppState>,
+    Extension(caller): Extension<Authenticated>,
     Extension(trail): Extension<Trail>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Problem> {
-    pass(&app, trail, "/chat/completions", body).await
+    pass(&app, &caller, trail, "/chat/completions", body).await
 }
 
 /// `POST /v1/embeddings`
 pub(super) async fn embeddings(
     State(app): State<AppState>,
+    Extension(caller): Extension<Authenticated>,
     Extension(trail): Extension<Trail>,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Problem> {
-    pass(&app, trail, "/embeddings", body).await
+    pass(&app, &caller, trail, "/embeddings", body).await
 }
 
-async fn pass(app: &AppState, trail: Trail, path: &str, body: bytes::Bytes) -> Result<Response, Problem> {
+async fn pass(
+    app: &AppState,
+    caller: &Authenticated,
+    trail: Trail,
+    path: &str,
+    body: JsonBody,
+) -> Result<Response, Problem> {
     let call = CallContext { deadline: None, traceparent: trail.outgoing(), request_id: trail.request_id };
-    let passed = app.engine.router().pass_through(path, body, &call).await?;
+    let router = Arc::clone(app.engine.router());
+    // Reserved until the provider answers: until then the body may be sent again.
+    let (directed, _reserved) = body.read(app, caller, move |body| router.direct(body)).await?;
+    let passed = directed.pass_through(path, &call).await?;
     let mut response = Response::new(Body::new(passed.body));
     *response.status_mut() = StatusCode::from_u16(passed.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let headers = response.headers_mut();

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::access::Authenticated;
@@ -34,13 +35,16 @@ pub(super) async fn create(
     Extension(principal): Extension<Authenticated>,
     Extension(trail): Extension<Trail>,
     headers: axum::http::HeaderMap,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Problem> {
-    let request = CreateResponse::parse_within(&body, app.request_limits)?;
-    drop(body);
+    let limits = app.request_limits;
+    let read = move |body: &Bytes| CreateResponse::parse_within(body, limits);
+    let (request, reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
     let caller = caller(&app, &principal, &trail, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
+    // What waits for a place counts as what is read.
+    drop(reserved);
     let ignored = names(&run.ignored);
     let omitted = names(&run.omitted_tools);
     let first = run.first().await?;

@@ -98,7 +98,7 @@ pub(super) async fn execute(
     headers: HeaderMap,
     PathText(name): PathText,
     query: Query,
-    JsonBody(body): JsonBody,
+    body: JsonBody,
 ) -> Result<Response, Problem> {
     query.only(&["server_label", "view"])?;
     let view = match query.get("view") {
@@ -106,7 +106,9 @@ pub(super) async fn execute(
         Some(name) => View::named(name)
             .ok_or_else(|| unknown_view("'antwort', 'call', 'envelope', 'audience' or 'provider'"))?,
     };
-    let Execute { arguments, context, cache } = read(&body)?;
+    // Reserved until the call has ended, as its arguments are kept until then.
+    let (Direct { arguments, context, cache }, _reserved) =
+        body.read(&app, &principal, |body| Direct::read(body)).await?;
     let _place = app.engine.admit(&principal.requester()).await?;
     // Kept until the call has ended: a tool does not keep its server's session.
     let served = match server_label(&query) {
@@ -135,9 +137,8 @@ pub(super) async fn execute(
         reads_kept_results: true,
         ..ToolContext::default()
     };
-    let raw = arguments.map_or_else(|| "{}".to_owned(), text);
     let cancel = context.cancel.clone().drop_guard();
-    let outcome = tool.call(ToolCall::direct(&name, raw), Arc::new(context), Progress::none()).await;
+    let outcome = tool.call(ToolCall::direct(&name, arguments), Arc::new(context), Progress::none()).await;
     drop(cancel);
     Ok(render(view, &trail.request_id, &name, outcome).into_response())
 }
@@ -185,6 +186,22 @@ struct Execute<'a> {
 struct Place {
     channel: Option<String>,
     chat_id: Option<String>,
+}
+
+/// A direct call.
+struct Direct {
+    /// As the tools' stack reads them: JSON text.
+    arguments: String,
+    context: Place,
+    cache: ToolCacheMode,
+}
+
+impl Direct {
+    fn read(body: &[u8]) -> Result<Self, ApiError> {
+        let Execute { arguments, context, cache } = read(body)?;
+        let arguments = arguments.map_or_else(|| "{}".to_owned(), text);
+        Ok(Self { arguments, context, cache })
+    }
 }
 
 fn read(body: &[u8]) -> Result<Execute<'_>, ApiError> {

@@ -1,6 +1,7 @@
 //! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
 
 mod approvals;
+mod bodies;
 mod digits;
 mod limits;
 mod pages;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Output, PromptArgs};
 use crate::app::Assembly;
 use crate::cli::say;
+use crate::protocol::error::ApiError;
 use crate::provider::CallContext;
 
 /// Values that are shown.
@@ -35,8 +36,9 @@ struct Tokens {
 pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) -> Result<(), String> {
     let body = json!({"model": model, "input": args.prompt}).to_string();
     let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into() };
-    let passed = assembly.engine.router().pass_through("/embeddings", body.into(), &call).await;
-    let passed = passed.map_err(|error| format!("Error: {}", error.body.message))?;
+    let failed = |error: ApiError| format!("Error: {}", error.body.message);
+    let directed = assembly.engine.router().direct(&body.into()).map_err(failed)?;
+    let passed = directed.pass_through("/embeddings", &call).await.map_err(failed)?;
     let text = Limited::new(passed.body, LARGEST).collect().await;
     let text: Bytes = text.map_err(|error| format!("Error: the answer broke off: {error}"))?.to_bytes();
     if passed.status != 200 {

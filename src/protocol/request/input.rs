@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::scalar::check_length;
 use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage, InputVideo};
+use crate::protocol::interrupt;
 use crate::protocol::item::{InputItem, Item, Message, Role, ToolOutput};
 use crate::protocol::parse::{self, Shape, ShapeError};
 
@@ -58,6 +59,7 @@ fn check_triggers(items: &[InputItem]) -> Result<(), ShapeError> {
 }
 
 fn read_item(raw: &RawValue) -> Result<InputItem, ShapeError> {
+    interrupt::check()?;
     let item = InputItem::read(raw)?;
     match &item {
         InputItem::Item(item) => check_item(item)?,

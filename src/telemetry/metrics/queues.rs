@@ -1,15 +1,16 @@
-//! Queues for what all requests share.
+//! Queues for what all requests share, and work off the threads that serve them.
 
 use std::time::Duration;
 
 use super::SECONDS_OF_REQUEST;
-use super::registry::{Family, Gauge, Histogram};
+use super::registry::{Counter, Family, Gauge, Histogram};
 
 /// Of each resource who waits for it, and for how long.
 #[derive(Debug)]
 pub(super) struct Queues {
     waiting: Family<Gauge>,
     wait: Family<Histogram>,
+    blocking_tasks: Family<Counter>,
 }
 
 impl Queues {
@@ -26,6 +27,11 @@ impl Queues {
                 &["resource"],
                 SECONDS_OF_REQUEST,
             ),
+            blocking_tasks: Family::counter(
+                "antwort_blocking_tasks_total",
+                "Large requests that were read off the threads that serve all of them.",
+                &["outcome"],
+            ),
         }
     }
 
@@ -38,8 +44,13 @@ impl Queues {
         self.wait.with(&[resource]).observe(waited.as_secs_f64());
     }
 
+    pub(super) fn blocking_task(&self, outcome: &'static str) {
+        self.blocking_tasks.with(&[outcome]).add(1);
+    }
+
     pub(super) fn render(&self, out: &mut String) {
         self.waiting.render(out);
         self.wait.render(out);
+        self.blocking_tasks.render(out);
     }
 }

@@ -11,6 +11,7 @@ use super::connection::{Connector, Endpoint};
 use super::credentials::{Credentials, Fingerprint};
 use super::session::{Session, SessionLimits};
 use super::status::ServerState;
+use crate::admission::Shares;
 use crate::telemetry::metrics::Metrics;
 
 /// What tells sessions apart.
@@ -39,6 +40,8 @@ pub(super) struct Pool {
     connector: Arc<dyn Connector>,
     sessions: Mutex<HashMap<Key, Arc<Session>>>,
     most: usize,
+    /// Of one tenant.
+    most_per_tenant: usize,
     idle_timeout: Duration,
     metrics: Arc<Metrics>,
     /// What goes on behind requests: lists that are renewed, sessions that are closed.
@@ -48,14 +51,15 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(
         connector: Arc<dyn Connector>,
-        most: usize,
+        shares: &Shares,
         idle_timeout: Duration,
         metrics: Arc<Metrics>,
     ) -> Self {
         Self {
             connector,
             sessions: Mutex::default(),
-            most: most.max(1),
+            most: usize::try_from(shares.capacity()).unwrap_or(usize::MAX),
+            most_per_tenant: usize::try_from(shares.of_tenant()).unwrap_or(usize::MAX),
             idle_timeout,
             metrics,
             tasks: TaskTracker::new(),
@@ -74,8 +78,10 @@ impl Pool {
         if let Some(session) = sessions.get(&key) {
             return Some(Arc::clone(session));
         }
-        if sessions.len() >= self.most {
-            let leaving = leaving(&sessions, &key.tenant, self.most)?;
+        let held = sessions.keys().filter(|held| held.tenant == key.tenant).count();
+        let only_own = held >= self.most_per_tenant;
+        if only_own || sessions.len() >= self.most {
+            let leaving = leaving(&sessions, &key.tenant, only_own)?;
             if let Some(gone) = sessions.remove(&leaving) {
                 self.tasks.spawn(async move { gone.close().await });
             }
@@ -118,14 +124,11 @@ impl Pool {
     }
 }
 
-/// Which session makes way for one more of a tenant. Of a tenant with half of the room, only its own: others need the
+/// Which session makes way for one more of a tenant. Of a tenant with all of its share, only its own: others need the
 /// rest. Else its own before those of others, and servers that requests brought before those of the configuration.
-fn leaving(sessions: &HashMap<Key, Arc<Session>>, tenant: &Arc<str>, most: usize) -> Option<Key> {
-    let held = |of: &Arc<str>| sessions.keys().filter(|key| key.tenant == *of).count();
-    let has_its_half = held(tenant).saturating_mul(2) >= most;
-    let idle = sessions
-        .iter()
-        .filter(|(key, session)| is_unused(session) && (!has_its_half || key.tenant == *tenant));
+fn leaving(sessions: &HashMap<Key, Arc<Session>>, tenant: &Arc<str>, only_own: bool) -> Option<Key> {
+    let idle =
+        sessions.iter().filter(|(key, session)| is_unused(session) && (!only_own || key.tenant == *tenant));
     let rank = |(key, session): &(&Key, &Arc<Session>)| {
         (key.tenant == *tenant, key.server.starts_with("url:"), session.idle_for())
     };
@@ -143,6 +146,7 @@ mod tests {
     use reqwest::header::HeaderMap;
 
     use super::*;
+    use crate::admission::Requester;
     use crate::tools::mcp::connection::{Connection, Place, StdioCommand};
     use crate::tools::mcp::credentials::Fixed;
     use crate::tools::mcp::error::McpError;
@@ -180,6 +184,12 @@ mod tests {
         pool.session(key, &endpoint, credentials, limits)
     }
 
+    /// Room for four sessions of these tenants.
+    fn of_tenants(tenants: &[&str]) -> Shares {
+        let requesters = tenants.iter().map(|tenant| Requester::new(&(*tenant).into(), &"key".into()));
+        Shares::new(4, &requesters.collect::<Vec<_>>())
+    }
+
     fn known(pool: &Pool) -> Vec<String> {
         let mut all: Vec<_> =
             pool.sessions().iter().map(|(key, _)| format!("{} {}", key.tenant, key.server)).collect();
@@ -190,7 +200,8 @@ mod tests {
     #[tokio::test]
     async fn a_tenant_with_many_servers_takes_no_room_of_others() {
         let idle = Duration::from_mins(5);
-        let pool = Pool::new(Arc::new(Nowhere), 4, idle, Metrics::install());
+        let pool =
+            Pool::new(Arc::new(Nowhere), &of_tenants(&["red", "blue", "green"]), idle, Metrics::install());
         for (server, tenant) in
             [("label:a", "red"), ("label:b", "blue"), ("label:c", "blue"), ("url:d", "blue")]
         {
@@ -199,12 +210,23 @@ mod tests {
         for i in 0..20 {
             assert!(open(&pool, &format!("url:{i}"), "blue").is_some());
         }
-        assert_eq!(known(&pool), ["blue label:b", "blue label:c", "blue url:19", "red label:a"]);
+        // Also while there is room, none has more than half.
+        assert_eq!(known(&pool), ["blue label:c", "blue url:19", "red label:a"]);
         let _in_use = open(&pool, "label:x", "red");
-        assert_eq!(known(&pool), ["blue label:b", "blue label:c", "blue url:19", "red label:x"]);
+        assert_eq!(known(&pool), ["blue label:c", "blue url:19", "red label:a", "red label:x"]);
         let _too = open(&pool, "label:y", "red");
-        assert_eq!(known(&pool), ["blue label:b", "blue label:c", "red label:x", "red label:y"]);
+        assert_eq!(known(&pool), ["blue label:c", "blue url:19", "red label:x", "red label:y"]);
         assert!(open(&pool, "label:z", "red").is_none(), "its half is in use");
         assert!(open(&pool, "label:z", "green").is_some());
+    }
+
+    #[tokio::test]
+    async fn a_single_tenant_has_all_the_room() {
+        for tenants in [&[][..], &["red"][..]] {
+            let pool = Pool::new(Arc::new(Nowhere), &of_tenants(tenants), Duration::MAX, Metrics::install());
+            let held: Vec<_> = (0..4).map(|i| open(&pool, &format!("url:{i}"), "red")).collect();
+            assert!(held.iter().all(Option::is_some));
+            assert!(open(&pool, "url:4", "red").is_none());
+        }
     }
 }

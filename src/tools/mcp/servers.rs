@@ -17,6 +17,7 @@ use super::credentials::{Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Pool};
 use super::routes::Routes;
+use crate::admission::{Shares, requesters};
 use crate::config::{McpSettings, Settings};
 use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
 use crate::protocol::tool::McpTool;
@@ -108,8 +109,9 @@ impl McpServers {
         // A result that was got with one client's token is for nobody else.
         tools.cache.enabled = false;
         tools.overrides.clear();
+        let shares = Shares::new(mcp.sessions.max as u64, &requesters(&settings.auth));
         Ok(Arc::new(Self {
-            pool: Pool::new(connector, mcp.sessions.max, mcp.sessions.idle_timeout, Arc::clone(metrics)),
+            pool: Pool::new(connector, &shares, mcp.sessions.idle_timeout, Arc::clone(metrics)),
             egress: request_egress(settings, egress)?,
             request_terms: Arc::new(Terms::new(
                 "mcp:request".into(),

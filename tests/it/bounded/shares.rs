@@ -11,7 +11,7 @@ use crate::support::gateway::{Answer, Gateway, JsonBody};
 use crate::support::upstream::{Reply, Step, Upstream};
 
 /// A key that is its own name.
-fn key(name: &str, tenant: &str) -> (String, KeySettings) {
+pub(super) fn key(name: &str, tenant: &str) -> (String, KeySettings) {
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, name.as_bytes());
     let key = KeySettings {
         hash: hash.as_ref().try_into().unwrap(),
@@ -64,7 +64,7 @@ fn assert_overloaded(answer: &Answer) {
 }
 
 /// A line of the metrics.
-async fn metric(gateway: &Gateway, key: &str, name: &str) -> Option<u64> {
+pub(super) async fn metric(gateway: &Gateway, key: &str, name: &str) -> Option<u64> {
     let answer = gateway.send(gateway.http.get(format!("{}/metrics", gateway.base)).bearer_auth(key)).await;
     let text = answer.body.as_str().unwrap();
     text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok())

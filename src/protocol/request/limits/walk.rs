@@ -8,6 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use serde_json::value::RawValue;
 
 use super::{Counter, Kind, Step};
+use crate::protocol::interrupt;
 use crate::protocol::request::body::Key;
 
 /// Where a value stands, which says what lists in it hold.
@@ -168,6 +169,7 @@ impl<'de> DeserializeSeed<'de> for Entry<'_, 'de> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         let Self { counter, kind, place, index } = self;
+        interrupt::check().map_err(D::Error::custom)?;
         kind.map_or(Ok(()), |kind| counter.count(kind))?;
         counter.path.push(Step::Index(index));
         from.deserialize_any(Walk { counter: &mut *counter, place })?;

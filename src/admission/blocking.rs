@@ -1,0 +1,97 @@
+//! Work in proportion to a request, off the threads that serve all requests.
+//!
+//! Few threads at a time, shared out like everything else. What waits or works here holds the bytes that were reserved
+//! for its request, so that they are the pool's budget of memory, too. A client that leaves ends its work at the next
+//! piece.
+
+use std::sync::Arc;
+
+use super::resource::Resource;
+use super::shares::Requester;
+use crate::protocol::error::ApiError;
+use crate::protocol::interrupt::Interrupt;
+use crate::telemetry::metrics::Metrics;
+
+/// Threads for work that takes long.
+#[derive(Debug)]
+pub struct BlockingPool {
+    threads: Resource,
+    metrics: Arc<Metrics>,
+}
+
+/// Ends the work unless it has ended.
+struct RaiseOnDrop(Interrupt);
+
+impl Drop for RaiseOnDrop {
+    fn drop(&mut self) {
+        self.0.raise();
+    }
+}
+
+impl BlockingPool {
+    pub(super) fn new(threads: Resource, metrics: &Arc<Metrics>) -> Self {
+        Self { threads, metrics: Arc::clone(metrics) }
+    }
+
+    /// Works once a thread is free. Dropping the future ends the waiting, or the work where it asks for it.
+    ///
+    /// # Errors
+    /// 503 if no thread becomes free in time; 500 if the work panics.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        requester: &Requester,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let permit = self.threads.acquire(requester, 1).await?;
+        let interrupt = Interrupt::default();
+        let _leaving = RaiseOnDrop(interrupt.clone());
+        let metrics = Arc::clone(&self.metrics);
+        let task = tokio::task::spawn_blocking(move || {
+            let outcome = interrupt.during(work);
+            metrics.blocking_task(if interrupt.is_raised() { "abandoned" } else { "finished" });
+            drop(permit);
+            outcome
+        });
+        task.await.map_err(|error| {
+            tracing::error!(%error, "work on a request panicked");
+            ApiError::internal()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admission::Admission;
+    use crate::config::settings::{AuthSettings, ServerSettings};
+
+    fn requester() -> Requester {
+        Requester::new(&"default".into(), &"anonymous".into())
+    }
+
+    #[tokio::test]
+    async fn who_leaves_ends_the_work_and_what_is_done_is_handed_back() {
+        let metrics = Metrics::install();
+        let admission = Admission::new(&ServerSettings::default(), &AuthSettings::default(), &metrics);
+        assert_eq!(admission.blocking.run(&requester(), || 42).await.expect("done"), 42);
+        let (begun, has_begun) = mpsc::channel();
+        let (ended, has_ended) = mpsc::channel();
+        let requester = requester();
+        let endless = admission.blocking.run(&requester, move || {
+            begun.send(()).unwrap();
+            // As readers do between two pieces.
+            while crate::protocol::interrupt::check().is_ok() {
+                std::thread::yield_now();
+            }
+            ended.send(()).unwrap();
+        });
+        assert!(tokio::time::timeout(Duration::from_millis(50), endless).await.is_err());
+        has_begun.recv().expect("it began");
+        has_ended.recv_timeout(Duration::from_secs(30)).expect("it ends when nobody waits");
+        let panicked = admission.blocking.run(&requester, || panic!("in the midst of it")).await;
+        assert_eq!(panicked.map(|()| 0).unwrap_err().status, 500);
+    }
+}
