@@ -249,11 +249,14 @@ pub struct McpSessionSettings {
     /// For how long one that nobody uses is kept.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
+    /// Bytes that the tool lists of all sessions may take, with what is made of them.
+    #[serde(with = "units::size")]
+    pub max_list_bytes: usize,
 }
 
 impl Default for McpSessionSettings {
     fn default() -> Self {
-        Self { max: 256, idle_timeout: Duration::from_mins(5) }
+        Self { max: 256, idle_timeout: Duration::from_mins(5), max_list_bytes: 64 * MIB }
     }
 }
 

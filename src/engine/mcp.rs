@@ -232,7 +232,7 @@ impl Listed {
     }
 
     fn shown_tools(&self) -> impl Iterator<Item = &McpListedTool> {
-        self.offered().map(|(tool, _)| &tool.listed)
+        self.offered().map(|(tool, _)| &*tool.listed)
     }
 
     /// Whether the server has other tools by now.

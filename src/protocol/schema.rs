@@ -57,6 +57,18 @@ impl Schema {
         Ok(Self { validator, size })
     }
 
+    /// Whether something is a schema of a size that can be compiled, without the work and the memory of doing so. What only
+    /// compiling tells, such as a pattern that cannot be read, is not looked for.
+    ///
+    /// # Errors
+    /// In words: it is none, or too large once its references are followed.
+    pub fn check_definition(schema: &Value) -> Result<(), String> {
+        if Scale::of(schema).weigh(schema, 0)?.depth > DEEPEST {
+            return Err(too_large());
+        }
+        jsonschema::meta::validate(schema).map_err(|error| error.to_string())
+    }
+
     /// Holds a value against the schema.
     ///
     /// # Errors

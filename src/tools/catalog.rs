@@ -66,15 +66,23 @@ impl Catalog {
 pub struct RegisteredTool {
     plan: Arc<Plan>,
     stack: Stack,
-    /// As models see it, by whose it is to run and how calls look: made once, since many requests ask for many tools.
-    shown: [OnceLock<Arc<ModelTool>>; 5],
+    shown: Arc<Shown>,
     /// Of its server; of the gateway's own tools `antwort`.
     label: Arc<str>,
 }
 
+/// A tool as models see it, by whose it is to run and how calls look: made once, since many requests ask for many tools.
+#[derive(Default)]
+pub(super) struct Shown([OnceLock<Arc<ModelTool>>; 5]);
+
 impl RegisteredTool {
     pub(super) fn new(plan: Plan, stack: Stack, label: Arc<str>) -> Self {
-        Self { plan: Arc::new(plan), stack, shown: Default::default(), label }
+        Self::sharing(plan, stack, label, Arc::default())
+    }
+
+    /// The same, shown as another of the same definition and label is.
+    pub(super) fn sharing(plan: Plan, stack: Stack, label: Arc<str>, shown: Arc<Shown>) -> Self {
+        Self { plan: Arc::new(plan), stack, shown, label }
     }
 
     /// The label of its server.
@@ -105,7 +113,7 @@ impl RegisteredTool {
                 return Arc::new(self.model_tool(kind));
             }
         };
-        match self.shown.get(place) {
+        match self.shown.0.get(place) {
             Some(shown) => Arc::clone(shown.get_or_init(|| Arc::new(self.model_tool(kind)))),
             None => Arc::new(self.model_tool(kind)),
         }

@@ -5,6 +5,7 @@
 //! gateway is to a server, `pool` keeps connections apart by server, credential and tenant, and open between calls.
 
 mod binding;
+mod budget;
 pub mod client;
 mod configured;
 pub mod connection;

@@ -1,8 +1,9 @@
 //! How calls of one tool are made: general settings and the tool's own, resolved once for a catalogue.
 
+use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use globset::Glob;
@@ -22,8 +23,9 @@ pub(super) struct Plan {
     /// [`ToolDefinition::qualified_name`], made once.
     qualified_name: String,
     pub route: Route,
-    pub arguments: Schema,
-    pub returns: Option<(Schema, ReturnSchema)>,
+    schemas: Arc<Schemas>,
+    /// What becomes of a result that is not by the tool's schema, if it has one and results are checked.
+    returns: Option<ReturnSchema>,
     pub on_error: OnError,
     pub timeout: Duration,
     /// `None`: a call is made once.
@@ -44,6 +46,56 @@ pub(super) struct CachePlan {
     pub per_user: bool,
 }
 
+/// The schemas of a tool, compiled when a value is first held against them, or before.
+#[derive(Default)]
+pub(super) struct Schemas {
+    arguments: OnceLock<Compiled>,
+    returns: OnceLock<Compiled>,
+    meter: Option<Arc<dyn Meter>>,
+}
+
+/// A schema, and that its memory is counted.
+type Compiled = (Arc<Schema>, Option<Box<dyn Any + Send + Sync>>);
+
+/// Counts the memory of schemas that are compiled while calls are made.
+pub(super) trait Meter: Send + Sync {
+    /// Counts so many bytes until what it gives is dropped; `None`: there is no room for them.
+    fn admit(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>>;
+}
+
+/// Bytes of a compiled schema for each of its text, as seen.
+const BYTES_PER_BYTE: usize = 32;
+
+impl Schemas {
+    /// Compiled at the first call, and kept if there is room for it.
+    pub(super) fn lazy(meter: Option<Arc<dyn Meter>>) -> Self {
+        Self { meter, ..Self::default() }
+    }
+
+    /// Of which it is known that they can be compiled.
+    fn compiled(definition: &ToolDefinition, with_returns: bool) -> Result<Self, String> {
+        let schemas = Self::default();
+        schemas.get(&schemas.arguments, &definition.parameters)?;
+        if let Some(returns) = definition.returns.as_ref().filter(|_| with_returns) {
+            schemas.get(&schemas.returns, returns)?;
+        }
+        Ok(schemas)
+    }
+
+    fn get(&self, place: &OnceLock<Compiled>, text: &Json) -> Result<Arc<Schema>, String> {
+        if let Some((schema, _)) = place.get() {
+            return Ok(Arc::clone(schema));
+        }
+        let schema = Arc::new(compile(text)?);
+        let bytes = text.get().len().saturating_mul(BYTES_PER_BYTE);
+        let room = self.meter.as_ref().map(|meter| meter.admit(bytes));
+        if !matches!(room, Some(None)) {
+            _ = place.set((Arc::clone(&schema), room.flatten()));
+        }
+        Ok(schema)
+    }
+}
+
 impl Plan {
     /// # Errors
     /// In words, if a schema cannot be compiled.
@@ -52,20 +104,27 @@ impl Plan {
         route: Route,
         settings: &ToolsSettings,
     ) -> Result<Self, String> {
+        let schemas = Schemas::compiled(&definition, checks_results(settings))?;
+        Ok(Self::of(Arc::new(definition), Arc::new(schemas), route, settings))
+    }
+
+    /// The same for a definition that others have, too, whose schemas may be compiled later.
+    pub(super) fn of(
+        definition: Arc<ToolDefinition>,
+        schemas: Arc<Schemas>,
+        route: Route,
+        settings: &ToolsSettings,
+    ) -> Self {
         let none = ToolOverride::default();
         let qualified_name = definition.qualified_name().into_owned();
         let own = settings.overrides.get(&qualified_name).unwrap_or(&none);
         let may_repeat = own.idempotent.unwrap_or_else(|| definition.annotations.may_repeat());
         let retry = own.retry.as_ref().unwrap_or(&settings.retry);
-        let checked = settings.results.return_schema != ReturnSchema::Off;
-        let returns = match definition.returns.as_ref().filter(|_| checked) {
-            Some(schema) => Some((compile(schema)?, settings.results.return_schema)),
-            None => None,
-        };
-        Ok(Self {
+        let has_returns = definition.returns.is_some() && checks_results(settings);
+        Self {
             route,
-            arguments: compile(&definition.parameters)?,
-            returns,
+            schemas,
+            returns: has_returns.then_some(settings.results.return_schema),
             on_error: own.on_error.as_ref().unwrap_or(&settings.on_error).clone(),
             timeout: own.timeout.unwrap_or(settings.timeout),
             retry: Some(retry.clone()).filter(|retry| may_repeat && retry.max > 0),
@@ -74,9 +133,29 @@ impl Plan {
             max_result_bytes: own.max_result_bytes.unwrap_or(settings.results.max_bytes),
             cache: cache_plan(&definition, &qualified_name, own, settings),
             context: None,
-            definition: Arc::new(definition),
+            definition,
             qualified_name,
-        })
+        }
+    }
+
+    /// What arguments are checked by.
+    ///
+    /// # Errors
+    /// In words, if it cannot be compiled.
+    pub(super) fn arguments(&self) -> Result<Arc<Schema>, String> {
+        self.schemas.get(&self.schemas.arguments, &self.definition.parameters)
+    }
+
+    /// Whether results are held to a schema.
+    pub(super) fn checks_results(&self) -> bool {
+        self.returns.is_some()
+    }
+
+    /// What results are held to, and what becomes of those that do not fit. A schema of results that cannot be used is no
+    /// reason to do without them.
+    pub(super) fn returns(&self) -> Option<(Arc<Schema>, ReturnSchema)> {
+        let (severity, text) = self.returns.zip(self.definition.returns.as_ref())?;
+        Some((self.schemas.get(&self.schemas.returns, text).ok()?, severity))
     }
 
     /// The same, for calls of one context.
@@ -123,6 +202,10 @@ fn cache_plan(
     // A result that was got with somebody's credentials is for nobody else.
     let per_user = own.cache_per_user || definition.requires_auth;
     (!ttl.is_zero()).then_some(CachePlan { ttl, per_user })
+}
+
+fn checks_results(settings: &ToolsSettings) -> bool {
+    settings.results.return_schema != ReturnSchema::Off
 }
 
 /// Whether a name is by a glob. Most are plain names, which need not be compiled.

@@ -11,6 +11,7 @@ mod cli;
 mod context;
 mod floods;
 mod hangs;
+mod list_budget;
 mod lists;
 mod load;
 mod lost;

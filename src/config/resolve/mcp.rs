@@ -29,6 +29,7 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Check<'_>) {
         (&["mcp", "requests", "max_tools"], requests.max_tools == 0),
         (&["mcp", "sessions", "max"], mcp.sessions.max == 0),
         (&["mcp", "sessions", "idle_timeout"], mcp.sessions.idle_timeout.is_zero()),
+        (&["mcp", "sessions", "max_list_bytes"], mcp.sessions.max_list_bytes == 0),
         (&["mcp", "approvals", "expires_after"], mcp.approvals.expires_after.is_zero()),
         (&["mcp", "sampling", "max_requests"], sampling.max_requests == 0),
         (&["mcp", "sampling", "max_tokens"], sampling.max_tokens == 0),

@@ -28,16 +28,16 @@ impl<S: Next> Service<ToolRequest> for Returns<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> Answer {
-        if request.plan.returns.is_none() {
+        if !request.plan.checks_results() {
             return self.inner.call(request);
         }
         let plan = Arc::clone(&request.plan);
         let answer = self.inner.call(request);
         Box::pin(async move {
             let output = answer.await?;
-            let Some((schema, severity)) = &plan.returns else { return Ok(output) };
-            match problem(schema, &output) {
-                Some(problem) if *severity == ReturnSchema::Error => Err(ToolError::new(
+            let Some((schema, severity)) = plan.returns() else { return Ok(output) };
+            match problem(&schema, &output) {
+                Some(problem) if severity == ReturnSchema::Error => Err(ToolError::new(
                     Code::InvalidResult,
                     Fault::Tool,
                     format!("the result is not by the tool's schema: {problem}"),

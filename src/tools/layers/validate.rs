@@ -8,7 +8,7 @@ use tower::Service;
 use super::{Answer, Next, ToolRequest, always_ready, ready};
 use crate::protocol::schema::Schema;
 use crate::tools::call::Arguments;
-use crate::tools::error::ToolError;
+use crate::tools::error::{Code, ToolError};
 
 /// Problems that one message names: enough to mend a call, and no more than a model reads.
 pub(super) const MOST_PROBLEMS: usize = 5;
@@ -29,7 +29,14 @@ impl<S: Next> Service<ToolRequest> for Validate<S> {
     always_ready!();
 
     fn call(&mut self, mut request: ToolRequest) -> Answer {
-        match arguments(&request.call.raw, &request.plan.arguments) {
+        let schema = match request.plan.arguments() {
+            Ok(schema) => schema,
+            Err(problem) => {
+                let why = format!("the schema of its arguments cannot be used: {problem}");
+                return ready(Err(ToolError::refused(Code::ToolUnavailable, why)));
+            }
+        };
+        match arguments(&request.call.raw, &schema) {
             Ok(arguments) => {
                 Arc::make_mut(&mut request.call).arguments = arguments;
                 self.inner.call(request)

@@ -73,7 +73,7 @@ impl Binding {
     /// If they cannot be listed and none are known.
     pub async fn tools(&self, freshness: Freshness) -> Result<Arc<ToolSet>, McpError> {
         let listing = self.session.tools(&self.list, freshness).await?;
-        Ok(self.list.sets.of(&self.maker(), &listing))
+        self.list.sets.of(&self.maker(), &listing)
     }
 
     /// Its tools as an earlier response listed them, if nothing newer is known. Asks nobody.

@@ -15,9 +15,10 @@ use super::context::CallerContext;
 use super::credentials::Credentials;
 use super::error::McpError;
 use crate::net::egress::Egress;
+use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::Json;
 use crate::protocol::parse::shorten;
-use crate::tools::{Arguments, Progress};
+use crate::tools::{Arguments, Progress, canonical};
 
 /// Where a server is, and what it takes to speak to it.
 #[derive(Clone)]
@@ -160,27 +161,45 @@ impl RemoteTools {
 
     /// Whether another list says the same of the tools.
     pub fn shows_same(&self, other: &Self) -> bool {
-        self.tools == other.tools && self.unreadable == other.unreadable
+        self.tools.len() == other.tools.len()
+            && self.tools.iter().zip(&other.tools).all(|(one, other)| one.says_same(other))
+            && self.unreadable == other.unreadable
     }
 }
 
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteTool {
-    /// Its name there: any text.
-    pub name: String,
+    /// As lists show it: its name there, which is any text, its description, the schema of its arguments, and its hints as
+    /// sent.
+    pub listed: Arc<McpListedTool>,
     /// For people.
     pub title: Option<String>,
-    /// For the model.
-    pub description: Option<String>,
-    /// JSON Schema of its arguments, as sent.
-    pub input_schema: Value,
-    /// JSON Schema of its structured results, as sent.
-    pub output_schema: Option<Value>,
+    /// JSON Schema of its structured results.
+    pub output_schema: Option<Json>,
     /// Hints about its effects.
     pub hints: RemoteHints,
-    /// The same as sent, to be shown.
-    pub annotations: Option<Json>,
+}
+
+impl RemoteTool {
+    /// Whether another says the same, whatever spaces and orders of keys its schemas were written with.
+    fn says_same(&self, other: &Self) -> bool {
+        self == other
+            || self.title == other.title
+                && self.hints == other.hints
+                && says_same(self.output_schema.as_ref(), other.output_schema.as_ref())
+                && self.listed.name == other.listed.name
+                && self.listed.description == other.listed.description
+                && says_same(Some(&self.listed.input_schema), Some(&other.listed.input_schema))
+                && says_same(self.listed.annotations.as_ref(), other.listed.annotations.as_ref())
+    }
+}
+
+fn says_same(one: Option<&Json>, other: Option<&Json>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one == other || canonical(one.get()) == canonical(other.get()),
+        (one, other) => one.is_none() && other.is_none(),
+    }
 }
 
 /// A server's hints about a tool; what it does not say is `None`.

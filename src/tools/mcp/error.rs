@@ -62,6 +62,14 @@ pub enum McpError {
         /// The limit.
         limit: usize,
     },
+    /// The lists of all sessions take all the room that they may.
+    #[error(
+        "the tool lists of all MCP sessions would take more than {limit} bytes, which is the limit (mcp.sessions.max_list_bytes)"
+    )]
+    ListsFull {
+        /// The limit.
+        limit: usize,
+    },
     /// The connection went while an answer was awaited; the request may have had its effect.
     #[error("the connection broke: {0}")]
     Broken(String),
@@ -109,7 +117,8 @@ impl McpError {
             | Self::UnknownVersion(_)
             | Self::Unauthorized { .. }
             | Self::InsufficientScope { .. }
-            | Self::SessionLost => true,
+            | Self::SessionLost
+            | Self::ListsFull { .. } => true,
             Self::Http { status, .. } => matches!(status, 400..=499 | 503),
             Self::Egress(error) => !matches!(error, EgressError::Broken { .. } | EgressError::Timeout { .. }),
             Self::Protocol { .. }
@@ -156,6 +165,7 @@ impl From<McpError> for ToolError {
             | McpError::Connect(_)
             | McpError::UnknownVersion(_)
             | McpError::SessionLost
+            | McpError::ListsFull { .. }
             | McpError::Broken(_) => Self::new(Code::ToolUnavailable, fault, message),
         }
         .because(error.for_log())

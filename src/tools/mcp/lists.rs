@@ -82,6 +82,18 @@ impl ToolLists {
         list
     }
 
+    /// Forgets the lists of contexts that nobody uses; with `all`, that for all as well.
+    pub(super) fn forget_unused(&self, all: bool) {
+        self.by_context
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|_, list| Arc::strong_count(list) > 1);
+        if all && Arc::strong_count(&self.plain) == 1 {
+            self.plain.listing.store(None);
+            self.plain.sets.clear();
+        }
+    }
+
     /// The list that says most of the server, for people: that for all, or else the one that was used last.
     pub(super) fn latest(&self) -> Arc<ToolList> {
         let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tokio_util::task::TaskTracker;
 
+use super::budget::ListBudget;
 use super::connection::{Connector, Endpoint};
 use super::credentials::{Credentials, Fingerprint};
 use super::session::{Session, SessionLimits};
@@ -46,6 +47,8 @@ pub(super) struct Pool {
     metrics: Arc<Metrics>,
     /// What goes on behind requests: lists that are renewed, sessions that are closed.
     tasks: TaskTracker,
+    /// For the tool lists of all sessions.
+    lists: Arc<ListBudget>,
 }
 
 impl Pool {
@@ -63,7 +66,14 @@ impl Pool {
             idle_timeout,
             metrics,
             tasks: TaskTracker::new(),
+            lists: ListBudget::new(usize::MAX),
         }
+    }
+
+    /// The same with a byte budget for the tool lists of all sessions.
+    pub(super) fn with_list_budget(mut self, max_bytes: usize) -> Self {
+        self.lists = ListBudget::new(max_bytes);
+        self
     }
 
     /// The session of this key; `None`: there are too many, and all are in use.
@@ -89,8 +99,16 @@ impl Pool {
         let metrics = Arc::clone(&self.metrics);
         let connector = Arc::clone(&self.connector);
         let tasks = self.tasks.clone();
-        let session =
-            Arc::new(Session::new(endpoint.clone(), credentials, connector, limits, metrics, tasks));
+        let session = Arc::new(Session::new(
+            endpoint.clone(),
+            credentials,
+            connector,
+            limits,
+            metrics,
+            tasks,
+            Arc::clone(&self.lists),
+        ));
+        self.lists.register(&session);
         sessions.insert(key, Arc::clone(&session));
         Some(session)
     }

@@ -106,7 +106,8 @@ impl Suspicion {
             | McpError::Connect(_)
             | McpError::UnknownVersion(_)
             | McpError::Timeout { .. }
-            | McpError::TooLarge { .. } => Self::None,
+            | McpError::TooLarge { .. }
+            | McpError::ListsFull { .. } => Self::None,
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::response::machine::OWN_SERVER;
 use crate::tools::assemble::{add_tags, join};
 use crate::tools::catalog::{Catalog, RegisteredTool};
 use crate::tools::definition::ToolDefinition;
-use crate::tools::plan::Plan;
+use crate::tools::plan::{Plan, Schemas};
 use crate::tools::router::{Route, Way};
 use crate::tools::{Subject, Toolbox};
 
@@ -189,10 +189,10 @@ impl<'a> Maker<'a> {
         let own = self.settings.overrides.get(name);
         add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
         let ways: Vec<Way> = std::iter::once(first.way).chain(legs.into_iter().map(|leg| leg.way)).collect();
-        let ways = || Route::sharing(route.settings.strategy, ways.clone(), Arc::clone(&route.turn));
-        // A schema of results that cannot be used is no reason to do without the tool.
-        let mut plan = Plan::new(definition.clone(), ways(), self.settings)
-            .or_else(|_| Plan::new(ToolDefinition { returns: None, ..definition }, ways(), self.settings))?;
+        let ways = Route::sharing(route.settings.strategy, ways, Arc::clone(&route.turn));
+        // Compiled if it is called at all: this is made for one caller.
+        let schemas = Arc::new(Schemas::lazy(None));
+        let mut plan = Plan::of(Arc::new(definition), schemas, ways, self.settings);
         if takes_callers {
             // A result that was got with one client's token is for nobody else.
             plan.cache = None;

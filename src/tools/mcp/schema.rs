@@ -31,8 +31,8 @@ pub fn normalise(schema: &Value) -> Result<Value, String> {
     // What was merged away may have been all that referred to a definition.
     inline::drop_unused_definitions(&mut schema);
     let schema = Value::Object(schema);
-    match Schema::compile(&schema) {
-        Ok(_) => Ok(schema),
+    match Schema::check_definition(&schema) {
+        Ok(()) => Ok(schema),
         Err(problem) => Err(format!("the schema of its arguments is no JSON Schema: {problem}")),
     }
 }

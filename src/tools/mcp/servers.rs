@@ -111,7 +111,8 @@ impl McpServers {
         tools.overrides.clear();
         let shares = Shares::new(mcp.sessions.max as u64, &requesters(&settings.auth));
         Ok(Arc::new(Self {
-            pool: Pool::new(connector, &shares, mcp.sessions.idle_timeout, Arc::clone(metrics)),
+            pool: Pool::new(connector, &shares, mcp.sessions.idle_timeout, Arc::clone(metrics))
+                .with_list_budget(mcp.sessions.max_list_bytes),
             egress: request_egress(settings, egress)?,
             request_terms: Arc::new(Terms::new(
                 "mcp:request".into(),

@@ -12,7 +12,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, RemoteTools, ServerInfo};
+use super::budget::{KeptList, ListBudget};
+use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, ServerInfo};
 use super::credentials::Credentials;
 use super::error::McpError;
 use super::lists::{ToolList, ToolLists};
@@ -56,6 +57,7 @@ pub struct Session {
     floods: Trouble,
     pub(super) recovery: Recovery,
     pub(super) lists: ToolLists,
+    pub(super) budget: Arc<ListBudget>,
     /// What is known of the health of its tools, whoever is shown them.
     pub(super) states: States,
     pub(super) stats: Stats,
@@ -77,7 +79,7 @@ pub(super) struct Open {
 
 /// The tools as they were listed.
 pub(super) struct Listing {
-    pub tools: RemoteTools,
+    pub kept: Arc<KeptList>,
     at: Instant,
     holds: Duration,
     /// The connection that it was had over, and that one's version of its tools when it was asked.
@@ -142,6 +144,7 @@ impl Session {
         limits: SessionLimits,
         metrics: Arc<Metrics>,
         tasks: TaskTracker,
+        budget: Arc<ListBudget>,
     ) -> Self {
         Self {
             tasks,
@@ -157,6 +160,7 @@ impl Session {
             floods: Trouble::default(),
             recovery: Recovery::default(),
             lists: ToolLists::default(),
+            budget,
             states: States::default(),
             stats: Stats::default(),
             last_used: Mutex::new(Instant::now()),
@@ -271,16 +275,17 @@ impl Session {
         let mut tools = tools.unwrap_or(Err(McpError::Timeout { after }))?;
         let offered = self.limits.max_tools.min(tools.tools.len());
         for surplus in tools.tools.split_off(offered) {
-            tools.leave_out(&surplus.name, "the server has too many tools".into());
+            tools.leave_out(&surplus.listed.name, "the server has too many tools".into());
         }
         let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
         let known = list.known();
-        let (turn, number) = match &known {
-            Some(known) if known.tools.shows_same(&tools) => (known.turn + 1, known.number),
-            Some(known) => (known.turn + 1, known.number + 1),
-            None => (1, 1),
+        let is_same = known.as_ref().is_some_and(|known| known.kept.tools.shows_same(&tools));
+        let (turn, number, kept) = match known {
+            Some(known) if is_same => (known.turn + 1, known.number, Arc::clone(&known.kept)),
+            Some(known) => (known.turn + 1, known.number + 1, self.budget.keep(tools)?),
+            None => (1, 1, self.budget.keep(tools)?),
         };
-        Ok(Listing { tools, at: Instant::now(), holds, connection, turn, number })
+        Ok(Listing { kept, at: Instant::now(), holds, connection, turn, number })
     }
 
     fn refresh_behind(self: &Arc<Self>, list: &Arc<ToolList>) {
@@ -410,6 +415,11 @@ impl Session {
         if let Some(open) = self.current.swap(None) {
             open.connection.close().await;
         }
+    }
+
+    /// Makes room: forgets the lists that nobody uses, all of them if the session is idle.
+    pub(super) fn forget_unused_lists(&self, is_idle: bool) {
+        self.lists.forget_unused(is_idle);
     }
 
     /// For how long nobody has used it.

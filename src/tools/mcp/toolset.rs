@@ -1,23 +1,26 @@
 //! A server's tools as runs use them: named, checked, each with all the layers of a call around it.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
 use aws_lc_rs::digest;
+use serde_json::Value;
 use tracing::Span;
 
+use super::budget::{Charge, ListBudget, SchemaMeter};
 use super::configured::Terms;
-use super::connection::{CallMeta, Place, RemoteCall, RemoteTool};
+use super::connection::{CallMeta, Place, RemoteCall, RemoteTool, RemoteTools};
 use super::context::CallerContext;
+use super::error::McpError;
 use super::session::{Listing, Session};
 use super::{content, schema};
 use crate::config::Strategy;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::assemble::add_tags;
-use crate::tools::catalog::RegisteredTool;
-use crate::tools::plan::Plan;
+use crate::tools::catalog::{RegisteredTool, Shown};
+use crate::tools::plan::{Plan, Schemas};
 use crate::tools::router::{Route, Way};
 use crate::tools::stack::{self, Stack};
 use crate::tools::verbatim::exact_text;
@@ -28,6 +31,9 @@ use crate::tools::{
 
 /// Labels under which the tools of one session are kept.
 const MOST_LABELS: usize = 16;
+/// Bytes of a tool beside its texts, for all sessions that have it; and for each of them.
+const PER_PREPARED: usize = 1024;
+const PER_BOUND: usize = 2048;
 /// Tools of a session whose health is known, where lists differ by context.
 const MOST_STATES: usize = 4096;
 
@@ -39,6 +45,8 @@ pub struct ToolSet {
     pub left_out: Vec<(String, String)>,
     /// The list that it was made of; 0: an item of an earlier response.
     pub(super) number: u64,
+    /// Of what it takes beside what is shared; `None`: it belongs to one request.
+    _charge: Option<Charge>,
 }
 
 impl ToolSet {
@@ -53,11 +61,70 @@ pub struct ServedTool {
     /// The tool with the layers around it.
     pub registered: Arc<RegisteredTool>,
     /// As lists show it.
-    pub listed: McpListedTool,
+    pub listed: Arc<McpListedTool>,
     /// Whether its server says that it only reads.
     pub read_only: bool,
     /// Of what a person sees who allows a call: server, name, description, schema and hints.
     pub fingerprint: [u8; 32],
+}
+
+/// What is made of a list for all sessions that have an equal one, by label and terms.
+#[derive(Default)]
+pub(super) struct PreparedSets(Mutex<SetsByTerms>);
+
+/// By label, and by the address of the terms, which each set keeps.
+type SetsByTerms = HashMap<(Arc<str>, usize), Arc<PreparedSet>>;
+
+/// Tools as any session has them that listed the same, under one label and by one server's terms.
+struct PreparedSet {
+    /// Keeps the address that the set is found by.
+    _terms: Arc<Terms>,
+    tools: Vec<Prepared>,
+    left_out: Vec<(String, String)>,
+    _charge: Option<Charge>,
+}
+
+/// A tool, apart from whom it is called for.
+struct Prepared {
+    definition: Arc<ToolDefinition>,
+    schemas: Arc<Schemas>,
+    shown: Arc<Shown>,
+    listed: Arc<McpListedTool>,
+    read_only: bool,
+}
+
+impl PreparedSets {
+    /// Made once; by two at the same time, one of them is kept.
+    fn of(&self, maker: &Maker<'_>, list: &RemoteTools) -> Result<Arc<PreparedSet>, McpError> {
+        let key = (Arc::clone(maker.label), Arc::as_ptr(maker.terms).addr());
+        if let Some(known) = self.sets().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let budget = &maker.session.budget;
+        let mut set = maker.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
+        set._charge = Some(budget.charge(set.bytes())?);
+        let mut sets = self.sets();
+        if sets.len() >= MOST_LABELS {
+            sets.clear();
+        }
+        Ok(Arc::clone(sets.entry(key).or_insert_with(|| Arc::new(set))))
+    }
+
+    fn sets(&self) -> MutexGuard<'_, SetsByTerms> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PreparedSet {
+    /// What is kept of it beside the list: definitions, and the same as models are shown them, mostly in one way.
+    fn bytes(&self) -> usize {
+        let of_tool = |tool: &Prepared| {
+            let ToolDefinition { name, description, parameters, returns, .. } = &*tool.definition;
+            let shown = name.len() + description.len() + parameters.get().len();
+            PER_PREPARED + 2 * shown + returns.as_ref().map_or(0, |returns| returns.get().len())
+        };
+        self.tools.iter().map(of_tool).sum()
+    }
 }
 
 /// The tool sets of one list, by label.
@@ -74,9 +141,18 @@ struct Made {
 
 impl ToolSets {
     /// The set of this list under this label; made once. Schemas are worked on without the lock on all sets.
-    pub(super) fn of(&self, maker: &Maker<'_>, listing: &Listing) -> Arc<ToolSet> {
+    pub(super) fn of(&self, maker: &Maker<'_>, listing: &Listing) -> Result<Arc<ToolSet>, McpError> {
         let place = self.place(maker.label, listing.number);
-        Arc::clone(place.set.get_or_init(|| Arc::new(maker.make(listing))))
+        if let Some(set) = place.set.get() {
+            return Ok(Arc::clone(set));
+        }
+        let set = maker.make(listing)?;
+        Ok(Arc::clone(place.set.get_or_init(|| Arc::new(set))))
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&self) {
+        self.by_label.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     fn place(&self, label: &Arc<str>, number: u64) -> Arc<Made> {
@@ -105,7 +181,7 @@ pub(super) struct Maker<'a> {
     /// For whom the list is, and so the calls.
     pub context: Option<&'a Arc<CallerContext>>,
     pub label: &'a Arc<str>,
-    pub terms: &'a Terms,
+    pub terms: &'a Arc<Terms>,
     pub stack: &'a Stack,
 }
 
@@ -113,34 +189,87 @@ impl Maker<'_> {
     /// A set of what an earlier response listed. Its hints count for nothing.
     pub(super) fn of_item(&self, listed: &[McpListedTool]) -> ToolSet {
         let remote = listed.iter().map(|tool| RemoteTool {
-            name: tool.name.clone(),
+            listed: Arc::new(tool.clone()),
             title: None,
-            description: tool.description.clone(),
-            input_schema: serde_json::from_str(tool.input_schema.get()).unwrap_or_default(),
             output_schema: None,
             hints: super::RemoteHints::default(),
-            annotations: tool.annotations.clone(),
         });
-        self.set(remote.collect::<Vec<_>>().iter(), Vec::new(), 0)
+        let set = self.prepare(&remote.collect::<Vec<_>>(), Vec::new(), &|| Schemas::lazy(None));
+        self.bind(&set, 0, None)
     }
 
-    fn make(&self, listing: &Listing) -> ToolSet {
-        let left_out = listing.tools.unreadable.clone();
-        let set = self.set(listing.tools.tools.iter(), left_out, listing.number);
+    fn make(&self, listing: &Listing) -> Result<ToolSet, McpError> {
+        let prepared = listing.kept.prepared.of(self, &listing.kept.tools)?;
+        let charge = self.session.budget.charge(prepared.tools.len() * PER_BOUND)?;
+        let set = self.bind(&prepared, listing.number, Some(charge));
         let names: HashSet<_> =
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
         // Where lists differ by context, what one lacks another may have.
         let most = if self.context.is_some() { MOST_STATES } else { 0 };
         self.session.states.retain_beyond(most, |name| names.contains(name));
-        set
+        Ok(set)
     }
 
-    fn set<'t>(
+    /// What of it is the same for all sessions.
+    fn prepare(
         &self,
-        tools: impl Iterator<Item = &'t RemoteTool>,
+        tools: &[RemoteTool],
         mut left_out: Vec<(String, String)>,
-        number: u64,
-    ) -> ToolSet {
+        schemas: &dyn Fn() -> Schemas,
+    ) -> PreparedSet {
+        let mut prepared: Vec<Prepared> = Vec::new();
+        let mut names: HashSet<&str> = HashSet::new();
+        for tool in tools {
+            let name = &*tool.listed.name;
+            let problem = match self.define(tool) {
+                Err(problem) => problem,
+                Ok(_) if !names.insert(name) => "listed twice".into(),
+                Ok(definition) => {
+                    prepared.push(Prepared {
+                        definition: Arc::new(definition),
+                        schemas: Arc::new(schemas()),
+                        shown: Arc::default(),
+                        listed: Arc::clone(&tool.listed),
+                        read_only: tool.hints.read_only == Some(true),
+                    });
+                    continue;
+                }
+            };
+            let name = crate::protocol::parse::shorten(name).into_owned();
+            tracing::warn!(server = &*self.session.endpoint.name, tool = %name, problem, "a tool is left out");
+            left_out.push((name, problem));
+        }
+        PreparedSet { _terms: Arc::clone(self.terms), tools: prepared, left_out, _charge: None }
+    }
+
+    fn define(&self, tool: &RemoteTool) -> Result<ToolDefinition, String> {
+        let listed = &tool.listed;
+        if listed.name.is_empty() || listed.name.len() > 1024 {
+            return Err("a name has 1 to 1024 bytes".into());
+        }
+        let sent: Value =
+            serde_json::from_str(listed.input_schema.get()).map_err(|error| error.to_string())?;
+        let parameters = schema::normalise(&sent)?;
+        Ok(ToolDefinition {
+            name: listed.name.clone(),
+            description: listed.description.clone().or_else(|| tool.title.clone()).unwrap_or_default(),
+            parameters: (&parameters).into(),
+            returns: tool.output_schema.clone().filter(|schema| schema.get().starts_with('{')),
+            kind: ToolKind::Mcp,
+            executor: Arc::clone(&self.terms.executor),
+            version: None,
+            tags: self.tags(&listed.name),
+            annotations: match self.terms.trusts_hints {
+                true => annotations(tool),
+                false => Annotations::UNKNOWN,
+            },
+            server: Some(Arc::clone(self.label)),
+            requires_auth: false,
+        })
+    }
+
+    /// The tools as calls of this session are made.
+    fn bind(&self, prepared: &PreparedSet, number: u64, charge: Option<Charge>) -> ToolSet {
         let executor: Arc<dyn ToolExecutor> = Arc::new(Remote {
             id: Arc::clone(&self.terms.executor),
             session: Arc::downgrade(self.session),
@@ -148,56 +277,17 @@ impl Maker<'_> {
             idle: self.terms.timeout,
             user_output: self.terms.user_output,
         });
-        let mut served: Vec<ServedTool> = Vec::new();
-        for tool in tools {
-            let problem = match self.serve(tool, &executor) {
-                Err(problem) => problem,
-                Ok(_) if served.iter().any(|other| other.listed.name == tool.name) => "listed twice".into(),
-                Ok(tool) => {
-                    served.push(tool);
-                    continue;
-                }
-            };
-            let name = crate::protocol::parse::shorten(&tool.name).into_owned();
-            tracing::warn!(server = &*self.session.endpoint.name, tool = %name, problem, "a tool is left out");
-            left_out.push((name, problem));
-        }
-        ToolSet { tools: served, left_out, number }
-    }
-
-    fn serve(&self, tool: &RemoteTool, executor: &Arc<dyn ToolExecutor>) -> Result<ServedTool, String> {
-        if tool.name.is_empty() || tool.name.len() > 1024 {
-            return Err("a name has 1 to 1024 bytes".into());
-        }
-        let parameters = schema::normalise(&tool.input_schema)?;
-        let definition = ToolDefinition {
-            name: tool.name.clone(),
-            description: tool.description.clone().or_else(|| tool.title.clone()).unwrap_or_default(),
-            parameters: (&parameters).into(),
-            returns: tool.output_schema.as_ref().filter(|schema| schema.is_object()).map(Into::into),
-            kind: ToolKind::Mcp,
-            executor: Arc::clone(&self.terms.executor),
-            version: None,
-            tags: self.tags(&tool.name),
-            annotations: match self.terms.trusts_hints {
-                true => annotations(tool),
-                false => Annotations::UNKNOWN,
-            },
-            server: Some(Arc::clone(self.label)),
-            requires_auth: false,
-        };
-        let plan = self.plan(definition, executor)?;
-        Ok(ServedTool {
-            registered: Arc::new(RegisteredTool::new(plan, self.stack.clone(), Arc::clone(self.label))),
-            listed: McpListedTool {
-                name: tool.name.clone(),
-                description: tool.description.clone(),
-                input_schema: (&tool.input_schema).into(),
-                annotations: tool.annotations.clone(),
-            },
-            read_only: tool.hints.read_only == Some(true),
-            fingerprint: self.fingerprint(tool),
-        })
+        let tools = prepared.tools.iter().map(|tool| {
+            let (plan, label) = (self.plan(tool, &executor), Arc::clone(self.label));
+            let shown = Arc::clone(&tool.shown);
+            ServedTool {
+                registered: Arc::new(RegisteredTool::sharing(plan, self.stack.clone(), label, shown)),
+                listed: Arc::clone(&tool.listed),
+                read_only: tool.read_only,
+                fingerprint: self.fingerprint(&tool.listed),
+            }
+        });
+        ToolSet { tools: tools.collect(), left_out: prepared.left_out.clone(), number, _charge: charge }
     }
 
     /// What the operator says of server and tool; no server says which gates its tools have to pass.
@@ -214,32 +304,18 @@ impl Maker<'_> {
         tags
     }
 
-    fn plan(&self, mut definition: ToolDefinition, executor: &Arc<dyn ToolExecutor>) -> Result<Plan, String> {
-        let settings = &self.terms.tools;
+    fn plan(&self, tool: &Prepared, executor: &Arc<dyn ToolExecutor>) -> Plan {
+        let (settings, definition) = (&self.terms.tools, &tool.definition);
         let state = self.session.states.leg(&definition.qualified_name(), &self.terms.executor, settings);
         let leg = stack::leg(Arc::clone(executor), Arc::clone(&self.terms.executor), None, &state);
+        let way = Way { executor: Arc::clone(&self.terms.executor), weight: 1, state, leg };
+        let route = Route::new(Strategy::default(), vec![way]);
         let told = self.context.map(|context| *context.fingerprint());
-        let route = || {
-            let way = Way {
-                executor: Arc::clone(&self.terms.executor),
-                weight: 1,
-                state: Arc::clone(&state),
-                leg: leg.clone(),
-            };
-            Route::new(Strategy::default(), vec![way])
-        };
-        if definition.returns.is_some() {
-            match Plan::new(definition.clone(), route(), settings) {
-                Ok(plan) => return Ok(plan.for_context(told)),
-                // A schema of results that cannot be used is no reason to do without the tool.
-                Err(_) => definition.returns = None,
-            }
-        }
-        Ok(Plan::new(definition, route(), settings)?.for_context(told))
+        Plan::of(Arc::clone(definition), Arc::clone(&tool.schemas), route, settings).for_context(told)
     }
 
     /// Each field with its length in front, so that none can run into the next.
-    fn fingerprint(&self, tool: &RemoteTool) -> [u8; 32] {
+    fn fingerprint(&self, tool: &McpListedTool) -> [u8; 32] {
         let mut hash = digest::Context::new(&digest::SHA256);
         let mut field = |bytes: &[u8]| {
             hash.update(&(bytes.len() as u64).to_le_bytes());
@@ -255,12 +331,17 @@ impl Maker<'_> {
         }
         field(tool.name.as_bytes());
         field(tool.description.as_deref().unwrap_or_default().as_bytes());
-        field(&canonical(&tool.input_schema.to_string()));
+        field(&canonical(tool.input_schema.get()));
         field(&tool.annotations.as_ref().map(|hints| canonical(hints.get())).unwrap_or_default());
         let mut fingerprint = [0; 32];
         fingerprint.copy_from_slice(hash.finish().as_ref());
         fingerprint
     }
+}
+
+/// Compiled when they are first used, and counted in the budget from then on.
+fn metered(budget: &Arc<ListBudget>) -> Schemas {
+    Schemas::lazy(Some(Arc::new(SchemaMeter(Arc::clone(budget)))))
 }
 
 /// What is not said counts as the worse, by the protocol's own defaults.

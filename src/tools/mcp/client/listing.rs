@@ -1,5 +1,6 @@
 //! Lists of tools, read one by one: a tool that cannot be read is left out, and the others are there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -7,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::notices::told;
+use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::Json;
 use crate::tools::mcp::connection::{RemoteHints, RemoteTool, RemoteTools};
 use crate::tools::mcp::error::McpError;
@@ -135,16 +137,22 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
     };
     Ok(RemoteTool {
         title: tool.title.or_else(titled).map(shortened),
-        name: tool.name,
-        description: tool.description.map(shortened),
-        input_schema,
-        output_schema: tool
-            .output_schema
-            .filter(short)
-            .and_then(|json| serde_json::from_str(json.get()).ok()),
+        output_schema: tool.output_schema.filter(short).as_ref().and_then(compact),
         hints,
-        annotations: shown,
+        // Without the spaces that it was sent with: values of it are not kept, and the text may be many times.
+        listed: Arc::new(McpListedTool {
+            name: tool.name,
+            description: tool.description.map(shortened),
+            input_schema: (&input_schema).into(),
+            annotations: shown,
+        }),
     })
+}
+
+/// A schema without the spaces that it was sent with; `None`: it cannot be read.
+fn compact(schema: &Json) -> Option<Json> {
+    let value: Value = serde_json::from_str(schema.get()).ok()?;
+    Some((&value).into())
 }
 
 /// As much of a description as is kept.

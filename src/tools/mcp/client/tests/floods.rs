@@ -201,14 +201,13 @@ async fn a_server_of_http_with_sse_is_given_up_as_well() {
         let server = old("/inbox", move |seen, writer| {
             if seen.method() == "tools/call" {
                 // As many as a second of a flood has; requests by different ids.
-                for id in 0..30_000 {
-                    let sent = writer.send(flood.replace("\"q1\"", &id.to_string()));
-                    if sent.is_err() {
-                        break;
-                    }
+                for first in (0..60_000).step_by(1_000) {
+                    let numbered = |id: u64| flood.replace("\"q1\"", &id.to_string());
+                    _ = writer.send((first..first + 1_000).map(numbered).collect());
                 }
-                for _ in 0..80 {
-                    _ = writer.send(format!(": {}\n\n", "x".repeat(MIB)));
+                // What is no message is a flood by its bytes.
+                for _ in 0..160 {
+                    _ = writer.send(format!(": {}\n\n", "x".repeat(MIB / 2)));
                 }
             }
             status(202)

@@ -32,7 +32,7 @@ async fn a_bad_tool_is_left_out_alone() {
 
     let tools = connection.list_tools(256, None).await.unwrap();
 
-    let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.as_str()).collect();
+    let names: Vec<_> = tools.tools.iter().map(|tool| tool.listed.name.as_str()).collect();
     assert_eq!(names, ["a", "text_schema"]);
     let unreadable: Vec<_> = tools.unreadable.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(unreadable, ["no_schema", "odd_schema", "", ""]);
@@ -54,12 +54,12 @@ async fn a_tool_is_as_it_was_described() {
     assert_eq!(tools.ttl, Some(Duration::from_millis(1500)));
     let tool = &tools.tools[0];
     assert_eq!(tool.title.as_deref(), Some("Write"));
-    assert_eq!(tool.description.as_deref(), Some("Writes."));
+    assert_eq!(tool.listed.description.as_deref(), Some("Writes."));
     let hints = RemoteHints { read_only: Some(false), idempotent: Some(true), ..RemoteHints::default() };
     assert_eq!(tool.hints, hints);
-    assert_eq!(tool.input_schema.to_string(), r#"{"type":"object","properties":{"z":{},"a":{}}}"#);
-    assert_eq!(tool.output_schema, Some(json!({ "type": "object" })));
-    assert!(tool.annotations.is_some());
+    assert_eq!(tool.listed.input_schema.get(), r#"{"type":"object","properties":{"z":{},"a":{}}}"#);
+    assert_eq!(tool.output_schema.as_ref().unwrap().get(), r#"{"type":"object"}"#);
+    assert!(tool.listed.annotations.is_some());
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn all_pages_are_fetched_anew_each_time() {
 
     for listed in 1..=2 {
         let tools = connection.list_tools(256, None).await.unwrap();
-        let names: Vec<_> = tools.tools.iter().map(|tool| tool.name.as_str()).collect();
+        let names: Vec<_> = tools.tools.iter().map(|tool| tool.listed.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
         assert_eq!(tools.unreadable.len(), 1);
         assert_eq!(server.asked("tools/list").len(), 3 * listed);
@@ -115,7 +115,7 @@ async fn a_list_is_read_as_far_as_it_may_go() {
     tools.extend((0..1000).map(|i| json!({ "name": i.to_string() })));
     let list = having(json!({ "tools": tools })).await.list_tools(256, None).await.unwrap();
     assert_eq!(list.tools.len(), 1);
-    assert!(list.tools[0].description.as_ref().unwrap().len() <= 16 * 1024 + 3);
+    assert!(list.tools[0].listed.description.as_ref().unwrap().len() <= 16 * 1024 + 3);
     assert_eq!((list.unreadable[0].0.as_str(), list.unreadable.len()), ("huge", 256));
     assert!(list.unreadable.iter().all(|(name, why)| name.len() + why.len() < 5000));
 }
