@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::units;
 use crate::protocol::request::{Effort, StructuredOptions, SummaryMode, TextFormat, Verbosity};
 use crate::protocol::schema::Schema;
 
@@ -130,8 +131,8 @@ fn is_default(structured: &StructuredOptions) -> bool {
 pub struct RunLimits {
     /// Inferences.
     pub max_turns: u32,
-    /// Calls of server-side tools; the request's `max_tool_calls` lowers it. Shown also where it is `null`, no limit,
-    /// as what is absent is the default.
+    /// Calls of server-side tools; the request's `max_tool_calls` lowers it.
+    #[serde(with = "units::count_or_off")]
     pub max_tool_calls: Option<u64>,
     /// Tokens in and out.
     #[serde(skip_serializing_if = "Option::is_none")]

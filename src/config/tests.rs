@@ -400,7 +400,7 @@ fn what_is_shown_reads_back_and_holds_no_secret() {
         providers: {a: {url: 'http://h/v1', api_key: s3cret, headers: {x-key: s3cret}, context_window: {m: 5}}}
         auth: {keys: {k: {key: s3cret, dialect: open_responses}}}
         seal: {keys: [AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]}
-        engine: {limits: {max_tool_calls: null}}
+        engine: {limits: {max_tool_calls: off}}
         store: {ttl: off, max_size: off}";
     let loaded = load_with(yaml, &[("ANTWORT_LISTEN", "127.0.0.1:99")]).expect("valid");
     let shown = show(&loaded);

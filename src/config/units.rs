@@ -163,6 +163,24 @@ pub(super) mod size_or_off {
     }
 }
 
+/// A number of something, or `off` for any number.
+pub(super) mod count_or_off {
+    use super::{CountVisitor, Deserializer, OrOff, Serializer};
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.serialize_u64(*value),
+            None => to.serialize_str("off"),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<u64>, D::Error> {
+        from.deserialize_any(OrOff(CountVisitor))
+    }
+}
+
 /// A secret as it is shown: not at all.
 pub(super) fn masked<S: Serializer>(_: &SecretString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(MASK)
@@ -243,6 +261,24 @@ impl Visitor<'_> for SizeVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
         parse_size(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+struct CountVisitor;
+
+impl Visitor<'_> for CountVisitor {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_u64<E: de::Error>(self, count: u64) -> Result<u64, E> {
+        Ok(count)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
+        text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
     }
 }
 

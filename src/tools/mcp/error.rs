@@ -101,8 +101,9 @@ impl McpError {
         Self::Unauthorized { why: why.into(), challenge: None }
     }
 
-    /// What happened, for the log of a call: the server's own words may quote the arguments, and are for the model.
-    fn for_log(&self) -> String {
+    /// What happened, for logs: the server's own words may quote what it was sent, arguments and tokens, and are for
+    /// whoever sent it.
+    pub fn for_log(&self) -> String {
         match self {
             Self::Protocol { code, .. } => format!("JSON-RPC error {code}"),
             Self::Malformed(_) => "the server's answer cannot be read".to_owned(),

@@ -145,7 +145,12 @@ impl McpServers {
         });
         let asked = bound.map(|(label, binding)| async move {
             let tools = binding.tools(Freshness::Usual).await.map_err(|error| {
-                tracing::warn!(server = label, %error, "the tools of a server of a route cannot be listed");
+                let logged = error.for_log();
+                tracing::warn!(
+                    server = label,
+                    error = logged,
+                    "the tools of a server of a route cannot be listed"
+                );
                 error.to_string()
             });
             (label, Asked { binding, tools })

@@ -90,7 +90,8 @@ fn asked_for(error: &McpError) -> Option<Duration> {
 fn reason(error: &McpError) -> String {
     match error {
         McpError::Connect(reason) => reason.clone(),
-        other => other.to_string(),
+        // Kept for others, and for logs: not the server's words.
+        other => other.for_log(),
     }
 }
 
