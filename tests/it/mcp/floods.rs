@@ -65,6 +65,67 @@ async fn a_server_that_asks_without_end_fails_its_calls_and_is_left_alone() {
     assert!(answers <= 8 * 256, "{answers}");
 }
 
+/// A server that shakes hands and answers whatever else it is asked with requests of its own, without end.
+async fn endless() -> String {
+    use axum::body::{Body, Bytes};
+    use axum::response::IntoResponse;
+    let answer = async |method: axum::http::Method, body: String| {
+        let message: Value = serde_json::from_str(&body).unwrap_or_default();
+        match (method.as_str(), message["method"].as_str()) {
+            ("POST", Some("initialize")) => {
+                axum::Json(json!({"jsonrpc": "2.0", "id": message["id"], "result":
+                {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+                 "serverInfo": {"name": "hostile", "version": "1"}}}))
+                .into_response()
+            }
+            ("GET", _) | ("POST", Some("tools/list")) => {
+                let mut id = 0;
+                let pings = futures_util::stream::repeat_with(move || {
+                    let text: String = (id..id + 100).map(|id| format!("data: {}\n\n", ping(id))).collect();
+                    id += 100;
+                    Ok::<_, std::convert::Infallible>(Bytes::from(text))
+                });
+                ([("content-type", "text/event-stream")], Body::from_stream(pings)).into_response()
+            }
+            _ => axum::http::StatusCode::ACCEPTED.into_response(),
+        }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(answer);
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    url
+}
+
+#[tokio::test]
+async fn servers_that_ask_without_end_take_no_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let environment = [("ANTWORT_LOG", "error"), ("ANTWORT_EGRESS_ALLOW", "127.0.0.1")];
+    let gateway = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    let hostile = endless().await;
+    let create = async |number: usize| {
+        let url = format!("{hostile}?i={number}");
+        let tool =
+            json!({"type": "mcp", "server_label": "s", "server_url": url, "require_approval": "never"});
+        let url = format!("{}/v1/responses", gateway.base);
+        let answer = reqwest::Client::new().post(url).json_body(&ask(json!([tool]))).send().await.unwrap();
+        let answer = answer.text().await.unwrap();
+        assert!(answer.contains("asks too much") && answer.contains("\"completed\""), "{answer}");
+    };
+    create(0).await;
+    let before = gateway.peak_memory();
+    for number in 1..16 {
+        create(number).await;
+    }
+    // The streams of the sessions are still asked for, had they not been given up.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let grown = (gateway.peak_memory() - before) / 1024;
+    eprintln!("16 hostile servers: {grown} KiB");
+    assert!(grown <= 32 * 1024, "{grown} KiB");
+}
+
 #[tokio::test]
 async fn what_servers_log_is_logged_so_often_and_of_strangers_only_for_those_who_look() {
     let folder = tempfile::tempdir().unwrap();
