@@ -253,6 +253,7 @@ async fn ignored_fields_are_named_in_a_header() {
     // Names that no header can hold are not dropped in silence.
     let named = ignored(with(json!({"naïve\r\nx-evil: 1": 1, "plain": 2}))).await.expect("named");
     assert!(named.contains("plain") && named.contains("na"), "{named}");
-    let many: serde_json::Map<String, Value> = (0..5000).map(|n| (format!("field_{n}"), json!(1))).collect();
+    let name = |n| format!("a_field_of_a_client_that_gives_its_fields_long_names_{n}");
+    let many: serde_json::Map<String, Value> = (0..200).map(|n| (name(n), json!(1))).collect();
     assert!(ignored(with(Value::Object(many))).await.expect("named").len() <= 4096);
 }
