@@ -13,7 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::config::settings::{AuthSettings, ServerSettings};
+use crate::config::settings::{AuthSettings, EngineSettings, ServerSettings};
 use crate::telemetry::metrics::Metrics;
 
 pub use blocking::BlockingPool;
@@ -40,6 +40,14 @@ const BLOCKING: Label =
 const MIN_THREADS: usize = 2;
 const MAX_THREADS: usize = 8;
 
+const CONVERSATIONS: Label = Label {
+    resource: "conversations",
+    reason: "max_conversation_bytes",
+    limit: "four times engine.max_conversation_bytes",
+};
+/// Of the largest conversations, this many at a time.
+const MAX_CONVERSATIONS: usize = 4;
+
 /// Everything that is shared out.
 #[derive(Debug)]
 pub struct Admission {
@@ -51,11 +59,18 @@ pub struct Admission {
     pub large_bodies: Resource,
     /// Threads for work in proportion to a request.
     pub blocking: BlockingPool,
+    /// Bytes of stored conversations that runs hold.
+    pub conversations: Resource,
 }
 
 impl Admission {
     /// Shares as configured.
-    pub fn new(server: &ServerSettings, auth: &AuthSettings, metrics: &Arc<Metrics>) -> Arc<Self> {
+    pub fn new(
+        server: &ServerSettings,
+        engine: &EngineSettings,
+        auth: &AuthSettings,
+        metrics: &Arc<Metrics>,
+    ) -> Arc<Self> {
         let requesters = requesters(auth);
         let even = |capacity: usize| Shares::new(capacity as u64, &requesters);
         let mut runs = even(server.max_runs);
@@ -74,8 +89,12 @@ impl Admission {
         // They share the processors with the threads that serve all others.
         let threads = std::thread::available_parallelism().map_or(MIN_THREADS, usize::from);
         let threads = even(threads.clamp(MIN_THREADS, MAX_THREADS));
+        // Each share has room for the largest conversation.
+        let largest = engine.max_conversation_bytes;
+        let conversations = even(largest.saturating_mul(MAX_CONVERSATIONS)).at_least(largest as u64);
         Arc::new(Self {
             runs: resource(RUNS, runs),
+            conversations: resource(CONVERSATIONS, conversations),
             small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
             large_bodies: resource(LARGE_BODIES, large),
             blocking: BlockingPool::new(resource(BLOCKING, threads), metrics),

@@ -9,6 +9,7 @@ mod approvals;
 mod calls;
 mod choice;
 mod compaction;
+mod conversation;
 mod echo;
 mod gate;
 mod history;
@@ -202,13 +203,14 @@ impl Engine {
             retained: std::mem::take(&mut prepared.retained),
             events,
         };
+        let memory = std::mem::take(&mut prepared.memory);
         // On the heap before it is spawned: a run is large, and would be copied on its way there.
         let run = Box::new(run::Run::new(Arc::clone(self), prepared, caller, outlet, started));
         // The run outlives the request's handler and still belongs to its trace.
         let span = tracing::Span::current();
         let task = async move {
             run.drive().await;
-            drop(permit);
+            drop((permit, memory));
         };
         self.tasks.spawn(task.instrument(span));
         Ok(handle)

@@ -192,6 +192,23 @@ pub struct Page {
     pub has_more: bool,
 }
 
+/// How much is read into memory. It is counted first, by the stored texts and [`ReadLimit::ITEM`] for each, so that no more
+/// is ever held.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadLimit {
+    /// If it is more bytes than this, nothing is read: [`StoreError::TooLarge`] says how many it is.
+    pub read: u64,
+    /// Beyond this many bytes, counting ends, too.
+    pub count: u64,
+}
+
+impl ReadLimit {
+    /// Bytes that an item takes beside its text.
+    pub const ITEM: u64 = 256;
+    /// Everything, however much it is.
+    pub const NONE: Self = Self { read: u64::MAX, count: u64::MAX };
+}
+
 /// What a continuation starts from.
 #[derive(Debug, Clone)]
 pub struct Lineage {
@@ -226,6 +243,12 @@ pub enum StoreError {
     /// A row cannot be read: it is damaged, or of a later version.
     #[error("a stored row cannot be read: {0}")]
     Corrupt(String),
+    /// It is more than may be read.
+    #[error("it is {bytes} bytes and more than may be read")]
+    TooLarge {
+        /// How much it is, or how far it was counted.
+        bytes: u64,
+    },
     /// The chain has more responses than one query follows.
     #[error("the chain of responses is too long")]
     ChainTooLong,
@@ -273,16 +296,28 @@ pub trait Store: Send + Sync {
     /// yet. Whether there was one.
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError>;
 
-    /// The history that a continuation of this response starts from, in one query.
-    async fn lineage(&self, owner: &Owner, id: &str) -> Result<Option<Lineage>, StoreError>;
+    /// The history that a continuation of this response starts from.
+    async fn lineage(&self, owner: &Owner, id: &str, limit: ReadLimit)
+    -> Result<Option<Lineage>, StoreError>;
 
     /// Items by their ids as the model sees them, for `item_reference`; in the order asked, `None` where
     /// there is none or the model sees none. Of several with one id the newest.
-    async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError>;
+    /// The limit counts an item as often as it is asked for.
+    async fn items(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        limit: ReadLimit,
+    ) -> Result<Vec<Option<Item>>, StoreError>;
 
     /// State by its keys, for items that a client replays; in the order asked. Servers reuse ids: of several with one
     /// key the newest few, newest first.
-    async fn states(&self, owner: &Owner, keys: &[StateKey]) -> Result<Vec<Vec<KeptState>>, StoreError>;
+    async fn states(
+        &self,
+        owner: &Owner,
+        keys: &[StateKey],
+        limit: ReadLimit,
+    ) -> Result<Vec<Vec<KeptState>>, StoreError>;
 
     /// What the client sent for this response, without that of its ancestors; `None`: no such response.
     async fn input_items(
@@ -353,6 +388,11 @@ impl From<StoreError> for ApiError {
                     "Invalid value for '{param}': the list has no element '{}'.",
                     parse::shorten(&cursor)
                 ),
+            ),
+            StoreError::TooLarge { bytes } => Self::invalid(
+                "context_length_exceeded",
+                "input",
+                format!("What the request refers to is {bytes} bytes and more than may be read."),
             ),
             // Logged when it was found out, and not for each request that is turned away.
             StoreError::Full(_) => Self::new(

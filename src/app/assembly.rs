@@ -54,7 +54,7 @@ impl Assembly {
             toolbox: Arc::clone(&toolbox),
             mcp,
             agents: Arc::new(settings.agents.clone()),
-            admission: Admission::new(&settings.server, &settings.auth, &metrics),
+            admission: Admission::new(&settings.server, &settings.engine, &settings.auth, &metrics),
             limits: Limits {
                 engine: settings.engine.clone(),
                 tools: Arc::new(settings.tools.clone()),

@@ -220,6 +220,7 @@ impl Check<'_> {
             (["engine", "max_output_items"], engine.max_output_items),
             (["engine", "max_item_bytes"], engine.max_item_bytes),
             (["engine", "max_response_bytes"], engine.max_response_bytes),
+            (["engine", "max_conversation_bytes"], engine.max_conversation_bytes),
             (["store", "max_size"], store.max_size.unwrap_or(1)),
         ] {
             self.above_zero(&path, value == 0);

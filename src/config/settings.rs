@@ -220,6 +220,9 @@ pub struct EngineSettings {
     /// Bytes of a response's whole output.
     #[serde(with = "units::size")]
     pub max_response_bytes: usize,
+    /// Bytes of a conversation: the history, what is referred to, and the input.
+    #[serde(with = "units::size")]
+    pub max_conversation_bytes: usize,
     /// How long a response may take from its request to its end.
     #[serde(with = "units::duration")]
     pub run_timeout: Duration,
@@ -260,6 +263,7 @@ impl Default for EngineSettings {
             max_output_items: 1024,
             max_item_bytes: 16 * MIB,
             max_response_bytes: 64 * MIB,
+            max_conversation_bytes: 64 * MIB,
             run_timeout: Duration::from_mins(30),
             limits: RunLimits::default(),
             ceilings: LimitOverrides::default(),

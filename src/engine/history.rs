@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::Parts;
+use super::conversation::ConversationBudget;
+use super::{Caller, Parts};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
+use crate::protocol::request::CreateResponse;
 use crate::protocol::response::Status;
 use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{Context, ProviderState};
@@ -24,10 +26,27 @@ pub(super) struct Past {
     pub root: Option<Id>,
 }
 
-/// What came before.
-pub(super) async fn lineage(parts: &Parts, owner: &Owner, previous: Option<&str>) -> Result<Past, ApiError> {
+/// What came before, the input with every reference replaced by the item that it names, and what the conversation may
+/// still grow by.
+pub(super) async fn read<'a>(
+    parts: &'a Parts,
+    caller: &Caller,
+    request: &mut CreateResponse,
+) -> Result<(Past, Vec<Item>, ConversationBudget<'a>), ApiError> {
+    let mut budget = ConversationBudget::new(parts, caller, request)?;
+    let past = lineage(parts, &caller.owner, request.previous_response_id.as_deref(), &mut budget).await?;
+    let input = resolve(parts, &caller.owner, std::mem::take(&mut request.input), &mut budget).await?;
+    Ok((past, input, budget))
+}
+
+async fn lineage(
+    parts: &Parts,
+    owner: &Owner,
+    previous: Option<&str>,
+    budget: &mut ConversationBudget<'_>,
+) -> Result<Past, ApiError> {
     let Some(previous) = previous else { return Ok(Past::default()) };
-    let Some(lineage) = parts.store.lineage(owner, previous).await? else {
+    let Some(lineage) = budget.read(|limit| parts.store.lineage(owner, previous, limit)).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
             "previous_response_id",
@@ -44,11 +63,11 @@ pub(super) async fn lineage(parts: &Parts, owner: &Owner, previous: Option<&str>
     Ok(Past { items: lineage.items, states: lineage.states, root: Some(lineage.root) })
 }
 
-/// The input with every reference replaced by the item that it names.
-pub(super) async fn resolve(
+async fn resolve(
     parts: &Parts,
     owner: &Owner,
     input: Vec<InputItem>,
+    budget: &mut ConversationBudget<'_>,
 ) -> Result<Vec<Item>, ApiError> {
     let wanted: Vec<Id> = input
         .iter()
@@ -57,7 +76,10 @@ pub(super) async fn resolve(
             InputItem::Item(_) => None,
         })
         .collect();
-    let found = if wanted.is_empty() { Vec::new() } else { parts.store.items(owner, &wanted).await? };
+    let found = match wanted.is_empty() {
+        true => Vec::new(),
+        false => budget.read(|limit| parts.store.items(owner, &wanted, limit)).await?,
+    };
     let mut found = found.into_iter();
     input
         .into_iter()

@@ -14,6 +14,7 @@ use super::states::{self, Found};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
 use super::{Caller, Parts, compaction, echo, history, own_tools, unix_now};
+use crate::admission::Permit;
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
@@ -83,6 +84,8 @@ pub(super) struct Prepared {
     pub bypass_cache: bool,
     /// What the answer is held to.
     pub structured: Structured,
+    /// The run's share of the memory for conversations.
+    pub memory: Vec<Permit>,
     /// Who answers.
     pub provider: Arc<dyn Provider>,
     /// What the provider is asked; its conversation grows by what each turn brings.
@@ -120,15 +123,14 @@ pub(super) async fn prepare(
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
-    let previous = request.previous_response_id.as_deref();
-    let Past { items: past, states: kept, root } = history::lineage(parts, &caller.owner, previous).await?;
-    let mut input = history::resolve(parts, &caller.owner, std::mem::take(&mut request.input)).await?;
+    let (past, mut input, mut memory) = history::read(parts, caller, &mut request).await?;
+    let Past { items: past, states: kept, root } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     compaction::check(&past, &input, &summaries)?;
     let compacts = compaction::is_asked(&input);
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
-    let found = states::find(parts, &caller.owner, &input).await?;
+    let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
     // A compaction is made without tools, whatever the request has for the turns around it.
     let no_tools = compaction::without_tools();
     let (asking, more_tools, tool_agent) =
@@ -197,6 +199,7 @@ pub(super) async fn prepare(
             ..ask(request_fields(&mut request), route.model, conversation, &offer, instructions)
         },
         offer,
+        memory: memory.into_permits(),
         provider: route.provider,
         budget,
         truncation: request.truncation,

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use super::conversation::ConversationBudget;
 use super::{Parts, compaction, history};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
@@ -47,7 +48,12 @@ impl Found {
 }
 
 /// Finds what is stored of replayed items; of this owner's only.
-pub(super) async fn find(parts: &Parts, owner: &Owner, input: &[Item]) -> Result<Found, ApiError> {
+pub(super) async fn find(
+    parts: &Parts,
+    owner: &Owner,
+    input: &[Item],
+    budget: &mut ConversationBudget<'_>,
+) -> Result<Found, ApiError> {
     let mut found = Found::default();
     let (places, ids): (Vec<usize>, Vec<Id>) = input
         .iter()
@@ -56,7 +62,8 @@ pub(super) async fn find(parts: &Parts, owner: &Owner, input: &[Item]) -> Result
         .map(|(place, item)| (place, item.id().clone()))
         .unzip();
     if !ids.is_empty() {
-        let searches = places.into_iter().zip(parts.store.items(owner, &ids).await?);
+        let items = budget.read(|limit| parts.store.items(owner, &ids, limit)).await?;
+        let searches = places.into_iter().zip(items);
         found.results.extend(searches.filter_map(|(place, item)| match item {
             Some(Item::McpCall(call)) => Some((place, call)),
             _ => None,
@@ -69,7 +76,8 @@ pub(super) async fn find(parts: &Parts, owner: &Owner, input: &[Item]) -> Result
     if keys.is_empty() {
         return Ok(found);
     }
-    for (place, kept) in places.into_iter().zip(parts.store.states(owner, &keys).await?) {
+    let states = budget.read(|limit| parts.store.states(owner, &keys, limit)).await?;
+    for (place, kept) in places.into_iter().zip(states) {
         let Some(item) = input.get(place) else { continue };
         let same: Vec<KeptState> = kept.into_iter().filter(|kept| is_same(&kept.item, item)).collect();
         let itself = same.iter().find(|kept| kept.item.id() == item.id());

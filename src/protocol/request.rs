@@ -53,6 +53,8 @@ pub struct CreateResponse {
     pub model: Option<String>,
     /// What is new in this turn; empty only if a previous response is continued.
     pub input: Vec<InputItem>,
+    /// Bytes of it as it was sent.
+    pub input_bytes: usize,
     /// For this response only; never inherited.
     pub instructions: Option<String>,
     /// The response that is continued.
@@ -120,6 +122,7 @@ impl Default for CreateResponse {
         Self {
             model: None,
             input: Vec::new(),
+            input_bytes: 0,
             instructions: None,
             previous_response_id: None,
             store: true,

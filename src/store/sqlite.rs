@@ -21,6 +21,7 @@ mod read;
 mod reader;
 mod restart;
 mod schema;
+mod size;
 mod upkeep;
 mod write;
 mod writer;
@@ -43,8 +44,8 @@ use self::reader::{Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
 use super::{
-    ApprovalClaim, CallOutcome, Claim, KeptState, Lineage, Owner, Page, PageRequest, PendingApproval, Record,
-    RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, CallOutcome, Claim, KeptState, Lineage, Owner, Page, PageRequest, PendingApproval,
+    ReadLimit, Record, RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
 };
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
@@ -221,19 +222,36 @@ impl Store for SqliteStore {
         Ok(outcome == Outcome::Changed)
     }
 
-    async fn lineage(&self, owner: &Owner, id: &str) -> Result<Option<Lineage>, StoreError> {
+    async fn lineage(
+        &self,
+        owner: &Owner,
+        id: &str,
+        limit: ReadLimit,
+    ) -> Result<Option<Lineage>, StoreError> {
         let (owner, id) = (owner.clone(), id.to_owned());
-        self.readers.read(&self.writer, move |connection| read::lineage(connection, &owner, &id)).await
+        self.readers.read(&self.writer, move |connection| read::lineage(connection, &owner, &id, limit)).await
     }
 
-    async fn items(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<Item>>, StoreError> {
+    async fn items(
+        &self,
+        owner: &Owner,
+        ids: &[Id],
+        limit: ReadLimit,
+    ) -> Result<Vec<Option<Item>>, StoreError> {
         let (owner, ids) = (owner.clone(), ids.to_owned());
-        self.readers.read(&self.writer, move |connection| items::items(connection, &owner, &ids)).await
+        self.readers.read(&self.writer, move |connection| items::items(connection, &owner, &ids, limit)).await
     }
 
-    async fn states(&self, owner: &Owner, keys: &[StateKey]) -> Result<Vec<Vec<KeptState>>, StoreError> {
+    async fn states(
+        &self,
+        owner: &Owner,
+        keys: &[StateKey],
+        limit: ReadLimit,
+    ) -> Result<Vec<Vec<KeptState>>, StoreError> {
         let (owner, keys) = (owner.clone(), keys.to_owned());
-        self.readers.read(&self.writer, move |connection| items::states(connection, &owner, &keys)).await
+        self.readers
+            .read(&self.writer, move |connection| items::states(connection, &owner, &keys, limit))
+            .await
     }
 
     async fn input_items(

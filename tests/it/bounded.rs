@@ -2,6 +2,7 @@
 
 mod approvals;
 mod bodies;
+mod conversations;
 mod digits;
 mod limits;
 mod pages;

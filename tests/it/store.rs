@@ -17,7 +17,7 @@ use std::time::Duration;
 use antwort::protocol::id::{Id, IdMint};
 use antwort::protocol::response::Status;
 use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore};
-use antwort::store::{History, Owner, Record, Side, Store, StoredItem};
+use antwort::store::{History, Owner, ReadLimit, Record, Side, Store, StoredItem};
 use tempfile::TempDir;
 
 /// How long rows live in stores that forget soon.
@@ -162,7 +162,7 @@ fn message_json(id: &Id, side: Side, text: &str) -> Arc<str> {
 
 /// The texts of a chain's items, as the model sees them; `None`: no such response.
 async fn texts(store: &dyn Store, record: &Record) -> Option<Vec<String>> {
-    let lineage = store.lineage(&record.owner, record.id.as_str()).await.unwrap()?;
+    let lineage = store.lineage(&record.owner, record.id.as_str(), ReadLimit::NONE).await.unwrap()?;
     Some(lineage.items.iter().map(text).collect())
 }
 

@@ -26,7 +26,10 @@ pub(super) const READERS: &[(&str, Reader)] = &[
     }),
     ("frequency_penalty", |r, raw| put_some(&mut r.frequency_penalty, decimal(raw, -2.0, 2.0))),
     ("include", |r, raw| put(&mut r.include, Include::read(raw))),
-    ("input", |r, raw| put(&mut r.input, input::read(raw))),
+    ("input", |r, raw| {
+        r.input_bytes = raw.get().len();
+        put(&mut r.input, input::read(raw))
+    }),
     ("instructions", |r, raw| put_some(&mut r.instructions, string(raw))),
     ("max_output_tokens", |r, raw| put_some(&mut r.max_output_tokens, integer(raw, 1, MOST_TOKENS))),
     ("max_tool_calls", |r, raw| put_some(&mut r.max_tool_calls, integer(raw, 1, MOST_TOKENS))),

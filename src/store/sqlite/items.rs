@@ -3,16 +3,18 @@
 //! Ids are the client's: each distinct one is looked up once, through an index that leads to its owner's rows only.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
 use super::lifetime::now;
 use super::owners;
 use super::read::{item, text};
+use super::size::Size;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
-use crate::store::{KeptState, Owner, StateKey, StoreError};
+use crate::store::{KeptState, Owner, ReadLimit, StateKey, StoreError};
 
 /// The newest item of this owner and id.
 const FIND: &str = "SELECT i.response, i.position FROM items i CROSS JOIN responses r ON r.key = i.response
@@ -29,33 +31,76 @@ const FIND_WITHOUT_OWNER: &str = "SELECT i.response, i.position
     WHERE r.tenant = ?2 AND r.principal = ?3 AND (r.expires_at IS NULL OR r.expires_at > ?4)
     ORDER BY i.response DESC, i.position DESC LIMIT 1";
 
+const SIZE: &str = "SELECT coalesce(octet_length(history), octet_length(wire)) FROM items
+    WHERE response = ?1 AND position = ?2";
 const READ: &str = "SELECT coalesce(history, wire) FROM items WHERE response = ?1 AND position = ?2";
+
+/// Where an item is: its response, and its place in it.
+type Place = (i64, i64);
 
 /// Items by id, as the model sees them, in the order asked; of several with one id the newest.
 pub(super) fn items(
     connection: &Connection,
     owner: &Owner,
     ids: &[Id],
+    limit: ReadLimit,
 ) -> Result<Vec<Option<Item>>, StoreError> {
-    let (places, distinct) = distinct(ids);
-    let found: Vec<Option<Item>> = {
-        let lookup = Lookup { owner, key: owners::key(owner), now: now() };
-        distinct.iter().map(|id| lookup.item(connection, id)).collect::<Result<_, _>>()?
-    };
-    Ok(places.into_iter().map(|place| found.get(place).cloned().flatten()).collect())
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let asked = Asked::new(ids);
+    let lookup = Lookup { owner, key: owners::key(owner), now: now() };
+    let mut size = Size::new(limit);
+    let mut places = Vec::with_capacity(asked.distinct.len());
+    for (id, times) in &asked.distinct {
+        let place = lookup.place(&snapshot, id).map_err(database)?;
+        if let Some(place) = place {
+            let mut statement = snapshot.prepare_cached(SIZE).map_err(database)?;
+            size.add(statement.query_row(place, |row| row.get(0)).map_err(database)?, *times)?;
+        }
+        places.push(place);
+    }
+    size.check()?;
+    let read = |place: Option<Place>| place.map_or(Ok(None), |place| read(&snapshot, place));
+    let found: Vec<_> = places.into_iter().map(read).collect::<Result<_, _>>()?;
+    Ok(asked.answer(&found))
 }
 
-/// Each key once, and for each of the keys as given its place among them.
-fn distinct<K: Eq + std::hash::Hash>(keys: &[K]) -> (Vec<usize>, Vec<&K>) {
-    let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
-    let mut distinct = Vec::with_capacity(keys.len());
-    let place = |key| {
-        *known.entry(key).or_insert_with(|| {
-            distinct.push(key);
-            distinct.len() - 1
-        })
-    };
-    (keys.iter().map(place).collect(), distinct)
+fn read(connection: &Connection, place: Place) -> Result<Option<Item>, StoreError> {
+    let found = connection.prepare_cached(READ).map_err(database)?.query_row(place, |row| {
+        // What the model never saw whole cannot be referred to either.
+        let json = text(row, 0)?;
+        Ok((!json.is_empty()).then(|| item(json)))
+    });
+    found.map_err(database)?.transpose()
+}
+
+/// Keys as they were asked for, each looked up once.
+struct Asked<'a, K> {
+    /// Each key, and how often it was asked for.
+    distinct: Vec<(&'a K, u64)>,
+    /// For each of the keys as given, its place among them.
+    places: Vec<usize>,
+}
+
+impl<'a, K: Eq + Hash> Asked<'a, K> {
+    fn new(keys: &'a [K]) -> Self {
+        let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
+        let mut asked =
+            Self { distinct: Vec::with_capacity(keys.len()), places: Vec::with_capacity(keys.len()) };
+        for key in keys {
+            let place = *known.entry(key).or_insert(asked.distinct.len());
+            match asked.distinct.get_mut(place) {
+                Some((_, times)) => *times += 1,
+                None => asked.distinct.push((key, 1)),
+            }
+            asked.places.push(place);
+        }
+        asked
+    }
+
+    /// What was found for the distinct keys, for each key as given.
+    fn answer<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
+        self.places.into_iter().map(|place| found.get(place).cloned().unwrap_or_default()).collect()
+    }
 }
 
 /// Who asks, and when.
@@ -66,72 +111,71 @@ struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    fn item(&self, connection: &Connection, id: &Id) -> Result<Option<Item>, StoreError> {
-        let Some((response, position)) = self.place(connection, id).map_err(database)? else {
-            return Ok(None);
-        };
-        let found = connection
-            .prepare_cached(READ)
-            .map_err(database)?
-            .query_row([response, position], |row| {
-                // What the model never saw whole cannot be referred to either.
-                let json = text(row, 0)?;
-                Ok((!json.is_empty()).then(|| item(json)))
-            })
-            .optional()
-            .map_err(database)?;
-        found.flatten().transpose()
-    }
-
-    fn place(&self, connection: &Connection, id: &Id) -> rusqlite::Result<Option<(i64, i64)>> {
+    fn place(&self, connection: &Connection, id: &Id) -> rusqlite::Result<Option<Place>> {
         let (tenant, principal) = (&*self.owner.tenant, &*self.owner.principal);
         let found = connection
             .prepare_cached(FIND)?
-            .query_row(params![self.key, id.as_str(), tenant, principal, self.now], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+            .query_row(params![self.key, id.as_str(), tenant, principal, self.now], place)
             .optional()?;
         if found.is_some() {
             return Ok(found);
         }
         connection
             .prepare_cached(FIND_WITHOUT_OWNER)?
-            .query_row(params![id.as_str(), tenant, principal, self.now], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
+            .query_row(params![id.as_str(), tenant, principal, self.now], place)
             .optional()
     }
+}
+
+fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
+    Ok((row.get(0)?, row.get(1)?))
 }
 
 /// Items of one key that are looked at.
 const SAME_KEY: i64 = 8;
 
-const STATES: &str = "SELECT i.wire, i.state FROM items i CROSS JOIN responses r ON r.key = i.response
+const STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octet_length(i.state)
+    FROM items i CROSS JOIN responses r ON r.key = i.response
     WHERE i.state_key = ?1 AND i.state IS NOT NULL AND r.tenant = ?2 AND r.principal = ?3
         AND (r.expires_at IS NULL OR r.expires_at > ?4)
     ORDER BY i.response DESC, i.position DESC LIMIT ?5";
+
+const READ_STATE: &str = "SELECT wire, state FROM items WHERE response = ?1 AND position = ?2";
 
 /// State that is stored beside items, by its keys, in the order asked.
 pub(super) fn states(
     connection: &Connection,
     owner: &Owner,
     keys: &[StateKey],
+    limit: ReadLimit,
 ) -> Result<Vec<Vec<KeptState>>, StoreError> {
-    let (places, distinct) = distinct(keys);
-    let mut statement = connection.prepare_cached(STATES).map_err(database)?;
-    let now = now();
-    let mut found: Vec<Vec<KeptState>> = Vec::with_capacity(distinct.len());
-    for key in distinct {
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let asked = Asked::new(keys);
+    let mut statement = snapshot.prepare_cached(STATES).map_err(database)?;
+    let (now, mut size) = (now(), Size::new(limit));
+    let mut places: Vec<Vec<Place>> = Vec::with_capacity(asked.distinct.len());
+    for (key, times) in &asked.distinct {
         let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, SAME_KEY];
         let mut rows = statement.query(parameters).map_err(database)?;
-        let mut kept = Vec::new();
+        let mut of_key = Vec::new();
         while let Some(row) = rows.next().map_err(database)? {
-            let item = item(text(row, 0).map_err(database)?)?;
-            kept.push(KeptState { item, blob: text(row, 1).map_err(database)?.into() });
+            size.add(row.get(2).map_err(database)?, *times)?;
+            of_key.push(place(row).map_err(database)?);
         }
-        found.push(kept);
+        places.push(of_key);
     }
-    Ok(places.into_iter().map(|place| found.get(place).cloned().unwrap_or_default()).collect())
+    size.check()?;
+    let read = |of_key: Vec<Place>| of_key.into_iter().map(|place| read_state(&snapshot, place)).collect();
+    let found: Vec<Vec<KeptState>> = places.into_iter().map(read).collect::<Result<_, StoreError>>()?;
+    Ok(asked.answer(&found))
+}
+
+fn read_state(connection: &Connection, place: Place) -> Result<KeptState, StoreError> {
+    let kept = connection.prepare_cached(READ_STATE).map_err(database)?.query_row(place, |row| {
+        let blob = text(row, 1)?.into();
+        Ok(item(text(row, 0)?).map(|item| KeptState { item, blob }))
+    });
+    kept.map_err(database)?
 }
 
 #[cfg(test)]
@@ -180,7 +224,7 @@ mod tests {
             false
         };
         connection.progress_handler(1, Some(count)).unwrap();
-        let found = items(connection, owner, ids).unwrap();
+        let found = items(connection, owner, ids, ReadLimit::NONE).unwrap();
         connection.progress_handler(1, None::<fn() -> bool>).unwrap();
         (steps.load(Ordering::Relaxed), found.iter().map(Option::is_some).collect())
     }
@@ -213,6 +257,7 @@ mod tests {
         for (sql, step) in [
             (FIND, "SEARCH i USING COVERING INDEX items_by_owner (owner=? AND item_id=?)"),
             (FIND_WITHOUT_OWNER, "SEARCH items USING COVERING INDEX items_by_owner (owner=? AND item_id=?)"),
+            (SIZE, "SEARCH items USING PRIMARY KEY (response=? AND position=?)"),
             (READ, "SEARCH items USING PRIMARY KEY (response=? AND position=?)"),
             (STATES, "SEARCH i USING INDEX items_by_state (state_key=?)"),
         ] {

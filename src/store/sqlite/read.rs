@@ -10,10 +10,11 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::error::{corrupt, database};
 use super::lifetime::now;
+use super::size::Size;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::response::Status;
-use crate::store::{Lineage, Owner, StoreError};
+use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 
 /// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
 const LONGEST_CHAIN: i64 = 10_000;
@@ -35,29 +36,54 @@ pub(super) fn response(
         .map_err(database)
 }
 
-/// `depth` counts from the newest. Sorted by the caller: SQLite's sorter would copy every item's text. The
-/// cross join makes SQLite go from the chain to the rows, each by its full key.
-const LINEAGE: &str = "WITH RECURSIVE chain (depth, key, previous_id, status, id) AS (
-        SELECT 0, key, previous_id, status, id FROM responses
-        WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
-        UNION ALL
-        SELECT chain.depth + 1, r.key, r.previous_id, r.status, r.id FROM chain CROSS JOIN responses r
-            ON r.tenant = ?1 AND r.principal = ?2 AND r.id = chain.previous_id
-        WHERE (r.expires_at IS NULL OR r.expires_at > ?4) AND chain.depth + 1 < ?5
-    )
-    SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire), chain.id, i.state
-    FROM chain LEFT JOIN items i ON i.response = chain.key AND (i.history IS NULL OR i.history <> '')";
+/// The responses of a chain; `depth` counts from the newest. The cross join makes SQLite go from the chain to the rows,
+/// each by its full key.
+macro_rules! chain_sql {
+    () => {
+        "WITH RECURSIVE chain (depth, key, previous_id, status, id) AS (
+            SELECT 0, key, previous_id, status, id FROM responses
+            WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)
+            UNION ALL
+            SELECT chain.depth + 1, r.key, r.previous_id, r.status, r.id FROM chain CROSS JOIN responses r
+                ON r.tenant = ?1 AND r.principal = ?2 AND r.id = chain.previous_id
+            WHERE (r.expires_at IS NULL OR r.expires_at > ?4) AND chain.depth + 1 < ?5
+        )"
+    };
+}
+
+/// Lengths of what [`LINEAGE`] reads.
+const LINEAGE_SIZES: &str = concat!(
+    chain_sql!(),
+    " SELECT coalesce(octet_length(i.history), octet_length(i.wire)) + coalesce(octet_length(i.state), 0)
+    FROM chain CROSS JOIN items i ON i.response = chain.key AND coalesce(octet_length(i.history), 1) > 0"
+);
+
+/// Sorted by the caller: SQLite's sorter would copy every item's text.
+const LINEAGE: &str = concat!(
+    chain_sql!(),
+    " SELECT chain.depth, chain.previous_id, chain.status, i.position, coalesce(i.history, i.wire), chain.id, i.state
+    FROM chain LEFT JOIN items i ON i.response = chain.key AND (i.history IS NULL OR i.history <> '')"
+);
 
 /// The chain's items as the model saw them, oldest first.
 pub(super) fn lineage(
     connection: &Connection,
     owner: &Owner,
     id: &str,
+    limit: ReadLimit,
 ) -> Result<Option<Lineage>, StoreError> {
-    let mut statement = connection.prepare_cached(LINEAGE).map_err(database)?;
-    let mut rows = statement
-        .query(params![&*owner.tenant, &*owner.principal, id, now(), LONGEST_CHAIN])
-        .map_err(database)?;
+    let snapshot = connection.unchecked_transaction().map_err(database)?;
+    let now = now();
+    let parameters = params![&*owner.tenant, &*owner.principal, id, now, LONGEST_CHAIN];
+    let mut size = Size::new(limit);
+    let mut statement = snapshot.prepare_cached(LINEAGE_SIZES).map_err(database)?;
+    let mut rows = statement.query(parameters).map_err(database)?;
+    while let Some(row) = rows.next().map_err(database)? {
+        size.add(row.get(0).map_err(database)?, 1)?;
+    }
+    size.check()?;
+    let mut statement = snapshot.prepare_cached(LINEAGE).map_err(database)?;
+    let mut rows = statement.query(parameters).map_err(database)?;
     let mut chain = Chain::default();
     while let Some(row) = rows.next().map_err(database)? {
         chain.add(row)?;
@@ -165,7 +191,7 @@ mod tests {
     fn rows_are_found_by_full_keys() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::migrate(&mut connection).unwrap();
-        for sql in [LINEAGE, EXTEND] {
+        for sql in [LINEAGE, LINEAGE_SIZES, EXTEND] {
             let plan = schema::plan(&connection, sql);
             for step in plan.iter().filter(|step| step.contains("responses_by_id")) {
                 assert!(step.contains("(tenant=? AND principal=? AND id=?)"), "{plan:#?}");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use antwort::protocol::id::Id;
 use antwort::protocol::response::Status;
-use antwort::store::{History, PageRequest, Record, Side, Store, StoreError};
+use antwort::store::{History, PageRequest, ReadLimit, Record, Side, Store, StoreError};
 
 use super::{SHORT, message, message_json, owned_by, owner, record, running, suite, text, texts, turn};
 
@@ -50,7 +50,7 @@ async fn every_final_status_is_kept(store: &dyn Store) {
     for status in [Completed, RequiresAction, Incomplete, Failed, Cancelled] {
         let record = Record { status, ..record() };
         store.finish(record.clone()).await.unwrap();
-        let lineage = store.lineage(&owner(), record.id.as_str()).await.unwrap().unwrap();
+        let lineage = store.lineage(&owner(), record.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
         assert_eq!(lineage.status, status);
     }
 }
@@ -74,10 +74,13 @@ async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let item_id = record.items[0].id.clone();
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
         assert_eq!(store.response(&other, id).await.unwrap(), None);
-        assert!(store.lineage(&other, id).await.unwrap().is_none());
+        assert!(store.lineage(&other, id, ReadLimit::NONE).await.unwrap().is_none());
         assert!(store.input_items(&other, id, &page).await.unwrap().is_none());
         assert!(store.responses(&other, &page).await.unwrap().data.is_empty());
-        assert_eq!(store.items(&other, std::slice::from_ref(&item_id)).await.unwrap(), [None]);
+        assert_eq!(
+            store.items(&other, std::slice::from_ref(&item_id), ReadLimit::NONE).await.unwrap(),
+            [None]
+        );
         assert!(!store.delete(&other, id).await.unwrap());
     }
     assert!(read(store, &record).await.is_some());
@@ -97,7 +100,7 @@ async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     begun.items = vec![message(Side::Input, "question")];
     store.begin(begun.clone()).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
-    let lineage = store.lineage(&owner(), begun.id.as_str()).await.unwrap().unwrap();
+    let lineage = store.lineage(&owner(), begun.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
     assert_eq!((lineage.status, lineage.items.len()), (Status::InProgress, 1));
     assert_eq!(lineage.root, begun.id, "a chain of one begins with itself");
 
@@ -105,7 +108,7 @@ async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     store.finish(ended.clone()).await.unwrap();
     assert_eq!(read(store, &ended).await.as_deref(), Some(&*ended.body));
     assert_eq!(texts(store, &ended).await.unwrap(), ["question", "answer"]);
-    assert_eq!(store.items(&owner(), &[begun.items[0].id.clone()]).await.unwrap(), [None]);
+    assert_eq!(store.items(&owner(), &[begun.items[0].id.clone()], ReadLimit::NONE).await.unwrap(), [None]);
 }
 
 async fn beginning_twice_changes_nothing(store: &dyn Store) {
@@ -141,7 +144,7 @@ async fn a_deleted_response_is_gone_with_its_items(store: &dyn Store) {
     assert!(!store.delete(&owner(), record.id.as_str()).await.unwrap());
     assert_eq!(read(store, &record).await, None);
     assert_eq!(texts(store, &record).await, None);
-    assert_eq!(store.items(&owner(), &[record.items[0].id.clone()]).await.unwrap(), [None]);
+    assert_eq!(store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::NONE).await.unwrap(), [None]);
     assert!(store.input_items(&owner(), record.id.as_str(), &first_page()).await.unwrap().is_none());
 }
 
@@ -168,11 +171,11 @@ async fn a_lineage_is_the_chain_oldest_first(store: &dyn Store) {
     assert_eq!(texts(store, &three).await.unwrap(), ["1", "2", "3", "4", "5", "6"]);
     assert_eq!(texts(store, &two).await.unwrap(), ["1", "2", "3", "4"]);
     assert_eq!(texts(store, &one).await.unwrap(), ["1", "2"]);
-    let lineage = store.lineage(&owner(), three.id.as_str()).await.unwrap().unwrap();
+    let lineage = store.lineage(&owner(), three.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
     assert_eq!(lineage.root, one.id);
     let status = lineage.status;
     assert_eq!(status, Status::RequiresAction);
-    assert!(store.lineage(&owner(), "resp_other").await.unwrap().is_none());
+    assert!(store.lineage(&owner(), "resp_other", ReadLimit::NONE).await.unwrap().is_none());
 }
 
 async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
@@ -191,7 +194,7 @@ async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
     assert_eq!(texts(store, &nothing).await.unwrap(), ["same", "sealed"]);
 
     let ids: Vec<Id> = first.items.iter().map(|item| item.id.clone()).collect();
-    let found = store.items(&owner(), &ids).await.unwrap();
+    let found = store.items(&owner(), &ids, ReadLimit::NONE).await.unwrap();
     let found: Vec<_> = found.iter().map(|item| item.as_ref().map(text)).collect();
     assert_eq!(found, [Some("same".to_owned()), Some("sealed".to_owned()), None]);
 }
@@ -245,10 +248,10 @@ async fn items_are_found_by_id_in_the_order_asked(store: &dyn Store) {
     store.finish(one.clone()).await.unwrap();
     store.finish(two.clone()).await.unwrap();
     let ids = [&two.items[1].id, &"msg_unknown".into(), &one.items[0].id, &one.items[0].id].map(Id::clone);
-    let found = store.items(&owner(), &ids).await.unwrap();
+    let found = store.items(&owner(), &ids, ReadLimit::NONE).await.unwrap();
     let found: Vec<_> = found.iter().map(|item| item.as_ref().map_or("-".to_owned(), text)).collect();
     assert_eq!(found, ["d", "-", "a", "a"]);
-    assert!(store.items(&owner(), &[]).await.unwrap().is_empty());
+    assert!(store.items(&owner(), &[], ReadLimit::NONE).await.unwrap().is_empty());
 }
 
 async fn of_items_with_one_id_the_newest_is_found(store: &dyn Store) {
@@ -264,7 +267,7 @@ async fn of_items_with_one_id_the_newest_is_found(store: &dyn Store) {
     other.items[0].wire = message_json(&id, Side::Input, "theirs");
     other.items[0].id = id.clone();
     store.finish(other).await.unwrap();
-    let found = store.items(&owner(), &[id]).await.unwrap();
+    let found = store.items(&owner(), &[id], ReadLimit::NONE).await.unwrap();
     assert_eq!(found.iter().flatten().map(text).collect::<Vec<_>>(), ["new"]);
 }
 
@@ -329,7 +332,7 @@ async fn what_expired_is_gone_for_every_reader(store: &dyn Store) {
     for swept in [false, true] {
         assert_eq!(read(store, &record).await, None, "swept: {swept}");
         assert_eq!(texts(store, &record).await, None);
-        assert_eq!(store.items(&owner(), &items).await.unwrap(), [None]);
+        assert_eq!(store.items(&owner(), &items, ReadLimit::NONE).await.unwrap(), [None]);
         assert!(store.input_items(&owner(), id, &first_page()).await.unwrap().is_none());
         assert!(store.responses(&owner(), &first_page()).await.unwrap().data.is_empty());
         store.maintain().await.unwrap();
@@ -372,7 +375,7 @@ async fn read(store: &dyn Store, record: &Record) -> Option<Arc<str>> {
 }
 
 async fn assert_broken(store: &dyn Store, of: &Record, at: &Id) {
-    match store.lineage(&of.owner, of.id.as_str()).await {
+    match store.lineage(&of.owner, of.id.as_str(), ReadLimit::NONE).await {
         Err(StoreError::BrokenChain { missing }) => assert_eq!(missing, *at),
         other => panic!("expected a broken chain, got {other:?}"),
     }

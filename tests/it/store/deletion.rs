@@ -1,7 +1,9 @@
 //! Deleting what is running and has no row yet, and what is left of deleted text in the files.
 
 use antwort::protocol::response::Status;
-use antwort::store::{CallOutcome, JournaledCall, PageRequest, PendingApproval, Record, Store, TurnRecord};
+use antwort::store::{
+    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, Record, Store, TurnRecord,
+};
 
 use super::{Folder, message, owned_by, owner, record, running, suite, turn};
 use antwort::protocol::id::Id;
@@ -67,7 +69,7 @@ async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(stor
     write_all(store, &run).await;
     assert!(!exists(store, &run).await);
     assert_eq!(listed(store).await, []);
-    assert!(store.lineage(&owner(), run.id.as_str()).await.unwrap().is_none());
+    assert!(store.lineage(&owner(), run.id.as_str(), ReadLimit::NONE).await.unwrap().is_none());
     assert_eq!(store.approval(&owner(), approval_of(&run).id.as_str()).await.unwrap(), None);
     drop(registration);
 

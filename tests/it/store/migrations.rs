@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use antwort::protocol::id::Id;
-use antwort::store::{PageRequest, Store};
+use antwort::store::{PageRequest, ReadLimit, Store};
 
 use super::{Folder, owned_by, owner, text, turn};
 
@@ -43,7 +43,7 @@ fn insert(folder: &Folder, tenant: &str, response: &str, items: &[&str]) {
 }
 
 async fn found(store: &dyn Store, id: &str) -> Option<String> {
-    let items = store.items(&owner(), &[Id::from(id)]).await.unwrap();
+    let items = store.items(&owner(), &[Id::from(id)], ReadLimit::NONE).await.unwrap();
     items[0].as_ref().map(text)
 }
 
@@ -67,10 +67,14 @@ async fn a_file_of_any_earlier_version_is_read_whole() {
             let page = store.input_items(&owner(), "resp_old", &page).await.unwrap().unwrap();
             let ids: Vec<_> = page.data.iter().map(|(id, _)| id.as_str()).collect();
             assert_eq!(ids, ["msg_1", "msg_2"], "version {version}, {maintained}");
-            assert_eq!(store.lineage(&owner(), "resp_old").await.unwrap().unwrap().items.len(), 3);
+            assert_eq!(
+                store.lineage(&owner(), "resp_old", ReadLimit::NONE).await.unwrap().unwrap().items.len(),
+                3
+            );
         }
         store.finish(turn(None, "new", "a")).await.unwrap();
-        let theirs = store.items(&owned_by("other", "ann"), &["msg_1".into()]).await.unwrap();
+        let theirs =
+            store.items(&owned_by("other", "ann"), &["msg_1".into()], ReadLimit::NONE).await.unwrap();
         assert_eq!(theirs[0].as_ref().map(text).unwrap(), "other 299");
     }
 }

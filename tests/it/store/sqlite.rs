@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use antwort::protocol::response::Status;
 use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
-use antwort::store::{CallOutcome, JournaledCall, Record, Side, Store, StoreError, TurnRecord};
+use antwort::store::{CallOutcome, JournaledCall, ReadLimit, Record, Side, Store, StoreError, TurnRecord};
 use serde_json::{Value, json};
 
 use super::{Folder, message, owner, record, running, texts, turn};
@@ -88,7 +88,7 @@ async fn a_restarted_process_ends_what_it_had_left() {
     assert_eq!(body["error"]["code"], "server_restarted");
     assert_eq!(body["error"]["type"], "server_error");
     assert_eq!(body["error"]["param"], Value::Null);
-    let lineage = store.lineage(&owner(), left.id.as_str()).await.unwrap().unwrap();
+    let lineage = store.lineage(&owner(), left.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
     assert_eq!((lineage.status, lineage.items.len()), (Status::Failed, 1), "the open item is hidden");
     assert_eq!(texts(&store, &kept).await.unwrap(), ["q", "a"]);
     assert!(matches!(store.finish(left).await, Err(StoreError::Superseded)));
@@ -298,8 +298,11 @@ async fn damage_is_reported_and_not_passed_on() {
     let record = turn(None, "q", "a");
     store.finish(record.clone()).await.unwrap();
     folder.sql().execute_batch("UPDATE items SET wire = '{\"type\":\"mess'").unwrap();
-    assert!(matches!(store.lineage(&owner(), record.id.as_str()).await, Err(StoreError::Corrupt(_))));
-    let found = store.items(&owner(), &[record.items[0].id.clone()]).await;
+    assert!(matches!(
+        store.lineage(&owner(), record.id.as_str(), ReadLimit::NONE).await,
+        Err(StoreError::Corrupt(_))
+    ));
+    let found = store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::NONE).await;
     assert!(matches!(found, Err(StoreError::Corrupt(_))));
 }
 

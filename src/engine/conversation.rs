@@ -1,0 +1,78 @@
+//! The size of a conversation, bounded before it is read: its history, what is referred to and the input together count
+//! against `engine.max_conversation_bytes`, and what a run holds of the store against its tenant's and key's share.
+
+use super::{Caller, Parts};
+use crate::admission::{Permit, Requester, Resource};
+use crate::protocol::error::ApiError;
+use crate::protocol::request::CreateResponse;
+use crate::store::{ReadLimit, StoreError};
+
+/// So much is read by each run without asking for a share: most conversations are smaller, and are read at once.
+const UNRESERVED: u64 = 64 << 10;
+
+/// What a conversation may still grow by.
+pub(super) struct ConversationBudget<'a> {
+    conversations: &'a Resource,
+    requester: Requester,
+    /// The setting.
+    max: usize,
+    left: u64,
+    /// The field to which most of it is due.
+    param: &'static str,
+    permits: Vec<Permit>,
+}
+
+impl<'a> ConversationBudget<'a> {
+    /// The budget of a request, of which its input takes a part.
+    pub(super) fn new(parts: &'a Parts, caller: &Caller, request: &CreateResponse) -> Result<Self, ApiError> {
+        let max = parts.limits.engine.max_conversation_bytes;
+        let continues = request.previous_response_id.is_some();
+        let mut budget = Self {
+            conversations: &parts.admission.conversations,
+            requester: caller.requester(),
+            max,
+            left: max as u64,
+            param: if continues { "previous_response_id" } else { "input" },
+            permits: Vec::new(),
+        };
+        budget.left =
+            budget.left.checked_sub(request.input_bytes as u64).ok_or_else(|| budget.too_large())?;
+        Ok(budget)
+    }
+
+    /// Reads a part of the conversation, once there is room for it. It is counted before it is read.
+    pub(super) async fn read<T, F: Future<Output = Result<T, StoreError>>>(
+        &mut self,
+        read: impl Fn(ReadLimit) -> F,
+    ) -> Result<T, ApiError> {
+        let mut limit = ReadLimit { read: self.left.min(UNRESERVED), count: self.left };
+        loop {
+            match read(limit).await {
+                Err(StoreError::TooLarge { bytes }) if bytes > self.left => return Err(self.too_large()),
+                Err(StoreError::TooLarge { bytes }) => {
+                    self.permits.push(self.conversations.acquire(&self.requester, bytes).await?);
+                    self.left -= bytes;
+                    limit = ReadLimit { read: bytes, count: bytes.saturating_add(self.left) };
+                }
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    /// What the run holds until its end.
+    pub(super) fn into_permits(self) -> Vec<Permit> {
+        self.permits
+    }
+
+    fn too_large(&self) -> ApiError {
+        ApiError::invalid(
+            "context_length_exceeded",
+            self.param,
+            format!(
+                "The conversation (stored history, referred items and input) is larger than the {} bytes that it may \
+                 be (engine.max_conversation_bytes). Shorten or compact it, or begin a new one.",
+                self.max
+            ),
+        )
+    }
+}
