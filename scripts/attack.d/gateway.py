@@ -112,9 +112,9 @@ class Gateway:
             body = json.dumps(body).encode()
         return wire.head("POST", path, self.headers(body, key)) + body
 
-    def send(self, data: bytes, timeout: float = 10):
+    def send(self, data: bytes, timeout: float = 10, takes_nothing: bool = False):
         """A connection on which this was sent, and of which nothing was read."""
-        connection = wire.connect(self.port, timeout)
+        connection = wire.connect(self.port, timeout, takes_nothing)
         with contextlib.suppress(OSError):  # not taken to its end: the answer will say why, if there is one
             connection.sendall(data)
         return connection

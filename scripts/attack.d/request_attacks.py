@@ -65,8 +65,8 @@ def limits_of_requests(lab: Lab) -> None:
             array,
         ),
         ("references", {"input": [{"id": f"msg_{i}"} for i in range(1001)]}, "input", array),
-        ("patterns", text({"type": "object", "properties": patterns}), "text.format.schema", ""),
-        ("a schema of 64 KiB", text(long_schema), "text.format.schema", ""),
+        ("patterns", text({"type": "object", "properties": patterns}), "text.format.schema", array),
+        ("a schema of 64 KiB", text(long_schema), "text.format.schema", string),
         ("instructions", {"instructions": "a" * (MIB + 1)}, "instructions", string),
         ("servers", {"tools": servers}, "tools", array),
     ]:

@@ -43,8 +43,18 @@ class Answer:
         return f"{self.status or 'no answer'} {self.code}".strip()
 
 
-def connect(port: int, timeout: float = 10) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", port), timeout=timeout)
+def connect(port: int, timeout: float = 10, takes_nothing: bool = False) -> socket.socket:
+    """A connection; one that is not going to be read from has the smallest buffer."""
+    connection = socket.socket()
+    connection.settimeout(timeout)
+    if takes_nothing:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    try:
+        connection.connect(("127.0.0.1", port))
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def head(method: str, path: str, headers: Iterable[tuple[str, str]]) -> bytes:
