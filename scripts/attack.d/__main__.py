@@ -12,6 +12,7 @@ import time
 import traceback
 from pathlib import Path
 
+import wire
 from gateway import MIB, NotStarted
 from lab import ATTACKS, Attack, Lab, NotRun
 
@@ -19,6 +20,8 @@ from lab import ATTACKS, Attack, Lab, NotRun
 for module in ["web", "connection", "request", "store", "provider", "mcp", "call", "tenant"]:
     importlib.import_module(f"{module}_attacks")
 
+# Of one attack, in seconds.
+TIME_LIMIT = 20
 # What another client's small request may take meanwhile, in seconds.
 LONGEST_WAIT = 0.5
 # Failures of one attack that its line names.
@@ -39,6 +42,7 @@ def main() -> int:
     if not chosen:
         print(f"attack: no attack is called {' or '.join(options.only)}; --list has their names", file=sys.stderr)
         return 2
+    wire.patience = max(1.0, options.time_limit / TIME_LIMIT)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     begun = time.monotonic()
     results = [run(each, options) for each in chosen]
@@ -63,7 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--time-limit",
         type=float,
-        default=20,
+        default=TIME_LIMIT,
         metavar="SECONDS",
         help="of one attack (default: 20; a busy machine needs more)",
     )

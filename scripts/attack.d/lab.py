@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import wire
 from gateway import MIB, Gateway, Watch
 from mcp_server import McpServer
 from provider import Provider
@@ -191,7 +192,7 @@ def at_once(count: int, work: Callable[[int], object]) -> list:
 
 def until(condition: Callable[[], object], seconds: float = 10) -> bool:
     """Waits for something to become true; whether it did in time."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * wire.patience
     while not condition():
         if time.monotonic() > deadline:
             return False

@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 # One thread serves one connection, and a thousand connections are common here.
 threading.stack_size(256 * 1024)
 
+# By how much longer than usual everything is waited for, on a machine that is busy with something else.
+patience = 1.0
+
 
 @dataclass
 class Answer:
@@ -46,7 +49,7 @@ class Answer:
 def connect(port: int, timeout: float = 10, takes_nothing: bool = False) -> socket.socket:
     """A connection; one that is not going to be read from has the smallest buffer."""
     connection = socket.socket()
-    connection.settimeout(timeout)
+    connection.settimeout(timeout * patience)
     if takes_nothing:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     try:
