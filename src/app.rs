@@ -1,6 +1,8 @@
 //! Puts the gateway together from its settings, and runs it from the first connection to the last.
 
 mod assembly;
+mod connection;
+mod connection_limit;
 mod impatient;
 mod listen;
 mod lock;
@@ -19,17 +21,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
-use crate::config::{Settings, Switch};
+use crate::config::{ServerSettings, Settings, Switch};
 use crate::engine::Engine;
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
 use crate::tools::mcp::McpServers;
-use crate::transport::{AppState, Shared, routes};
+use crate::transport::{AppState, Readiness, Shared, routes};
 
 use self::assembly::Opener;
 
 pub use assembly::Assembly;
+use listen::Listening;
 
 /// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
@@ -42,7 +45,7 @@ pub struct App {
     engine: Arc<Engine>,
     state: AppState,
     drain_timeout: Duration,
-    write_timeout: Duration,
+    server: ServerSettings,
     maintenance: Duration,
     /// Held until the database is closed.
     _lock: Option<ServerLock>,
@@ -108,13 +111,14 @@ impl App {
             cors_origins: settings.server.cors.allowed_origins.clone(),
             allowed_hosts: settings.server.allowed_hosts.clone(),
             client_profiles: settings.compat.client_profiles == Switch::On,
+            readiness: Readiness::default(),
             accepting: AtomicBool::new(true),
         });
         Ok(Self {
             engine,
             state,
             drain_timeout: settings.server.drain_timeout,
-            write_timeout: settings.server.write_timeout,
+            server: settings.server.clone(),
             maintenance: settings.store.maintenance_interval,
             _lock: None,
         })
@@ -128,7 +132,8 @@ impl App {
         tasks.spawn(reap(Arc::clone(self.engine.mcp()), closing.clone()));
         let service = routes::router(self.state.clone());
         let (close, closing_time) = oneshot::channel();
-        let serving = tasks.spawn(listen::serve(listener, service, self.write_timeout, closing_time));
+        let listening = Listening::new(service, &self.server, Arc::clone(&self.state.metrics));
+        let serving = tasks.spawn(listening.serve(listener, closing_time));
         shutdown.cancelled().await;
         tracing::info!("draining");
         let deadline = Instant::now() + self.drain_timeout;

@@ -39,6 +39,8 @@ use crate::protocol::request::RequestSizeLimits;
 use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
+pub use health::Readiness;
+
 /// What handlers work with.
 #[derive(Clone)]
 pub struct AppState(Arc<Shared>);
@@ -71,6 +73,8 @@ pub struct Shared {
     pub client_profiles: bool,
     /// Tools of the API that are not served.
     pub unserved_tools: UnservedTools,
+    /// What readiness probes were told last.
+    pub readiness: Readiness,
     /// Cleared when the process is told to stop.
     pub accepting: AtomicBool,
 }

@@ -1,15 +1,18 @@
-//! A connection that is cut when its peer takes nothing for too long.
+//! A socket that is cut when its peer takes nothing for too long, and that says when it reads or has to wait.
 //!
 //! Whatever is sent — streams, whole bodies — a peer that stops reading would otherwise hold the connection and
 //! all that waits behind it for as long as it likes.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
+
+use super::connection::Activity;
 
 /// A connection whose writes fail once the peer has taken nothing for `patience`.
 pub(super) struct Impatient<S> {
@@ -18,20 +21,25 @@ pub(super) struct Impatient<S> {
     /// Runs from the first write that had to wait.
     alarm: Pin<Box<Sleep>>,
     waiting: bool,
+    activity: Arc<Activity>,
 }
 
 impl<S> Impatient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, alarm: Box::pin(tokio::time::sleep(patience)), waiting: false }
+    pub fn new(stream: S, patience: Duration, activity: Arc<Activity>) -> Self {
+        Self { stream, patience, alarm: Box::pin(tokio::time::sleep(patience)), waiting: false, activity }
     }
 
     fn judge<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.waiting = false;
+            if self.waiting {
+                self.waiting = false;
+                self.activity.set_blocked(false);
+            }
             return written;
         }
         if !self.waiting {
             self.waiting = true;
+            self.activity.set_blocked(true);
             self.alarm.as_mut().reset(Instant::now() + self.patience);
         }
         self.alarm.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
@@ -44,7 +52,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        if buffer.filled().len() > before {
+            self.activity.read();
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -83,13 +96,18 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::app::connection::ConnectionTimeouts;
 
     #[tokio::test]
     async fn a_peer_that_takes_nothing_is_given_up_and_one_that_takes_a_little_is_not() {
         let (near, mut far) = tokio::io::duplex(4);
-        let mut near = Impatient::new(near, Duration::from_millis(500));
+        let hour = Duration::from_hours(1);
+        let timeouts = ConnectionTimeouts { first_byte: hour, header: hour, keep_alive: hour };
+        let activity = Activity::new(timeouts, CancellationToken::new());
+        let mut near = Impatient::new(near, Duration::from_millis(500), activity);
         near.write_all(b"1234").await.expect("room");
         for _ in 0..5 {
             let (written, read) = tokio::join!(near.write_all(b"5678"), async {

@@ -1,67 +1,149 @@
 //! Accepts connections and serves each, until told to close.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
+use super::connection::{self, Activity, ConnectionTimeouts, Tracked};
+use super::connection_limit::{ConnectionLimit, max_connections};
 use super::impatient::Impatient;
+use crate::config::ServerSettings;
+use crate::telemetry::metrics::Metrics;
 
-/// A client that takes longer for its request's headers is cut.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// After a failed accept, such as one for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Failed accepts are logged so often, with their number.
+const LOG_EVERY: Duration = Duration::from_secs(1);
 
-/// Serves until `closing` says how long connections may take to finish what they are sending. A client that
-/// takes nothing for `write_timeout` is cut.
-pub(super) async fn serve(
-    listener: TcpListener,
+/// Accepts and serves connections.
+pub(super) struct Listening {
     service: Router,
+    metrics: Arc<Metrics>,
+    /// A client that takes nothing for this long is cut.
     write_timeout: Duration,
-    mut closing: oneshot::Receiver<Duration>,
-) {
-    let graceful = GracefulShutdown::new();
-    let tasks = TaskTracker::new();
-    let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    builder.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
-    match listener.local_addr() {
-        Ok(address) => tracing::info!(%address, "serving"),
-        Err(error) => tracing::warn!(%error, "serving at an address that is not known"),
-    }
-    let closing_time = loop {
-        let stream = tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
-                }
+    timeouts: ConnectionTimeouts,
+    limit: Arc<ConnectionLimit>,
+    http: Builder<TokioExecutor>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+impl Listening {
+    pub fn new(service: Router, settings: &ServerSettings, metrics: Arc<Metrics>) -> Self {
+        let mut http = Builder::new(TokioExecutor::new());
+        // Time is kept in `connection`, for both versions.
+        http.http1().header_read_timeout(None);
+        http.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
+        Self {
+            service,
+            write_timeout: settings.write_timeout,
+            timeouts: ConnectionTimeouts {
+                first_byte: settings.first_byte_timeout,
+                header: settings.header_timeout,
+                keep_alive: settings.keep_alive_timeout,
             },
-            time = &mut closing => break time.unwrap_or_default(),
+            limit: ConnectionLimit::new(max_connections(settings.max_connections), Arc::clone(&metrics)),
+            metrics,
+            http,
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    /// Serves until `closing` says how long connections may take to finish what they are sending.
+    pub async fn serve(self, listener: TcpListener, mut closing: oneshot::Receiver<Duration>) {
+        let max_connections = self.limit.max();
+        match listener.local_addr() {
+            Ok(address) => tracing::info!(%address, max_connections, "serving"),
+            Err(error) => tracing::warn!(%error, "serving at an address that is not known"),
+        }
+        let time = tokio::select! {
+            () = self.accept(&listener) => Duration::ZERO,
+            time = &mut closing => time.unwrap_or_default(),
         };
+        drop(listener);
+        self.closing.cancel();
+        self.tasks.close();
+        if tokio::time::timeout(time, self.tasks.wait()).await.is_err() {
+            tracing::warn!("connections were still open when their time was over");
+        }
+    }
+
+    /// Accepts for ever. A connection that was accepted waits for its place, and those behind it in the kernel.
+    async fn accept(&self, listener: &TcpListener) {
+        let mut failures = Failures::default();
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let Some(permit) = self.limit.permit().await else { return };
+                    self.begin(stream, permit);
+                }
+                Err(error) => {
+                    failures.note(&error);
+                    if out_of_files(&error) {
+                        self.limit.make_room();
+                    }
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn begin(&self, stream: TcpStream, permit: tokio::sync::OwnedSemaphorePermit) {
         without_delay(&stream);
-        let service = TowerToHyperService::new(service.clone());
-        let connection = builder
-            .serve_connection(TokioIo::new(Impatient::new(stream, write_timeout)), service)
-            .into_owned();
-        let connection = graceful.watch(connection);
-        tasks.spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(%error, "a connection ended");
+        let activity = Activity::new(self.timeouts, self.closing.child_token());
+        let place = self.limit.enter(permit, &activity);
+        let (router, requests) = (self.service.clone(), Arc::clone(&activity));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let working = requests.begin(request.version());
+            let answer = router.clone().oneshot(request);
+            async move { answer.await.map(|response| response.map(|body| Tracked::new(body, working))) }
+        });
+        let stream = Impatient::new(stream, self.write_timeout, Arc::clone(&activity));
+        let connection = self.http.serve_connection(TokioIo::new(stream), service).into_owned();
+        let metrics = Arc::clone(&self.metrics);
+        self.tasks.spawn(async move {
+            let _place = place;
+            if let Some(why) = connection::drive(connection, &activity).await {
+                metrics.connection_closed(why);
+                tracing::debug!(why, "a connection was closed");
             }
         });
-    };
-    drop(listener);
-    if tokio::time::timeout(closing_time, graceful.shutdown()).await.is_err() {
-        tracing::warn!("connections were still open when their time was over");
+    }
+}
+
+/// Others than connections have more files open than were reserved for them.
+fn out_of_files(error: &std::io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|errno| Some(errno.raw_os_error()) == code)
+}
+
+/// Accepts that failed since this was last logged.
+#[derive(Default)]
+struct Failures {
+    unlogged: u64,
+    logged: Option<Instant>,
+}
+
+impl Failures {
+    fn note(&mut self, error: &std::io::Error) {
+        self.unlogged += 1;
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+            tracing::warn!(%error, times = self.unlogged, "a connection could not be accepted");
+            *self = Self { unlogged: 0, logged: Some(Instant::now()) };
+        }
     }
 }
 

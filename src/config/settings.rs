@@ -149,6 +149,18 @@ pub struct ServerSettings {
     /// How long running responses may take to end after SIGTERM.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
+    /// Connections at a time; `None`: half of the open files that are not reserved for providers, tools and the store.
+    #[serde(with = "units::count_or_auto")]
+    pub max_connections: Option<usize>,
+    /// How long a new connection may send nothing.
+    #[serde(with = "units::duration")]
+    pub first_byte_timeout: Duration,
+    /// How long the headers of a request may take from their first byte on.
+    #[serde(with = "units::duration")]
+    pub header_timeout: Duration,
+    /// How long a connection is kept without a request.
+    #[serde(with = "units::duration")]
+    pub keep_alive_timeout: Duration,
     /// Names that a gateway without keys is served under, beside `localhost` and IP addresses; `*`: any.
     pub allowed_hosts: Vec<String>,
     /// Browsers.
@@ -169,6 +181,10 @@ impl Default for ServerSettings {
             body_idle_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(30),
+            max_connections: None,
+            first_byte_timeout: Duration::from_secs(10),
+            header_timeout: Duration::from_secs(30),
+            keep_alive_timeout: Duration::from_secs(75),
             allowed_hosts: Vec::new(),
             cors: CorsSettings::default(),
             request_limits: RequestSizeLimits::default(),

@@ -244,6 +244,11 @@ fn each_contradiction_is_refused() {
         ),
         ("auth: {keys: {a: {key: k, max_runs: 0}}}", "auth.keys.a.max_runs: must be more"),
         ("auth: {keys: {a: {key: k, max_runs: 2000}}}", "auth.keys.a.max_runs: is more than server.max_runs"),
+        ("server: {max_connections: 0}", "server.max_connections: must be more"),
+        ("server: {max_connections: many}", "server.max_connections: "),
+        ("server: {first_byte_timeout: 0s}", "server.first_byte_timeout: must be more"),
+        ("server: {header_timeout: 0s}", "server.header_timeout: must be more"),
+        ("server: {keep_alive_timeout: 0s}", "server.keep_alive_timeout: must be more"),
         (
             "server: {cors: {allowed_origins: ['https://a.example/']}}",
             "server.cors.allowed_origins[0]: expected an origin",

@@ -181,6 +181,27 @@ pub(super) mod count_or_off {
     }
 }
 
+/// A number, or `auto`.
+pub(super) mod count_or_auto {
+    use super::{CountOrAuto, Deserializer, Serializer};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<usize>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.serialize_u64(*value as u64),
+            None => to.serialize_str("auto"),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<usize>, D::Error> {
+        from.deserialize_any(CountOrAuto)
+    }
+}
+
 /// A secret as it is shown: not at all.
 pub(super) fn masked<S: Serializer>(_: &SecretString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(MASK)
@@ -279,6 +300,25 @@ impl Visitor<'_> for CountVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
         text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+struct CountOrAuto;
+
+impl Visitor<'_> for CountOrAuto {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, or `auto`")
+    }
+
+    fn visit_u64<E: de::Error>(self, count: u64) -> Result<Option<usize>, E> {
+        usize::try_from(count).map(Some).map_err(|_| E::invalid_value(de::Unexpected::Unsigned(count), &self))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<usize>, E> {
+        let count = || text.parse().map(Some).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self));
+        if text == "auto" { Ok(None) } else { count() }
     }
 }
 

@@ -49,6 +49,8 @@ pub struct Metrics {
     time_per_output_token: Family<Histogram>,
     responses: Family<Counter>,
     runs_active: Family<Gauge>,
+    connections: Family<Gauge>,
+    connections_closed: Family<Counter>,
     http_requests: Family<Counter>,
     http_duration: Family<Histogram>,
     store_commit: Family<Histogram>,
@@ -62,6 +64,11 @@ pub struct Metrics {
     mcp_sessions: Family<Gauge>,
     mcp_calls: Family<Gauge>,
     build_info: Family<Gauge>,
+}
+
+fn connections_closed() -> Family<Counter> {
+    let help = "Connections that the gateway closed, and not their clients.";
+    Family::counter("antwort_connections_closed_total", help, &["reason"])
 }
 
 /// How a run went.
@@ -129,6 +136,8 @@ impl Metrics {
                 &["status", "mode"],
             ),
             runs_active: Family::gauge("antwort_runs_active", "Responses in the making.", &[]),
+            connections: Family::gauge("antwort_connections", "Connections of clients that are open.", &[]),
+            connections_closed: connections_closed(),
             http_requests: Family::counter(
                 "antwort_http_requests_total",
                 "HTTP requests that were answered.",
@@ -255,6 +264,16 @@ impl Metrics {
         self.queues.blocking_task(outcome);
     }
 
+    /// More connections of clients are open, or fewer.
+    pub fn connections(&self, more: i64) {
+        self.connections.with(&[]).add(more);
+    }
+
+    /// The gateway closed a connection. `reason` is one of few words.
+    pub fn connection_closed(&self, reason: &'static str) {
+        self.connections_closed.with(&[reason]).add(1);
+    }
+
     /// A request was answered; `took` until its head left. `route` is a pattern and not a path.
     pub fn http_request(&self, route: &str, method: &str, status: u16, took: Duration) {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
@@ -329,6 +348,8 @@ impl Metrics {
         self.runs_active.render(&mut out);
         self.rejected.render(&mut out);
         self.queues.render(&mut out);
+        self.connections.render(&mut out);
+        self.connections_closed.render(&mut out);
         self.http_requests.render(&mut out);
         self.http_duration.render(&mut out);
         self.operation_duration.render(&mut out);

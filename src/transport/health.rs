@@ -1,19 +1,26 @@
 //! Whether the gateway lives, whether it can work, and what it has counted.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
 use serde::Serialize;
 
 use super::AppState;
+use crate::engine::Engine;
+use crate::provider::models::ModelCatalog;
 use crate::store::StoreError;
 
 /// A check that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How often store and provider are asked, at most: nobody needs a key to ask for readiness.
+const CHECK_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Serialize)]
 struct Health {
@@ -22,7 +29,7 @@ struct Health {
     checks: Option<Checks>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Clone, Copy, Serialize)]
 struct Checks {
     store: &'static str,
     provider: &'static str,
@@ -38,22 +45,56 @@ pub(super) async fn ready(State(app): State<AppState>) -> Response {
     if !app.accepting.load(Ordering::Relaxed) {
         return unready(Health { status: "draining", checks: None });
     }
-    let store = tokio::time::timeout(PATIENCE, app.engine.store().ready());
-    let provider = tokio::time::timeout(PATIENCE, app.catalog.ready());
+    let checks = app.readiness.checks(&app).await;
+    if checks.store == OK && checks.provider == OK {
+        Json(Health { status: "ok", checks: Some(checks) }).into_response()
+    } else {
+        unready(Health { status: "unavailable", checks: Some(checks) })
+    }
+}
+
+const OK: &str = "ok";
+
+/// What was found last, or is being found: whoever asks meanwhile gets the same answer.
+#[derive(Default)]
+pub struct Readiness(Mutex<Option<Probe>>);
+
+struct Probe {
+    begun: Instant,
+    checks: Shared<BoxFuture<'static, Checks>>,
+}
+
+impl Readiness {
+    fn checks(&self, app: &AppState) -> Shared<BoxFuture<'static, Checks>> {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(probe) = last.as_ref().filter(|probe| probe.is_current()) {
+            return probe.checks.clone();
+        }
+        let checks = look(Arc::clone(&app.engine), Arc::clone(&app.catalog)).boxed().shared();
+        *last = Some(Probe { begun: Instant::now(), checks: checks.clone() });
+        checks
+    }
+}
+
+impl Probe {
+    /// One whose askers have all gone stands still: the next one goes on with it, unless it is too late for that.
+    fn is_current(&self) -> bool {
+        let is_under_way = self.checks.peek().is_none();
+        self.begun.elapsed() < if is_under_way { PATIENCE } else { CHECK_EVERY }
+    }
+}
+
+async fn look(engine: Arc<Engine>, catalog: Arc<ModelCatalog>) -> Checks {
+    let store = tokio::time::timeout(PATIENCE, engine.store().ready());
+    let provider = tokio::time::timeout(PATIENCE, catalog.ready());
     let (store, provider) = tokio::join!(store, provider);
     let store = match store {
-        Ok(Ok(())) => "ok",
+        Ok(Ok(())) => OK,
         Ok(Err(StoreError::Full(_))) => "full",
         Ok(Err(StoreError::Replaced(_))) => "replaced",
         Ok(Err(_)) | Err(_) => "unavailable",
     };
-    let provider = if matches!(provider, Ok(true)) { "ok" } else { "unavailable" };
-    let checks = Some(Checks { store, provider });
-    if (store, provider) == ("ok", "ok") {
-        Json(Health { status: "ok", checks }).into_response()
-    } else {
-        unready(Health { status: "unavailable", checks })
-    }
+    Checks { store, provider: if matches!(provider, Ok(true)) { OK } else { "unavailable" } }
 }
 
 fn unready(health: Health) -> Response {

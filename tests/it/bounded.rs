@@ -2,11 +2,13 @@
 
 mod approvals;
 mod bodies;
+mod connections;
 mod conversations;
 mod digits;
 mod limits;
 mod pages;
 mod provider;
+mod readiness;
 mod references;
 mod shares;
 mod web_pages;

@@ -1,0 +1,268 @@
+//! One connection: how long it may be silent, and how it ends.
+//!
+//! The HTTP library bounds the headers of HTTP/1 alone: neither the bytes by which it tells HTTP/1 from HTTP/2, nor
+//! an HTTP/2 connection on which nothing is asked. So time is kept here, for both. While a request is worked on,
+//! other limits hold: of its body, of its run, and of what its client does not read.
+
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::http::Version;
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+/// A connection that was told to close and is not asked for anything is cut after this.
+const CLOSING_TIME: Duration = Duration::from_secs(5);
+
+/// For how long what may be absent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ConnectionTimeouts {
+    /// Anything at all on a new connection.
+    pub first_byte: Duration,
+    /// The end of a request's headers after their first byte.
+    pub header: Duration,
+    /// The next request after a response.
+    pub keep_alive: Duration,
+}
+
+/// What is waited for while no request is worked on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Awaited {
+    FirstByte,
+    Header,
+    NextRequest,
+}
+
+impl Awaited {
+    /// For metrics.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::FirstByte => "first_byte_timeout",
+            Self::Header => "header_timeout",
+            Self::NextRequest => "keep_alive_timeout",
+        }
+    }
+}
+
+/// What happens on a connection, as far as its time is concerned. Its socket, its requests and whoever looks for
+/// room write it, its own task reads it; while requests are worked on, reading is one atomic load.
+#[derive(Debug)]
+pub(super) struct Activity {
+    timeouts: ConnectionTimeouts,
+    /// Requests whose response has not ended.
+    requests: AtomicUsize,
+    /// The peer does not take what is being sent to it, for which another time runs.
+    blocked: AtomicBool,
+    http2: AtomicBool,
+    waiting: Mutex<(Awaited, Instant)>,
+    /// It has to make room for others.
+    evicted: AtomicBool,
+    /// Ends it, as soon as what it works on is done.
+    close: CancellationToken,
+}
+
+impl Activity {
+    pub fn new(timeouts: ConnectionTimeouts, close: CancellationToken) -> Arc<Self> {
+        Arc::new(Self {
+            timeouts,
+            requests: AtomicUsize::new(0),
+            blocked: AtomicBool::new(false),
+            http2: AtomicBool::new(false),
+            waiting: Mutex::new((Awaited::FirstByte, Instant::now())),
+            evicted: AtomicBool::new(false),
+            close,
+        })
+    }
+
+    /// Bytes have come.
+    pub fn read(&self) {
+        if self.is_busy() {
+            return;
+        }
+        let mut waiting = self.waiting();
+        match waiting.0 {
+            // Between the requests of an HTTP/2 connection there are pings and their answers, too.
+            Awaited::NextRequest if self.http2.load(Ordering::Relaxed) => {}
+            Awaited::FirstByte | Awaited::NextRequest => *waiting = (Awaited::Header, Instant::now()),
+            Awaited::Header => {}
+        }
+    }
+
+    /// The peer has stopped taking what is sent, or has taken all of it.
+    pub fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Relaxed);
+        let mut waiting = self.waiting();
+        if waiting.0 == Awaited::NextRequest {
+            waiting.1 = Instant::now();
+        }
+    }
+
+    /// A request has begun; it ends with what is returned.
+    pub fn begin(self: &Arc<Self>, version: Version) -> Request {
+        if version == Version::HTTP_2 {
+            self.http2.store(true, Ordering::Relaxed);
+        }
+        self.requests.fetch_add(1, Ordering::AcqRel);
+        Request(Arc::clone(self))
+    }
+
+    /// Makes it close at once if it works on nothing, and otherwise when that is done.
+    pub fn evict(&self) {
+        self.evicted.store(true, Ordering::Relaxed);
+        self.close.cancel();
+    }
+
+    /// Since when it has been working on nothing; `None` if it works on something, or is closing anyway.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        (!self.is_busy() && !self.close.is_cancelled()).then(|| self.waiting().1)
+    }
+
+    /// Whether a request is worked on, or its response still on its way.
+    fn is_busy(&self) -> bool {
+        self.requests.load(Ordering::Acquire) > 0 || self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// When it has been silent for too long, and in what respect; `None` while it works on something.
+    fn deadline(&self, closing: Option<Instant>) -> Option<(Instant, Awaited)> {
+        if self.is_busy() {
+            return None;
+        }
+        let (awaited, since) = *self.waiting();
+        let deadline = match closing {
+            Some(told) => since.max(told) + CLOSING_TIME,
+            None => since + self.patience(awaited),
+        };
+        Some((deadline, awaited))
+    }
+
+    fn patience(&self, awaited: Awaited) -> Duration {
+        match awaited {
+            Awaited::FirstByte => self.timeouts.first_byte,
+            Awaited::Header => self.timeouts.header,
+            Awaited::NextRequest => self.timeouts.keep_alive,
+        }
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, (Awaited, Instant)> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A request that is worked on, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Request(Arc<Activity>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        // Before the count: who sees that nothing is worked on must see since when.
+        *self.0.waiting() = (Awaited::NextRequest, Instant::now());
+        self.0.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The body of a response, with whose end its request ends.
+pub(super) struct Tracked {
+    body: axum::body::Body,
+    _request: Request,
+}
+
+impl Tracked {
+    pub fn new(body: axum::body::Body, request: Request) -> Self {
+        Self { body, _request: request }
+    }
+}
+
+impl Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Serves a connection to its end. Says why, if it was the gateway that ended it.
+pub(super) async fn drive<C>(connection: C, activity: &Activity) -> Option<&'static str>
+where
+    C: GracefulConnection,
+    C::Error: std::fmt::Display,
+{
+    let mut connection = pin!(connection);
+    let mut alarm = pin!(tokio::time::sleep(activity.timeouts.first_byte));
+    let mut closing: Option<Instant> = None;
+    let mut why = None;
+    loop {
+        let silent = std::future::poll_fn(|context| silence(activity, closing, alarm.as_mut(), context));
+        tokio::select! {
+            biased;
+            ended = connection.as_mut() => {
+                if let Err(error) = ended {
+                    tracing::debug!(%error, "a connection ended");
+                }
+                return why;
+            }
+            () = activity.close.cancelled(), if closing.is_none() => {
+                if activity.evicted.load(Ordering::Relaxed) {
+                    why = Some("max_connections");
+                    if activity.deadline(None).is_some_and(|(_, awaited)| awaited != Awaited::NextRequest) {
+                        return why;
+                    }
+                }
+            }
+            awaited = silent => {
+                if closing.is_some() {
+                    return why;
+                }
+                why = Some(awaited.reason());
+                // Whoever may still be about to ask is told that nothing will be answered: it may ask elsewhere.
+                if awaited != Awaited::NextRequest {
+                    return why;
+                }
+            }
+        }
+        closing = Some(Instant::now());
+        connection.as_mut().graceful_shutdown();
+    }
+}
+
+/// Ready once a connection has been silent for too long.
+fn silence(
+    activity: &Activity,
+    closing: Option<Instant>,
+    mut alarm: Pin<&mut Sleep>,
+    context: &mut Context<'_>,
+) -> Poll<Awaited> {
+    loop {
+        let deadline = activity.deadline(closing);
+        // A deadline that moved away is found when the alarm rings: most requests touch no timer.
+        if let Some((deadline, _)) = deadline.filter(|(deadline, _)| *deadline < alarm.deadline()) {
+            alarm.as_mut().reset(deadline);
+        }
+        ready!(alarm.as_mut().poll(context));
+        let now = Instant::now();
+        match deadline {
+            Some((deadline, awaited)) if deadline <= now => return Poll::Ready(awaited),
+            Some((deadline, _)) => alarm.as_mut().reset(deadline),
+            // No silence that begins while it sleeps can be too long before it wakes.
+            None if closing.is_some() => alarm.as_mut().reset(now + CLOSING_TIME),
+            None => alarm.as_mut().reset(now + activity.timeouts.keep_alive),
+        }
+    }
+}
