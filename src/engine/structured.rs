@@ -156,7 +156,9 @@ fn compile(schema: &Json) -> Result<Schema, ApiError> {
     let invalid = |why: String| ApiError::invalid("invalid_json_schema", "text.format.schema", why);
     let value: Value = serde_json::from_str(schema.get())
         .map_err(|error| invalid(format!("The schema cannot be read: {error}.")))?;
-    Schema::compile(&value).map_err(|error| invalid(format!("The schema is not valid: {}.", shorten(&error))))
+    // Patterns were counted when the request was read.
+    Schema::compile_counted(&value)
+        .map_err(|error| invalid(format!("The schema is not valid: {}.", shorten(&error))))
 }
 
 fn violated(problem: &str) -> ApiError {

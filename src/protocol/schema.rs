@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use jsonschema::{ValidationError, Validator};
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::{PatternOptions, ValidationError, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
@@ -27,6 +28,11 @@ const MOST_STEPS: u64 = 1_000_000;
 
 /// Patterns of one schema, unless a setting says otherwise.
 pub const MAX_PATTERNS: usize = 100;
+/// Bytes of all compiled patterns of one schema, as the library estimates them. The caches that matching fills may
+/// take as much again.
+const MAX_PATTERN_BYTES: usize = 1 << 20;
+/// Steps that looking for a match may go back, in patterns that cannot be matched without.
+const MAX_BACKTRACKS: usize = 100_000;
 
 /// A schema that values are checked by.
 #[derive(Debug)]
@@ -47,14 +53,25 @@ impl Schema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// In words: it is none, or too large once its references are followed.
+    /// In words: it is none, has too many patterns, or is too large once its references are followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
+        let count = distinct_patterns(schema).len();
+        if count > MAX_PATTERNS {
+            return Err(format!("it has {count} different patterns, and {MAX_PATTERNS} are allowed"));
+        }
+        Self::compile_counted(schema)
+    }
+
+    /// The same, of a schema whose patterns were counted.
+    ///
+    /// # Errors
+    /// As [`Self::compile`].
+    pub fn compile_counted(schema: &Value) -> Result<Self, String> {
         let size = Scale::of(schema).weigh(schema, 0)?;
         if size.depth > DEEPEST {
             return Err(too_large());
         }
-        let validator = jsonschema::validator_for(schema).map_err(|error| error.to_string())?;
-        Ok(Self { validator, size })
+        Ok(Self { validator: validator(schema)?, size })
     }
 
     /// Whether something is a schema of a size that can be compiled, without the work and the memory of doing so. What only
@@ -127,20 +144,71 @@ fn depth(value: &Value) -> u32 {
     }
 }
 
-/// How many patterns a schema has: each has to be compiled.
-pub fn patterns(schema: &Value) -> usize {
-    match schema {
-        Value::Array(list) => list.iter().map(patterns).sum(),
-        Value::Object(map) => map.iter().map(|(key, inner)| patterns_of(key, inner)).sum(),
-        _ => 0,
-    }
+/// Compiles a schema whose patterns share [`MAX_PATTERN_BYTES`].
+///
+/// They are matched in linear time. A schema with a pattern that this engine does not know, as it looks around or refers
+/// back, gets one that may have to go back, so often and no more: what is undecided then is not by the schema.
+fn validator(schema: &Value) -> Result<Validator, String> {
+    let patterns = distinct_patterns(schema);
+    let share = |parts: usize| MAX_PATTERN_BYTES / parts.max(1);
+    let each = share(patterns.len());
+    let linear = PatternOptions::regex().size_limit(each).dfa_size_limit(each);
+    let error = match jsonschema::options().with_pattern_options(linear).build(schema) {
+        Ok(validator) => return Ok(validator),
+        Err(error) if is_pattern(&error) => error,
+        Err(error) => return Err(error.to_string()),
+    };
+    // Each piece between groups, alternatives and references is compiled by itself.
+    let pieces = |pattern: &&str| 1 + 2 * pattern.bytes().filter(|byte| b"(|\\".contains(byte)).count();
+    let each = share(patterns.iter().map(pieces).sum());
+    let fancy = PatternOptions::fancy_regex().size_limit(each).dfa_size_limit(each);
+    let fancy = fancy.backtrack_limit(MAX_BACKTRACKS);
+    jsonschema::options().with_pattern_options(fancy).build(schema).map_err(|_| {
+        format!(
+            "a pattern at '{}' is no regular expression, or the patterns take more than {} KiB together once they are \
+             compiled",
+            error.schema_path(),
+            MAX_PATTERN_BYTES >> 10
+        )
+    })
 }
 
-fn patterns_of(key: &str, value: &Value) -> usize {
-    match (key, value) {
-        ("pattern", Value::String(_)) => 1,
-        ("patternProperties", Value::Object(map)) => map.len() + map.values().map(patterns).sum::<usize>(),
-        (_, value) => patterns(value),
+fn is_pattern(error: &ValidationError<'_>) -> bool {
+    matches!(error.kind(), ValidationErrorKind::Format { format } if format == "regex")
+}
+
+/// How many patterns a schema has.
+pub fn patterns(schema: &Value) -> usize {
+    let mut count = 0;
+    each_pattern(schema, &mut |_| count += 1);
+    count
+}
+
+/// The patterns of a schema that have to be compiled.
+fn distinct_patterns(schema: &Value) -> BTreeSet<&str> {
+    let mut found = BTreeSet::new();
+    each_pattern(schema, &mut |pattern| _ = found.insert(pattern));
+    found
+}
+
+fn each_pattern<'a>(schema: &'a Value, found: &mut impl FnMut(&'a str)) {
+    match schema {
+        Value::Array(list) => list.iter().for_each(|inner| each_pattern(inner, found)),
+        Value::Object(map) => {
+            for (key, inner) in map {
+                match (key.as_str(), inner) {
+                    ("pattern", Value::String(pattern)) => found(pattern),
+                    ("patternProperties", Value::Object(map)) => {
+                        for (pattern, inner) in map {
+                            found(pattern);
+                            each_pattern(inner, found);
+                        }
+                    }
+                    (_, inner) => each_pattern(inner, found),
+                }
+            }
+        }
+        _ => {}
     }
 }
 
@@ -268,6 +336,60 @@ mod tests {
         let mut hidden = json!({"$ref": "a:b", "$defs": {"x0": {}, "in": stairs(40, &json!({}), twice)}});
         hidden["$defs"]["in"]["$id"] = "a:b".into();
         assert_eq!(Schema::compile(&hidden).unwrap_err(), too_large());
+    }
+
+    /// A schema of objects with one property for each of these patterns.
+    fn with_patterns(patterns: impl Iterator<Item = String>) -> Value {
+        let each = patterns.enumerate().map(|(n, pattern)| (format!("p{n}"), json!({"pattern": pattern})));
+        json!({"type": "object", "properties": each.collect::<serde_json::Map<_, _>>()})
+    }
+
+    #[test]
+    fn patterns_that_swell_when_they_are_compiled_are_refused() {
+        let bombs = |count: usize| with_patterns((0..count).map(|n| format!("((a{{100}}){{100}}){n}")));
+        for count in [2, 10, 100] {
+            let problem = Schema::compile(&bombs(count)).unwrap_err();
+            assert!(problem.contains("1024 KiB together"), "{problem}");
+        }
+        assert!(Schema::compile(&bombs(101)).unwrap_err().contains("101 different patterns"));
+        // Where a pattern looks around, each piece of it counts.
+        let around = |count: usize| format!("(?=b){}", "(?=(a{90}){90})".repeat(count));
+        assert!(Schema::compile(&with_patterns([around(1000)].into_iter())).is_err());
+        let names: serde_json::Map<_, _> = (0..101).map(|n| (format!("^a{n}"), json!({}))).collect();
+        assert!(Schema::compile(&json!({"patternProperties": names})).is_err());
+    }
+
+    #[test]
+    fn patterns_of_everyday_schemas_are_compiled() {
+        let usual =
+            [r"^\d{4}-\d{2}-\d{2}$", r"^[^\s@]+@[^\s@]+\.[^\s@]+$", r"^\p{L}[\p{L}' -]{0,20}$", "^(a|b)*$"];
+        let schema = with_patterns((0..96).map(|n| format!("{}|^{n}$", usual[n % 4])));
+        let schema = Schema::compile(&schema).unwrap();
+        assert_eq!(
+            schema.check(&json!({"p0": "2026-01-31", "p1": "a@b.c", "p2": "Ærø", "p3": "abba"}), 5),
+            Ok(())
+        );
+        assert!(schema.check(&json!({"p1": "nobody"}), 5).is_err());
+        // One pattern in many places is compiled once.
+        let same = with_patterns((0..500).map(|_| "^a+$".to_owned()));
+        assert!(Schema::compile(&same).is_ok());
+    }
+
+    /// As schema libraries write them, for addresses of mail for example.
+    #[test]
+    fn patterns_that_look_around_or_refer_back_are_matched_with_few_steps() {
+        let mail = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$";
+        let schema = with_patterns([mail, r"^(a+)-\1$"].map(str::to_owned).into_iter());
+        let schema = Schema::compile(&schema).unwrap();
+        assert_eq!(schema.check(&json!({"p0": "a.b@example.org", "p1": "aa-aa"}), 5), Ok(()));
+        for wrong in
+            [json!({"p0": ".a@example.org"}), json!({"p0": "a..b@example.org"}), json!({"p1": "aa-a"})]
+        {
+            assert!(schema.check(&wrong, 5).is_err(), "{wrong}");
+        }
+        let bomb = with_patterns([r"^(?=a)(a|a)*b\1$".to_owned()].into_iter());
+        let bomb = Schema::compile(&bomb).unwrap();
+        assert!(bomb.check(&json!({"p0": "a".repeat(50)}), 5).is_err());
     }
 
     #[test]
