@@ -32,6 +32,9 @@ mod servers;
 mod states;
 mod structured;
 mod truncate;
+mod wire_names;
+#[cfg(test)]
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

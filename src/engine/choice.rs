@@ -1,7 +1,7 @@
 //! `tool_choice` and the lists of allowed tools: what they name must be there; together they say what may be
 //! called.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::offer::not_served;
@@ -65,7 +65,8 @@ impl Choice {
         omitted: &[&str],
         tolerant: bool,
     ) -> Result<Self, ApiError> {
-        let listed = listed(request, tools, tolerant)?;
+        let names = Names::of(request, tools);
+        let listed = listed(request, &names, tolerant)?;
         let nothing = Self { allowed: Allowed::Nothing, demand: Demand::Nothing };
         let (chosen, demand) = match &request.tool_choice {
             ToolChoice::None => return Ok(nothing),
@@ -84,13 +85,13 @@ impl Choice {
                     AllowedMode::Auto => Demand::Nothing,
                     AllowedMode::Required => Demand::Any,
                 };
-                (Some(chosen(refs, tools, omitted, tolerant)?), demand)
+                (Some(chosen(refs, &names, omitted, tolerant)?), demand)
             }
             forced => {
                 // It binds the first inference only, and narrows nothing after it.
                 let forced = as_ref(forced);
                 refuse_omitted(&forced, omitted, "tool_choice")?;
-                let places = named_by(&forced, tools, "tool_choice")?;
+                let places = named_by(&forced, &names, "tool_choice")?;
                 (None, Demand::OneOf(places.into_iter().collect()))
             }
         };
@@ -156,15 +157,58 @@ impl Choice {
     }
 }
 
+/// The tools by what they may be named by: lists name many of many.
+struct Names<'a> {
+    tools: &'a [Arc<ModelTool>],
+    by_name: HashMap<&'a str, Vec<usize>>,
+    by_server: HashMap<&'a str, Vec<usize>>,
+}
+
+impl<'a> Names<'a> {
+    /// Of a request that names none, none.
+    fn of(request: &CreateResponse, tools: &'a [Arc<ModelTool>]) -> Self {
+        let names_none =
+            matches!(request.tool_choice, ToolChoice::None | ToolChoice::Auto | ToolChoice::Required)
+                && request.allowed_tools.is_empty();
+        let mut names = Self { tools, by_name: HashMap::new(), by_server: HashMap::new() };
+        for (place, tool) in tools.iter().enumerate().take(if names_none { 0 } else { tools.len() }) {
+            names.by_name.entry(&tool.name).or_default().push(place);
+            if let (Some(label), CallKind::Server(_)) = (&tool.namespace, tool.kind) {
+                names.by_server.entry(label).or_default().push(place);
+            }
+        }
+        names
+    }
+
+    fn called(&self, name: &str) -> &[usize] {
+        self.by_name.get(name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn of_server(&self, label: &str) -> &[usize] {
+        self.by_server.get(label).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Those of some places that are meant.
+    fn among(&self, places: &[usize], wanted: impl Fn(&ModelTool) -> bool) -> Vec<usize> {
+        let is_wanted = |place: &usize| self.tools.get(*place).is_some_and(|tool| wanted(tool));
+        places.iter().copied().filter(is_wanted).collect()
+    }
+}
+
 /// Places of the tools in the request's own list; `None`: it has none.
 fn listed(
     request: &CreateResponse,
-    tools: &[Arc<ModelTool>],
+    names: &Names<'_>,
     tolerant: bool,
 ) -> Result<Option<HashSet<usize>>, ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
+    let mut seen = HashSet::new();
     for (i, name) in request.allowed_tools.iter().enumerate() {
-        let places = places(tools, |tool| tool.name == *name);
+        // Many tools may have one name, in namespaces: looked up once.
+        if !seen.insert(name.as_str()) {
+            continue;
+        }
+        let places = names.called(name);
         if places.is_empty() && !tolerant {
             return Err(not_among_tools(&format!("allowed_tools[{i}]"), name));
         }
@@ -176,15 +220,19 @@ fn listed(
 /// Places of the tools that the choice allows.
 fn chosen(
     refs: &[ToolRef],
-    tools: &[Arc<ModelTool>],
+    names: &Names<'_>,
     omitted: &[&str],
     tolerant: bool,
 ) -> Result<HashSet<usize>, ApiError> {
     let mut chosen = HashSet::new();
+    let mut seen = HashSet::new();
     for (i, named) in refs.iter().enumerate() {
+        if !seen.insert(named) {
+            continue;
+        }
         let path = format!("tool_choice.tools[{i}]");
         refuse_omitted(named, omitted, &path)?;
-        match named_by(named, tools, &path) {
+        match named_by(named, names, &path) {
             Err(_) if tolerant => {}
             places => chosen.extend(places?),
         }
@@ -214,40 +262,36 @@ fn as_ref(choice: &ToolChoice) -> ToolRef {
 }
 
 /// The places of the tools that a reference means; never none.
-fn named_by(named: &ToolRef, tools: &[Arc<ModelTool>], path: &str) -> Result<Vec<usize>, ApiError> {
+fn named_by(named: &ToolRef, names: &Names<'_>, path: &str) -> Result<Vec<usize>, ApiError> {
     let (places, name) = match named {
-        ToolRef::Function { name } | ToolRef::Custom { name } => {
-            (places(tools, |tool| tool.name == *name), name.as_str())
+        ToolRef::Function { name } | ToolRef::Custom { name } => (names.called(name).to_vec(), name.as_str()),
+        ToolRef::Mcp { server_label, name: None } => {
+            (names.of_server(server_label).to_vec(), server_label.as_str())
         }
-        ToolRef::Mcp { server_label, name } => {
+        ToolRef::Mcp { server_label, name: Some(name) } => {
             let of_server =
                 |tool: &ModelTool| tool.namespace.as_ref() == Some(server_label) && is_server(tool.kind);
-            let wanted = |tool: &ModelTool| name.as_ref().is_none_or(|name| tool.name == *name);
-            let places = places(tools, |tool| of_server(tool) && wanted(tool));
-            (places, name.as_deref().unwrap_or(server_label))
+            (names.among(names.called(name), of_server), name.as_str())
         }
         ToolRef::Hosted { kind } => match kind.strip_prefix(ServerTool::PREFIX) {
             Some(name) => {
-                let own = |tool: &ModelTool| {
-                    tool.namespace.as_deref().is_none_or(|label| label == OWN_SERVER) && tool.name == name
-                };
-                (places(tools, own), name)
+                let own =
+                    |tool: &ModelTool| tool.namespace.as_deref().is_none_or(|label| label == OWN_SERVER);
+                (names.among(names.called(name), own), name)
             }
             None if kind.starts_with("web_search") => {
                 let hosted = |tool: &ModelTool| {
                     tool.kind == CallKind::Server(Surface::WebSearch)
                         || tool.name == super::search::TOOL && tool.kind != CallKind::Custom
                 };
-                (places(tools, hosted), kind.as_str())
+                // A hosted tool is called what it is, whatever it is asked for by.
+                let all: Vec<usize> = (0..names.tools.len()).collect();
+                (names.among(&all, hosted), kind.as_str())
             }
             None => return Err(not_served(kind, path)),
         },
     };
     if places.is_empty() { Err(not_among_tools(path, name)) } else { Ok(places) }
-}
-
-fn places(tools: &[Arc<ModelTool>], wanted: impl Fn(&ModelTool) -> bool) -> Vec<usize> {
-    tools.iter().enumerate().filter(|(_, tool)| wanted(tool)).map(|(place, _)| place).collect()
 }
 
 fn is_server(kind: CallKind) -> bool {

@@ -69,9 +69,11 @@ pub(super) fn bind(
         tools.iter().enumerate().map(move |(j, tool)| (tool, format!("input[{i}].tools[{j}]")))
     });
     let wanting = wanting(caller, request);
+    let tools: Vec<(&Tool, String)> = own.chain(more).collect();
+    check_count(parts, &tools)?;
     let mut asked: Vec<Asked> = Vec::new();
     let mut spaces = HashSet::new();
-    for (tool, path) in own.chain(more) {
+    for (tool, path) in tools {
         match tool {
             Tool::Mcp(mcp) if !is_own(mcp) => {
                 check(mcp, &path, &asked)?;
@@ -96,19 +98,14 @@ pub(super) fn bind(
             Ok(binding) => {
                 let (audience, path) = (audience.clone(), "agent".into());
                 asked.push(Asked { binding, audience, allowed: None, approval: None, path });
+                if asked.len() > parts.mcp.most_servers() {
+                    return Err(too_many_servers(parts, "agent"));
+                }
             }
             Err(error) => {
                 tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller");
             }
         }
-    }
-    if asked.len() > parts.mcp.most_servers() {
-        let most = parts.mcp.most_servers();
-        return Err(ApiError::invalid(
-            "invalid_value",
-            "tools",
-            format!("A request may use {most} MCP servers."),
-        ));
     }
     match asked.iter().find(|asked| spaces.contains(&**asked.binding.label())) {
         Some(Asked { binding, path, .. }) => Err(ApiError::invalid(
@@ -118,6 +115,23 @@ pub(super) fn bind(
         )),
         None => Ok(asked),
     }
+}
+
+/// Before any is bound: a binding may take a session, which others wait for.
+fn check_count(parts: &Parts, tools: &[(&Tool, String)]) -> Result<(), ApiError> {
+    let mut servers = tools.iter().filter(|(tool, _)| matches!(tool, Tool::Mcp(mcp) if !is_own(mcp)));
+    match servers.nth(parts.mcp.most_servers()) {
+        None => Ok(()),
+        Some((_, path)) => {
+            Err(too_many_servers(parts, path.rsplit_once('[').map_or("tools", |(list, _)| list)))
+        }
+    }
+}
+
+fn too_many_servers(parts: &Parts, param: &str) -> ApiError {
+    let most = parts.mcp.most_servers();
+    let message = format!("A request may use at most {most} MCP servers (mcp.requests.max_servers).");
+    ApiError::invalid("array_above_max_length", param, message)
 }
 
 /// Who wants to use servers, as these are told of it.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 use super::choice::Choice;
 use super::mcp::Listed;
 use super::search;
+use super::wire_names::{PlainNames, WireNames};
 use crate::config::settings::UnservedTools;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
@@ -21,7 +22,7 @@ use crate::protocol::tool::{
     NamespaceTool, Tool,
 };
 use crate::response::machine::OWN_SERVER;
-use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
+use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput, ToolName};
 use crate::tools::mcp::{CallerCatalog, Decision};
 use crate::tools::{RegisteredTool, Subject, Toolbox, wire_name};
 
@@ -118,6 +119,7 @@ pub(super) fn offer(
         server,
         tools: Vec::new(),
         runners: Vec::new(),
+        names: WireNames::new(),
         offered: HashMap::new(),
         omitted: Vec::new(),
     };
@@ -178,6 +180,7 @@ struct Collected<'a> {
     server: &'a ServerTools<'a>,
     tools: Vec<Arc<ModelTool>>,
     runners: Vec<Option<Runner>>,
+    names: WireNames,
     /// Places of the server-side tools, which come behind the client's, by their addresses in the catalogue.
     offered: HashMap<usize, usize>,
     /// Types of tools that were left out.
@@ -325,7 +328,7 @@ impl Collected<'_> {
         let seen = tool.as_seen(surface.map_or(CallKind::Function, CallKind::Server));
         let name = match place.and_then(|place| self.tools.get(place)) {
             Some(earlier) => Some(earlier.wire_name.clone()),
-            None => self.other_wire_name(&definition.name),
+            None => self.own_wire_name(&definition.name),
         };
         let offered = if hosted || name.is_some() {
             let mut seen = ModelTool::clone(&seen);
@@ -344,6 +347,7 @@ impl Collected<'_> {
                 self.runners.splice(place..=place, [runner]);
             }
             None => {
+                self.names.add_own(&offered.wire_name);
                 self.offered.insert(address(tool), self.tools.len());
                 self.tools.push(offered);
                 self.runners.push(runner);
@@ -351,18 +355,17 @@ impl Collected<'_> {
         }
     }
 
-    /// The tools of MCP servers: each under its own name if no other tool has it, else with its server's label.
+    /// The tools of MCP servers: each under its own name if it can be told apart by it, else with its server's label.
     fn add_listed(&mut self, servers: &[Listed]) {
         let server = self.server;
-        let tools = || servers.iter().flat_map(Listed::offered);
-        let mut bearers: HashMap<String, usize> = HashMap::new();
-        for name in self.tools.iter().map(|tool| tool.wire_name.clone()) {
-            *bearers.entry(name).or_default() += 1;
-        }
         let own = self.tools.len();
-        for (tool, _) in tools() {
-            *bearers.entry(wire_name(None, &tool.listed.name)).or_default() += 1;
+        for listed in servers {
+            self.names.add_label(listed.label());
         }
+        let tools = || servers.iter().flat_map(Listed::offered);
+        let wanted =
+            tools().map(|(tool, _)| (&**tool.registered.label(), wire_name(None, &tool.listed.name)));
+        let plain = PlainNames::new(&self.names, wanted);
         for (tool, decision) in tools() {
             let kind = match (decision, server.surface) {
                 (_, None) => CallKind::Function,
@@ -371,10 +374,9 @@ impl Collected<'_> {
             };
             let tool = &tool.registered;
             let seen = tool.as_seen(kind);
-            let mut offered = if bearers.get(&seen.wire_name).is_some_and(|bearers| *bearers > 1) {
-                self.with_label(&seen, tool.label(), &bearers)
-            } else {
-                seen
+            let mut offered = match plain.is_kept(&self.names, tool.label(), &seen.wire_name) {
+                true => seen,
+                false => self.with_label(&seen, tool.label(), &plain),
             };
             // A client that runs it knows no server: the one name that it sees must tell which tool is meant.
             if server.surface.is_none() && offered.name != offered.wire_name {
@@ -386,56 +388,44 @@ impl Collected<'_> {
             let runner = server.surface.map(|_| Runner { tool: Arc::clone(tool), fixed: Map::new() });
             self.runners.push(runner);
         }
-        self.label_own(own, &bearers);
+        self.label_own(own, &plain);
     }
 
     /// The gateway's own tools keep their names only where no server has the same; clients' functions always do.
-    fn label_own(&mut self, until: usize, bearers: &HashMap<String, usize>) {
+    fn label_own(&mut self, until: usize, plain: &PlainNames) {
         for place in 0..until {
             let Some(tool) = self.tools.get(place).cloned() else { return };
-            let is_own = matches!(tool.kind, CallKind::Server(_));
-            if is_own && bearers.get(&tool.wire_name).is_some_and(|bearers| *bearers > 1) {
-                let labelled = self.with_label(&tool, OWN_SERVER, bearers);
+            if matches!(tool.kind, CallKind::Server(_)) && plain.wants(&tool.wire_name) {
+                let labelled = self.with_label(&tool, OWN_SERVER, plain);
                 self.tools.splice(place..=place, [labelled]);
             }
         }
     }
 
-    /// The tool under `label__name`, or the first `label2__name` … that nobody has.
-    fn with_label(&self, tool: &ModelTool, label: &str, bearers: &HashMap<String, usize>) -> Arc<ModelTool> {
-        let is_free = |wanted: &String| {
-            !bearers.contains_key(wanted) && !self.tools.iter().any(|other| other.wire_name == *wanted)
-        };
-        let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), &tool.name));
+    fn with_label(&mut self, tool: &ModelTool, label: &str, plain: &PlainNames) -> Arc<ModelTool> {
         let mut tool = tool.clone();
-        let name = std::iter::once(wire_name(Some(label), &tool.name)).chain(numbered).find(is_free);
+        let name = self.names.qualify(label, &tool.name, |wanted| !plain.wants(wanted));
         tool.wire_name = name.unwrap_or(tool.wire_name);
         Arc::new(tool)
     }
 
     /// Where a tool of the client has the name: one that tells whose the other is.
-    fn other_wire_name(&self, name: &str) -> Option<String> {
-        // The client's tools are there already, and names in a catalogue are unique: mostly that is all.
-        let clients = self.tools.len() - self.offered.len();
-        if !self.tools.iter().take(clients).any(|tool| tool.wire_name == name) {
-            return None;
-        }
-        let is_free = |wanted: &String| {
-            self.server.own.catalog.get(wanted).is_none()
-                && !self.tools.iter().any(|tool| tool.wire_name == *wanted)
-        };
-        let label = OWN_SERVER.to_owned();
-        let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), name));
-        std::iter::once(wire_name(Some(&label), name)).chain(numbered).find(is_free)
+    fn own_wire_name(&mut self, name: &str) -> Option<ToolName> {
+        let catalog = &self.server.own.catalog;
+        let is_client = self.names.is_client(name);
+        is_client.then(|| self.names.qualify(OWN_SERVER, name, |wanted| catalog.get(wanted).is_none()))?
     }
 
     fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {
-        if self.tools.iter().any(|other| other.wire_name == tool.wire_name) {
+        if !self.names.add_client(&tool.wire_name) {
             return Err(ApiError::invalid(
                 "invalid_value",
                 format!("{path}.name"),
                 format!("There is more than one tool named '{}'; names must be unique.", tool.name),
             ));
+        }
+        if let Some(namespace) = &tool.namespace {
+            self.names.add_label(namespace);
         }
         self.tools.push(Arc::new(tool));
         self.runners.push(None);
@@ -470,8 +460,8 @@ fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
 
 fn from_function(tool: &FunctionTool, namespace: Option<&String>) -> ModelTool {
     ModelTool {
-        wire_name: wire_name(namespace.map(String::as_str), &tool.name),
-        name: tool.name.clone(),
+        wire_name: wire_name(namespace.map(String::as_str), &tool.name).into(),
+        name: tool.name.as_str().into(),
         namespace: namespace.cloned(),
         description: tool.description.clone(),
         input: ToolInput::Json {
@@ -494,8 +484,8 @@ fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
         }
     };
     ModelTool {
-        wire_name: wire_name(namespace.map(String::as_str), &tool.name),
-        name: tool.name.clone(),
+        wire_name: wire_name(namespace.map(String::as_str), &tool.name).into(),
+        name: tool.name.as_str().into(),
         namespace: namespace.cloned(),
         description: tool.description.clone(),
         input: ToolInput::Text { grammar },

@@ -145,9 +145,10 @@ pub(super) fn conversation(
     summaries: &SummarySeal,
 ) -> Result<Vec<Context>, ApiError> {
     let mut contexts: Vec<Context> = Vec::with_capacity(items.len());
+    let mut hosted = Hosted::default();
     for (item, blob) in items {
         match item {
-            Item::Reasoning(item) => add_reasoning(&mut contexts, item, seal),
+            Item::Reasoning(item) => add_reasoning(&mut contexts, &mut hosted, item, seal),
             Item::Compaction(item) => contexts.push(compaction::shown(&item, summaries)?),
             item => {
                 let state = blob.and_then(|blob| seal.open_state(&blob));
@@ -159,14 +160,14 @@ pub(super) fn conversation(
     Ok(contexts)
 }
 
-fn add_reasoning(contexts: &mut Vec<Context>, item: Reasoning, seal: &BoundSeal) {
+fn add_reasoning(contexts: &mut Vec<Context>, hosted: &mut Hosted, item: Reasoning, seal: &BoundSeal) {
     let blob = item.encrypted_content.as_deref();
     let opened = blob.and_then(|blob| seal.open(blob));
     if blob.is_some() && opened.is_none() {
         tracing::info!(item = %item.id, "what another gateway, tenant or provider sealed was left out");
     }
     let state = match opened {
-        Some(Sealed::Results(call)) => return add_results(contexts, call),
+        Some(Sealed::Results(call)) => return hosted.add_results(contexts, call),
         Some(Sealed::State(state)) => Some(state),
         None => None,
     };
@@ -175,29 +176,43 @@ fn add_reasoning(contexts: &mut Vec<Context>, item: Reasoning, seal: &BoundSeal)
     }
 }
 
-/// Puts a hosted call with what it gave in the place of the item that clients see of it.
-fn add_results(contexts: &mut Vec<Context>, call: McpCall) {
-    let known = |context: &Context| matches!(&*context.item, Item::McpCall(known) if known.id == call.id);
-    if contexts.iter().any(known) {
-        return;
-    }
-    let shown = |context: &&mut Context| matches!(&*context.item, Item::WebSearchCall(_));
-    match contexts.iter_mut().rev().find(shown) {
-        Some(context) => context.item = Arc::new(Item::McpCall(call)),
-        // The client kept only this of it.
-        None => contexts.push(Item::McpCall(call).into()),
+/// The hosted calls of a conversation in the making, looked at once each.
+#[derive(Default)]
+struct Hosted {
+    /// How much of the conversation was looked at.
+    seen: usize,
+    /// Calls with what they gave.
+    known: HashSet<Id>,
+    /// Places of those that are shown without.
+    shown: Vec<usize>,
+}
+
+impl Hosted {
+    /// Puts a hosted call with what it gave in the place of the item that clients see of it.
+    fn add_results(&mut self, contexts: &mut Vec<Context>, call: McpCall) {
+        for (place, context) in contexts.iter().enumerate().skip(self.seen) {
+            match &*context.item {
+                Item::McpCall(call) => _ = self.known.insert(call.id.clone()),
+                Item::WebSearchCall(_) => self.shown.push(place),
+                _ => {}
+            }
+        }
+        self.seen = contexts.len();
+        if !self.known.insert(call.id.clone()) {
+            return;
+        }
+        match self.shown.pop().and_then(|place| contexts.get_mut(place)) {
+            Some(context) => context.item = Arc::new(Item::McpCall(call)),
+            // The client kept only this of it.
+            None => contexts.push(Item::McpCall(call).into()),
+        }
     }
 }
 
 /// Gives calls what came with them, and answers what came behind them. What belongs to a call that is not there, or not
 /// yet, stays where it is.
 pub(super) fn distribute(contexts: &mut [Context]) {
-    for place in 0..contexts.len() {
-        let trails = |state: &ProviderState| state.place == Place::Trails;
-        if contexts.get(place).and_then(|context| context.state.as_ref()).is_some_and(trails) {
-            move_back(contexts, place);
-        }
-    }
+    move_back(contexts);
     let holds = |context: &Context| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
     if !contexts.iter().any(holds) {
         return;
@@ -214,8 +229,8 @@ pub(super) fn distribute(contexts: &mut [Context]) {
         };
         for (key, fields) in std::mem::take(&mut state.calls) {
             // Servers number their calls in each answer anew: the nearest is meant.
-            let nearest = calls.get(&key).and_then(|found| found.iter().min_by_key(|at| at.abs_diff(place)));
-            let call = nearest.and_then(|at| contexts.get_mut(*at));
+            let nearest = calls.get(&key).and_then(|found| nearest(found, place));
+            let call = nearest.and_then(|at| contexts.get_mut(at));
             match call {
                 Some(call) => call.call_fields = Some(fields),
                 None => {
@@ -227,19 +242,33 @@ pub(super) fn distribute(contexts: &mut [Context]) {
     }
 }
 
+/// The nearest of some places, which are in order; of two the earlier.
+fn nearest(places: &[usize], to: usize) -> Option<usize> {
+    let (before, after) = places.split_at_checked(places.partition_point(|at| *at < to))?;
+    let near = before.last().into_iter().chain(after.first());
+    near.copied().min_by_key(|at| at.abs_diff(to))
+}
+
 /// Moves what came behind an answer to the item of the answer that it stands behind.
-fn move_back(contexts: &mut [Context], place: usize) {
-    let Some((before, [context, ..])) = contexts.split_at_mut_checked(place) else { return };
-    let is_input = |item: &Item| matches!(item, Item::Message(message) if message.role != Role::Assistant);
-    let is_answer = |item: &Item| matches!(item, Item::Message(_)) || call_keys(item).next().is_some();
-    let answer = before.iter_mut().rev().take_while(|before| !is_input(&before.item));
-    let Some(answer) = answer.into_iter().find(|before| is_answer(&before.item)) else { return };
-    let Some(state) = &mut context.state else { return };
-    let more = ProviderState { text: std::mem::take(&mut state.text), ..ProviderState::default() };
-    let more = ProviderState { fields: std::mem::take(&mut state.fields), ..more };
-    if !more.is_empty() {
-        let amid = || ProviderState { place: Place::Within, ..ProviderState::default() };
-        answer.state.get_or_insert_with(amid).add(more);
+fn move_back(contexts: &mut [Context]) {
+    let mut answer = None;
+    for place in 0..contexts.len() {
+        let Some(context) = contexts.get_mut(place) else { return };
+        let trails = context.state.as_mut().filter(|state| state.place == Place::Trails);
+        if let (Some(state), Some(answer)) = (trails, answer) {
+            let more = ProviderState { text: std::mem::take(&mut state.text), ..ProviderState::default() };
+            let more = ProviderState { fields: std::mem::take(&mut state.fields), ..more };
+            if let Some(answer) = contexts.get_mut(answer).filter(|_: &&mut Context| !more.is_empty()) {
+                let amid = || ProviderState { place: Place::Within, ..ProviderState::default() };
+                answer.state.get_or_insert_with(amid).add(more);
+            }
+        }
+        let Some(Context { item, .. }) = contexts.get(place) else { return };
+        answer = match &**item {
+            Item::Message(message) if message.role != Role::Assistant => None,
+            Item::Message(_) => Some(place),
+            item => call_keys(item).next().map(|_| place).or(answer),
+        };
     }
 }
 

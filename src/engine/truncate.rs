@@ -3,7 +3,7 @@
 //! Tokens are estimated, not counted: every model has a tokenizer of its own. The estimate is low for
 //! most texts, so a request is refused only when it surely does not fit; the provider has the last word.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::protocol::content::ContentPart;
@@ -80,43 +80,58 @@ pub(super) fn exceeds(conversation: &[Context], budget: &Budget) -> bool {
 /// whatever its length. Returns how many items were dropped.
 pub(super) fn drop_oldest(conversation: &mut Vec<Context>, budget: &Budget, share: (usize, usize)) -> usize {
     let room = budget.room() / share.1.max(1) * share.0;
+    let dropped = oldest_beyond(conversation, room);
+    let mut drops = dropped.iter();
+    conversation.retain(|_| drops.next() != Some(&true));
+    dropped.iter().filter(|dropped| **dropped).count()
+}
+
+/// Which items have to go, by their places.
+fn oldest_beyond(conversation: &[Context], room: usize) -> Vec<bool> {
     let mut total = estimate(conversation);
-    let mut dropped: HashSet<usize> = HashSet::new();
-    let last = conversation.len().saturating_sub(1);
-    for i in 0..last {
+    let mut dropped = vec![false; conversation.len()];
+    let mut pairs = Pairs::of(conversation);
+    let candidates = conversation.iter().enumerate().take(conversation.len().saturating_sub(1));
+    for (i, context) in candidates {
         if total <= room {
             break;
         }
-        if dropped.contains(&i) || conversation.get(i).is_none_or(|context| is_instruction(&context.item)) {
+        if dropped.get(i) == Some(&true) || is_instruction(&context.item) {
             continue;
         }
-        for j in with_partners(conversation, i) {
-            if dropped.insert(j) {
-                total -= conversation.get(j).map_or(0, |context| tokens(&context.item));
+        for j in std::iter::once(i).chain(pairs.take(&context.item)) {
+            if let (Some(dropped @ false), Some(context)) = (dropped.get_mut(j), conversation.get(j)) {
+                *dropped = true;
+                total -= tokens(&context.item);
             }
         }
     }
-    let mut position = 0;
-    conversation.retain(|_| {
-        position += 1;
-        !dropped.contains(&(position - 1))
-    });
-    dropped.len()
+    dropped
 }
 
-/// The item and all that must go with it: a call's output, an output's call, and the reasoning that led to a call.
-fn with_partners(conversation: &[Context], index: usize) -> Vec<usize> {
-    let mut group = vec![index];
-    if let Some(id) = conversation.get(index).and_then(|context| pair_id(&context.item)) {
-        let others = conversation.iter().enumerate();
-        group.extend(
-            others.filter(|(j, other)| *j != index && pair_id(&other.item) == Some(id)).map(|(j, _)| j),
-        );
+/// The places of calls and outputs by the ids that they share.
+struct Pairs<'a>(HashMap<&'a str, Vec<usize>>);
+
+impl<'a> Pairs<'a> {
+    fn of(conversation: &'a [Context]) -> Self {
+        let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (place, context) in conversation.iter().enumerate() {
+            if let Some(id) = pair_id(&context.item) {
+                places.entry(id).or_default().push(place);
+            }
+        }
+        Self(places)
     }
-    group
+
+    /// All that must go with an item: a call's output, an output's call.
+    fn take(&mut self, item: &Item) -> Vec<usize> {
+        pair_id(item).and_then(|id| self.0.remove(id)).unwrap_or_default()
+    }
 }
 
 fn pair_id(item: &Item) -> Option<&str> {
+    #[cfg(test)]
+    super::work::look();
     match item {
         Item::FunctionCall(call) => Some(&call.call_id),
         Item::CustomToolCall(call) => Some(&call.call_id),

@@ -61,7 +61,7 @@ pub enum AllowedMode {
 }
 
 /// Names a tool of the request.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolRef {
     /// A function.

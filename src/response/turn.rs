@@ -1,6 +1,8 @@
 //! One inference, neutral of any provider: what is asked ([`ModelRequest`]) and what comes back
 //! ([`ModelEvent`]).
 
+pub(crate) mod tool_name;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+pub use self::tool_name::ToolName;
 use crate::config::ResultFormat;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::item::Item;
@@ -162,9 +165,9 @@ impl ProviderState {
 #[derive(Debug, Clone)]
 pub struct ModelTool {
     /// What is sent upstream: unique in the request, at most 64 characters.
-    pub wire_name: String,
+    pub wire_name: ToolName,
     /// The client's name for it.
-    pub name: String,
+    pub name: ToolName,
     /// The client's namespace for it.
     pub namespace: Option<String>,
     /// Shown to the model.

@@ -123,8 +123,8 @@ impl RegisteredTool {
         let definition = self.definition();
         let schema = Some(definition.parameters.as_raw().to_owned());
         ModelTool {
-            wire_name: wire_name(None, &definition.name),
-            name: definition.name.clone(),
+            wire_name: wire_name(None, &definition.name).into(),
+            name: definition.name.as_str().into(),
             // Calls that the client makes are functions like its own.
             namespace: matches!(kind, CallKind::Server(_)).then(|| self.label.to_string()),
             description: Some(definition.description.clone()),

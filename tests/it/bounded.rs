@@ -6,6 +6,7 @@ mod connections;
 mod conversations;
 mod digits;
 mod limits;
+mod names;
 mod pages;
 mod provider;
 mod readiness;

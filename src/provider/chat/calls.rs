@@ -195,7 +195,7 @@ impl Calls {
         }
         // What the tool was declared as goes before what the provider takes it for.
         let (kind, name, namespace) = match tool {
-            Some(tool) => (tool.kind, tool.name.clone(), tool.namespace.clone()),
+            Some(tool) => (tool.kind, tool.name.as_str().to_owned(), tool.namespace.clone()),
             None if call.raw => (CallKind::Custom, call.name.clone(), None),
             None => (CallKind::Function, call.name.clone(), None),
         };

@@ -122,8 +122,8 @@ fn show(event: &ModelEvent) -> String {
 fn tools() -> Arc<[Arc<ModelTool>]> {
     let tool = |wire_name: &str, name: &str, namespace: Option<&str>, input: ToolInput| ModelTool {
         kind: if matches!(input, ToolInput::Text { .. }) { CallKind::Custom } else { CallKind::Function },
-        wire_name: wire_name.to_owned(),
-        name: name.to_owned(),
+        wire_name: wire_name.into(),
+        name: name.into(),
         namespace: namespace.map(str::to_owned),
         description: None,
         input,

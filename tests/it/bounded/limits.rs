@@ -4,6 +4,8 @@
 use antwort::protocol::request::RequestSizeLimits;
 use serde_json::{Value, json};
 
+use antwort::config::ContextWindow;
+
 use crate::support::gateway::Gateway;
 use crate::support::upstream::{Reply, Upstream};
 
@@ -189,4 +191,68 @@ async fn millions_of_small_parts_are_refused_without_being_read() {
     let include = body(&format!(r#""input":"x","include":{names}"#));
     let answer = gateway.post_bytes("/v1/responses", include, &JSON).await;
     assert_eq!(answer.body["error"]["code"], "array_above_max_length", "{:#}", answer.body);
+}
+
+/// 80,000 functions used to be compared with each other, for a minute and also when their sender had left.
+#[tokio::test]
+async fn tens_of_thousands_of_tools_are_refused_and_as_many_as_the_operator_allows_are_served() {
+    let upstream = Upstream::spawn().await;
+    upstream.always(Reply::Text("yes".into()));
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let many = body(&format!(r#""input":"x","tools":{}"#, functions(80_000)));
+    refused(&gateway, "/v1/responses", many, ("array_above_max_length", "tools", "max_tools")).await;
+    let limits =
+        RequestSizeLimits { max_tools: 5000, max_allowed_tools: 5000, ..RequestSizeLimits::default() };
+    let gateway =
+        Gateway::before(&upstream).set(|settings| settings.server.request_limits = limits).spawn().await;
+    let names = (0..5000).map(|n| format!("\"f{n}\"")).collect::<Vec<_>>().join(",");
+    let many = format!(r#""store":false,"input":"x","tools":{},"allowed_tools":[{names}]"#, functions(5000));
+    let answer = gateway.post_bytes("/v1/responses", body(&many), &JSON).await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(upstream.last()["tools"].as_array().unwrap().len(), 5000);
+}
+
+/// For each call that had to go, the whole conversation was looked through for its output.
+#[tokio::test]
+async fn a_conversation_of_thousands_of_calls_is_made_to_fit() {
+    let upstream = Upstream::spawn().await;
+    upstream.always(Reply::Text("yes".into()));
+    let gateway = Gateway::before(&upstream)
+        .provider(|provider| provider.context_window = ContextWindow::All(2000))
+        .spawn()
+        .await;
+    let call = |n: usize| json!({"type": "function_call", "call_id": format!("c{n}"), "name": "f", "arguments": "{}"});
+    let output =
+        |n: usize| json!({"type": "function_call_output", "call_id": format!("c{n}"), "output": "x"});
+    let mut items: Vec<Value> = (0..4999).map(call).chain((0..4999).map(output)).collect();
+    items.push(json!({"role": "user", "content": "Go on."}));
+    let body = json!({"model": "m", "store": false, "truncation": "auto", "input": items});
+    gateway.create(body).await;
+    let messages = upstream.last()["messages"].as_array().unwrap().clone();
+    assert!((2..2000).contains(&messages.len()), "{} messages", messages.len());
+    let ids = |key: &str| messages.iter().filter(|message| message.get(key).is_some()).count();
+    assert!(ids("tool_call_id") > 0, "the latest calls stay, with their outputs");
+}
+
+/// 41 KiB of them used to take 0.9 GiB for as long as the run lasted.
+#[tokio::test]
+async fn schemas_whose_patterns_swell_are_refused() {
+    let upstream = Upstream::spawn().await;
+    upstream.always(Reply::Text(r#"{"p0":"a0"}"#.into()));
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let bombs = |count: usize| {
+        let each =
+            (0..count).map(|n| (format!("p{n}"), json!({"pattern": format!("((a{{100}}){{100}}){n}")})));
+        json!({"type": "object", "properties": each.collect::<serde_json::Map<_, _>>()})
+    };
+    let ask = |schema: Value| {
+        json!({"model": "m", "input": "x", "store": false,
+            "text": {"format": {"type": "json_schema", "name": "a", "schema": schema}}})
+    };
+    let error = gateway.refuse(ask(bombs(1000)), 400, "array_above_max_length").await;
+    assert_eq!(error["param"], "text.format.schema");
+    let error = gateway.refuse(ask(bombs(100)), 400, "invalid_json_schema").await;
+    assert!(error["message"].as_str().unwrap().contains("1024 KiB together"), "{error}");
+    assert!(upstream.requests().is_empty(), "what is refused costs the provider nothing");
+    gateway.create(ask(patterns(100))).await;
 }

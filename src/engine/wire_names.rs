@@ -1,0 +1,141 @@
+//! The names under which a model is offered tools: no two the same, and none that poses as another server's.
+//!
+//! `label__name` says whose a tool is, to the model and to whoever tells it what to call. So a server's tool that would
+//! be called so is never taken at its word where the label is somebody else's: it gets its own server's label in front.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::response::machine::OWN_SERVER;
+use crate::response::turn::ToolName;
+use crate::tools::wire_name;
+
+/// Whose a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Client,
+    Gateway,
+    Server,
+}
+
+/// The names that are given away.
+pub(super) struct WireNames {
+    holders: HashMap<String, Holder>,
+    /// Labels of servers, and namespaces of the client.
+    labels: HashSet<String>,
+}
+
+impl WireNames {
+    pub(super) fn new() -> Self {
+        Self { holders: HashMap::new(), labels: HashSet::from([OWN_SERVER.to_owned()]) }
+    }
+
+    /// From now on, names that begin so are this server's or namespace's alone.
+    pub(super) fn add_label(&mut self, label: &str) {
+        if !self.labels.contains(label) {
+            self.labels.insert(label.to_owned());
+        }
+    }
+
+    /// Gives a name to a tool of the client. False if another has it.
+    pub(super) fn add_client(&mut self, name: &str) -> bool {
+        self.holders.insert(name.to_owned(), Holder::Client).is_none()
+    }
+
+    /// Gives a name to a tool of the gateway's own. The client's have theirs already.
+    pub(super) fn add_own(&mut self, name: &str) {
+        self.holders.insert(name.to_owned(), Holder::Gateway);
+    }
+
+    /// Whether a tool of the client has the name.
+    pub(super) fn is_client(&self, name: &str) -> bool {
+        self.holders.get(name) == Some(&Holder::Client)
+    }
+
+    /// Whether any tool has the name.
+    pub(super) fn is_taken(&self, name: &str) -> bool {
+        self.holders.contains_key(name)
+    }
+
+    /// Gives away `label__name`, or the first `label2__name` … that nobody has and that says whose it is.
+    pub(super) fn qualify(
+        &mut self,
+        label: &str,
+        name: &str,
+        is_free: impl Fn(&str) -> bool,
+    ) -> Option<ToolName> {
+        let is_own = |wanted: &str| self.label_of(wanted).is_none_or(|found| found == label);
+        let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), name));
+        let mut candidates = std::iter::once(wire_name(Some(label), name)).chain(numbered);
+        let found = candidates.find(|wanted| !self.is_taken(wanted) && is_own(wanted) && is_free(wanted))?;
+        self.holders.insert(found.clone(), Holder::Server);
+        Some(found.into())
+    }
+
+    /// The label that a name begins with; the longest, where several do.
+    fn label_of<'n>(&self, name: &'n str) -> Option<&'n str> {
+        let ends = name.as_bytes().windows(2).enumerate().filter(|(_, pair)| *pair == b"__");
+        ends.filter_map(|(end, _)| name.get(..end)).filter(|label| self.labels.contains(*label)).last()
+    }
+}
+
+/// The tools of servers, which keep their names where nobody else has them and they pose as nobody's.
+pub(super) struct PlainNames {
+    bearers: HashMap<String, usize>,
+}
+
+impl PlainNames {
+    /// The names that servers' tools would like to keep, each with its server's label.
+    pub(super) fn new<'t>(names: &WireNames, wanted: impl Iterator<Item = (&'t str, String)>) -> Self {
+        let mut bearers: HashMap<String, usize> = HashMap::new();
+        for (label, plain) in wanted {
+            if names.label_of(&plain).is_none_or(|found| found == label) {
+                *bearers.entry(plain).or_default() += 1;
+            }
+        }
+        Self { bearers }
+    }
+
+    /// Whether a server's tool of this name could be told apart by it alone.
+    pub(super) fn is_kept(&self, names: &WireNames, label: &str, plain: &str) -> bool {
+        self.bearers.get(plain) == Some(&1)
+            && !names.is_taken(plain)
+            && names.label_of(plain).is_none_or(|found| found == label)
+    }
+
+    /// Whether a server's tool would have this name, were there no other.
+    pub(super) fn wants(&self, plain: &str) -> bool {
+        self.bearers.contains_key(plain)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(labels: &[&str]) -> WireNames {
+        let mut names = WireNames::new();
+        labels.iter().for_each(|label| names.add_label(label));
+        names
+    }
+
+    #[test]
+    fn the_longest_label_says_whose_a_name_is() {
+        let names = names(&["a", "a__b", "x_"]);
+        assert_eq!(names.label_of("a__c"), Some("a"));
+        assert_eq!(names.label_of("a__b__c"), Some("a__b"));
+        assert_eq!(names.label_of("x___c"), Some("x_"));
+        assert_eq!(names.label_of("antwort__calculate"), Some(OWN_SERVER));
+        assert_eq!(names.label_of("b__c"), None);
+        assert_eq!(names.label_of("a_c"), None);
+    }
+
+    #[test]
+    fn a_qualified_name_never_begins_with_another_label() {
+        let mut names = names(&["a", "a__b", "a2"]);
+        let any = |_: &str| true;
+        // `a__b__c` would be the tool `c` of `a__b`, and `a2__b__c` one of `a2`.
+        assert_eq!(names.qualify("a", "b__c", any).as_deref(), Some("a3__b__c"));
+        assert_eq!(names.qualify("a__b", "c", any).as_deref(), Some("a__b__c"));
+        assert_eq!(names.qualify("a__b", "c", any).as_deref(), Some("a__b2__c"));
+    }
+}
