@@ -243,6 +243,9 @@ pub enum StoreError {
     /// A row cannot be read: it is damaged, or of a later version.
     #[error("a stored row cannot be read: {0}")]
     Corrupt(String),
+    /// A read took longer than it may, or did not get its turn within that time.
+    #[error("a read took longer than it may")]
+    Timeout,
     /// It is more than may be read.
     #[error("it is {bytes} bytes and more than may be read")]
     TooLarge {
@@ -389,6 +392,16 @@ impl From<StoreError> for ApiError {
                     parse::shorten(&cursor)
                 ),
             ),
+            StoreError::Timeout => {
+                tracing::warn!(%error, "store");
+                Self::new(
+                    503,
+                    "service_unavailable_error",
+                    "storage_timeout",
+                    "The response store did not read this within 10 seconds. Try again shortly.",
+                )
+                .with_retry_after(Duration::from_secs(1))
+            }
             StoreError::TooLarge { bytes } => Self::invalid(
                 "context_length_exceeded",
                 "input",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::{seal_key, tools};
-use crate::admission::Admission;
+use crate::admission::{Admission, Requester};
 use crate::config::{Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, Limits, Parts};
 use crate::provider::models::ModelCatalog;
@@ -84,6 +84,7 @@ pub(super) fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<
         StoreUrl::Sqlite(path) => Location::File(path.clone()),
         StoreUrl::Memory => Location::Memory,
     };
+    let owners = settings.auth.keys.values();
     let store = SqliteStore::open(SqliteOptions {
         synchronous: match settings.store.synchronous {
             Synchronous::Normal => sqlite::Synchronous::Normal,
@@ -92,6 +93,7 @@ pub(super) fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<
         ttl: settings.store.ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
         lease: settings.store.lease,
+        requesters: owners.map(|key| Requester::new(&key.tenant, &key.owner)).collect(),
         reserve: opener == Opener::Server,
         ..SqliteOptions::new(location, instance(settings))
     })

@@ -31,6 +31,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 use tokio::sync::Mutex;
 
 pub use self::disk::{Disk, DiskSpace, FileSystem};
@@ -40,13 +41,14 @@ use self::approvals::Asked;
 use self::condition::Condition;
 use self::guard::{Guard, Watch};
 use self::lifetime::Rules;
-use self::reader::{Pool, Readers};
+use self::reader::{Length, Pool, Readers};
 use self::write::{Outcome, Write};
 use self::writer::Writer;
 use super::{
     ApprovalClaim, CallOutcome, Claim, KeptState, Lineage, Owner, Page, PageRequest, PendingApproval,
     ReadLimit, Record, RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
 };
+use crate::admission::Requester;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 
@@ -113,6 +115,8 @@ pub struct SqliteOptions {
     pub max_pages: Option<u32>,
     /// Tells how much room the disk has.
     pub disk: Arc<dyn Disk>,
+    /// Whoever is configured, among whom long reads are shared out.
+    pub requesters: Vec<Requester>,
 }
 
 impl SqliteOptions {
@@ -128,6 +132,7 @@ impl SqliteOptions {
             reserve: false,
             max_pages: None,
             disk: Arc::new(FileSystem),
+            requesters: Vec::new(),
         }
     }
 }
@@ -168,7 +173,7 @@ impl SqliteStore {
             Location::Memory => (None, Readers::OnWriter),
             Location::File(path) => {
                 let watch = Watch { path: path.clone(), disk: options.disk, reserve: options.reserve };
-                (Some(watch), Readers::Pool(Pool::new(path)))
+                (Some(watch), Readers::Pool(Pool::new(path, &options.requesters)))
             }
         };
         let mut guard = Guard::new(watch, Arc::clone(&condition));
@@ -177,6 +182,15 @@ impl SqliteStore {
         let writer = Writer::start(connection, Arc::clone(&rules), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
         Ok(Self { writer, readers, rules, runs, max_bytes: options.max_bytes, condition, looked_at })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        length: Length,
+        owner: &Owner,
+        job: impl FnOnce(&Connection, &Owner) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.readers.read(&self.writer, length, owner, job).await
     }
 }
 
@@ -213,8 +227,8 @@ impl Store for SqliteStore {
     }
 
     async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError> {
-        let (owner, id) = (owner.clone(), id.to_owned());
-        self.readers.read(&self.writer, move |connection| read::response(connection, &owner, &id)).await
+        let id = id.to_owned();
+        self.read(Length::Point, owner, move |connection, owner| read::response(connection, owner, &id)).await
     }
 
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {
@@ -228,8 +242,9 @@ impl Store for SqliteStore {
         id: &str,
         limit: ReadLimit,
     ) -> Result<Option<Lineage>, StoreError> {
-        let (owner, id) = (owner.clone(), id.to_owned());
-        self.readers.read(&self.writer, move |connection| read::lineage(connection, &owner, &id, limit)).await
+        let id = id.to_owned();
+        self.read(Length::Long, owner, move |connection, owner| read::lineage(connection, owner, &id, limit))
+            .await
     }
 
     async fn items(
@@ -238,8 +253,9 @@ impl Store for SqliteStore {
         ids: &[Id],
         limit: ReadLimit,
     ) -> Result<Vec<Option<Item>>, StoreError> {
-        let (owner, ids) = (owner.clone(), ids.to_owned());
-        self.readers.read(&self.writer, move |connection| items::items(connection, &owner, &ids, limit)).await
+        let ids = ids.to_owned();
+        self.read(Length::Long, owner, move |connection, owner| items::items(connection, owner, &ids, limit))
+            .await
     }
 
     async fn states(
@@ -248,10 +264,11 @@ impl Store for SqliteStore {
         keys: &[StateKey],
         limit: ReadLimit,
     ) -> Result<Vec<Vec<KeptState>>, StoreError> {
-        let (owner, keys) = (owner.clone(), keys.to_owned());
-        self.readers
-            .read(&self.writer, move |connection| items::states(connection, &owner, &keys, limit))
-            .await
+        let keys = keys.to_owned();
+        self.read(Length::Long, owner, move |connection, owner| {
+            items::states(connection, owner, &keys, limit)
+        })
+        .await
     }
 
     async fn input_items(
@@ -260,15 +277,17 @@ impl Store for SqliteStore {
         id: &str,
         page: &PageRequest,
     ) -> Result<Option<Page>, StoreError> {
-        let (owner, id, page) = (owner.clone(), id.to_owned(), page.clone());
-        self.readers
-            .read(&self.writer, move |connection| list::input_items(connection, &owner, &id, &page))
-            .await
+        let (id, page) = (id.to_owned(), page.clone());
+        self.read(Length::Long, owner, move |connection, owner| {
+            list::input_items(connection, owner, &id, &page)
+        })
+        .await
     }
 
     async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
-        let (owner, page) = (owner.clone(), page.clone());
-        self.readers.read(&self.writer, move |connection| list::responses(connection, &owner, &page)).await
+        let page = page.clone();
+        self.read(Length::Long, owner, move |connection, owner| list::responses(connection, owner, &page))
+            .await
     }
 
     async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError> {
@@ -276,8 +295,9 @@ impl Store for SqliteStore {
     }
 
     async fn approval(&self, owner: &Owner, id: &str) -> Result<Option<PendingApproval>, StoreError> {
-        let (owner, id) = (owner.clone(), id.to_owned());
-        self.readers.read(&self.writer, move |connection| approvals::find(connection, &owner, &id)).await
+        let id = id.to_owned();
+        self.read(Length::Point, owner, move |connection, owner| approvals::find(connection, owner, &id))
+            .await
     }
 
     async fn claim_approvals(

@@ -12,6 +12,7 @@ pub(super) fn database(error: rusqlite::Error) -> StoreError {
         | rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::Utf8Error(..) => StoreError::Corrupt(error.to_string()),
+        _ if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => StoreError::Timeout,
         _ if is_full(&error) => {
             StoreError::Full(format!("free some space, or delete responses (SQLite: {error})"))
         }

@@ -1,20 +1,39 @@
-//! Where reads run: on a few connections of their own, away from tokio's workers.
+//! Where reads run: on a few connections of their own, away from tokio's workers, and not for longer than they may.
 //!
-//! An in-memory database has one connection, the writer's; its reads take their turn there.
+//! Reads of single rows have other connections than long ones (chains, lists, items by id), so that these never keep those
+//! waiting; long ones are shared out by tenant, then owner. An in-memory database has one connection, the writer's; its
+//! reads take their turn there.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
 
 use super::connection;
-use super::error::closed;
+use super::error::{closed, database};
 use super::writer::Writer;
-use crate::store::StoreError;
+use crate::admission::{Attempt, FairSemaphore, Permit, Refused, Requester, Shares};
+use crate::store::{Owner, StoreError};
 
-/// Reads at the same time; more wait.
-const READERS: usize = 2;
+/// Reads of single rows at the same time; more wait.
+const POINT_READERS: u64 = 2;
+/// Long reads at the same time; more wait.
+const LONG_READERS: u64 = 4;
+/// How long a read may take, with the time that it waits for its turn.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Steps of SQLite's machine between two looks at the clock.
+const STEPS: i32 = 100;
+
+/// How long a read may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// A row by its key.
+    Point,
+    /// Many rows.
+    Long,
+}
 
 /// Runs reads.
 pub(super) enum Readers {
@@ -25,56 +44,154 @@ pub(super) enum Readers {
 }
 
 impl Readers {
-    /// Runs a read; what was committed when it is called is seen.
+    /// Runs a read; what was committed when it is called is seen. Ends it after [`READ_TIMEOUT`], and when its caller stops
+    /// waiting.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         writer: &Writer,
-        job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+        length: Length,
+        owner: &Owner,
+        job: impl FnOnce(&Connection, &Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let reading = owner.clone();
+        let job = move |connection: &Connection| job(connection, &reading);
+        let deadline = Deadline::after(READ_TIMEOUT);
+        let _caller = deadline.caller();
         match self {
-            Self::OnWriter => writer.work(|connection| job(connection)).await,
-            Self::Pool(pool) => pool.read(job).await,
+            Self::OnWriter => writer.work(move |connection| deadline.hold(connection, job)).await,
+            Self::Pool(pool) => pool.read(length, owner, deadline, job).await,
         }
     }
 
     /// Ends the connections; later reads fail.
     pub(super) fn close(&self) {
         if let Self::Pool(pool) = self {
-            pool.permits.close();
-            pool.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            for lane in [&pool.point, &pool.long] {
+                lane.permits.close();
+                *lane.idle() = None;
+            }
         }
+    }
+}
+
+/// When a read has to end.
+#[derive(Debug, Clone)]
+struct Deadline {
+    at: Instant,
+    /// Nobody waits for it any more.
+    abandoned: Arc<AtomicBool>,
+}
+
+/// Whoever waits for a read.
+struct Caller(Arc<AtomicBool>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Deadline {
+    fn after(time: Duration) -> Self {
+        Self { at: Instant::now() + time, abandoned: Arc::default() }
+    }
+
+    fn caller(&self) -> Caller {
+        Caller(Arc::clone(&self.abandoned))
+    }
+
+    fn is_over(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed) || Instant::now() >= self.at
+    }
+
+    /// Runs a read on a connection, which interrupts it when its time is over.
+    fn hold<T>(
+        &self,
+        connection: &mut Connection,
+        job: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if self.is_over() {
+            return Err(StoreError::Timeout);
+        }
+        let deadline = self.clone();
+        connection.progress_handler(STEPS, Some(move || deadline.is_over())).map_err(database)?;
+        let result = job(connection);
+        connection.progress_handler(STEPS, None::<fn() -> bool>).map_err(database)?;
+        result
     }
 }
 
 /// Reading connections to one file, opened when first needed.
 pub(super) struct Pool {
     path: PathBuf,
-    idle: Arc<Mutex<Vec<Connection>>>,
-    permits: Arc<Semaphore>,
+    point: Lane,
+    long: Lane,
+}
+
+/// Connections for reads of one kind.
+struct Lane {
+    permits: FairSemaphore,
+    idle: Arc<Idle>,
+}
+
+/// Connections that nobody uses; `None` once the pool is closed.
+type Idle = Mutex<Option<Vec<Connection>>>;
+
+impl Lane {
+    fn new(readers: u64, requesters: &[Requester]) -> Self {
+        let permits = FairSemaphore::new(Shares::new(readers, requesters));
+        Self { permits, idle: Arc::new(Mutex::new(Some(Vec::new()))) }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Vec<Connection>>> {
+        lock(&self.idle)
+    }
+
+    async fn turn(&self, owner: &Owner, deadline: &Deadline) -> Result<Permit, StoreError> {
+        let requester = Requester::new(&owner.tenant, &owner.principal);
+        let granted = match self.permits.acquire(&requester, 1) {
+            Ok(Attempt::Granted(permit)) => Ok(permit),
+            Ok(Attempt::Queued(waiting)) => {
+                tokio::time::timeout_at(deadline.at.into(), waiting).await.map_err(|_| StoreError::Timeout)?
+            }
+            Err(refused) => Err(refused),
+        };
+        granted.map_err(|refused| match refused {
+            Refused::QueueFull => StoreError::Timeout,
+            Refused::Closed => closed(),
+        })
+    }
 }
 
 impl Pool {
-    /// A pool without connections yet.
-    pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Arc::default(), permits: Arc::new(Semaphore::new(READERS)) }
+    /// A pool without connections yet, shared out among these.
+    pub(super) fn new(path: PathBuf, requesters: &[Requester]) -> Self {
+        // Single rows are read so fast that whose turn it is matters, and shares do not.
+        Self { path, point: Lane::new(POINT_READERS, &[]), long: Lane::new(LONG_READERS, requesters) }
     }
 
     async fn read<T: Send + 'static>(
         &self,
+        length: Length,
+        owner: &Owner,
+        deadline: Deadline,
         job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| closed())?;
-        let (idle, path) = (Arc::clone(&self.idle), self.path.clone());
+        let lane = if length == Length::Point { &self.point } else { &self.long };
+        let permit = lane.turn(owner, &deadline).await?;
+        let (idle, path) = (Arc::clone(&lane.idle), self.path.clone());
         let read = move || {
-            let taken = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let connection = match taken {
+            let taken = lock(&idle).as_mut().and_then(Vec::pop);
+            let mut connection = match taken {
                 Some(connection) => connection,
                 None => connection::reader(&path)?,
             };
-            let result = job(&connection);
+            let result = deadline.hold(&mut connection, job);
             // A connection that failed may go on failing: the next read opens another.
-            if !matches!(result, Err(StoreError::Database(_))) && !permit.semaphore().is_closed() {
-                idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+            if !matches!(result, Err(StoreError::Database(_)))
+                && let Some(idle) = lock(&idle).as_mut()
+            {
+                idle.push(connection);
             }
             drop(permit);
             result
@@ -82,5 +199,86 @@ impl Pool {
         tokio::task::spawn_blocking(read)
             .await
             .map_err(|error| StoreError::Database(format!("a read was cut off: {error}")))?
+    }
+}
+
+fn lock(idle: &Idle) -> MutexGuard<'_, Option<Vec<Connection>>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDLESS: &str =
+        "WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n";
+
+    fn endless(connection: &Connection) -> Result<i64, StoreError> {
+        connection.query_row(ENDLESS, [], |row| row.get(0)).map_err(database)
+    }
+
+    fn short(connection: &Connection) -> Result<i64, StoreError> {
+        connection.query_row("SELECT 1", [], |row| row.get(0)).map_err(database)
+    }
+
+    fn owner(tenant: &str) -> Owner {
+        Owner { tenant: tenant.into(), principal: "p".into() }
+    }
+
+    /// A pool that two tenants share.
+    fn pool() -> (tempfile::TempDir, Pool) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.db");
+        Connection::open(&path).unwrap().pragma_update(None, "journal_mode", "wal").unwrap();
+        let requesters = ["a", "b"].map(|tenant| Requester::new(&tenant.into(), &"p".into()));
+        (folder, Pool::new(path, &requesters))
+    }
+
+    fn soon() -> Deadline {
+        Deadline::after(Duration::from_secs(1))
+    }
+
+    #[tokio::test]
+    async fn a_read_that_takes_too_long_is_interrupted_and_its_connection_goes_on() {
+        let (_folder, pool) = pool();
+        for _ in 0..2 {
+            let read =
+                pool.read(Length::Long, &owner("a"), Deadline::after(Duration::from_millis(50)), endless);
+            assert!(matches!(read.await, Err(StoreError::Timeout)));
+        }
+        assert_eq!(pool.read(Length::Long, &owner("a"), soon(), short).await.unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn long_reads_of_one_tenant_leave_room_for_those_of_another_and_for_single_rows() {
+        let (_folder, pool) = pool();
+        let (first, second) = (owner("a"), owner("b"));
+        let greedy = (0..8).map(|_| pool.read(Length::Long, &first, soon(), endless));
+        let others = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            for length in [Length::Long, Length::Point] {
+                for _ in 0..20 {
+                    assert_eq!(pool.read(length, &second, soon(), short).await.unwrap(), 1);
+                }
+            }
+            assert_eq!(pool.read(Length::Point, &first, soon(), short).await.unwrap(), 1);
+        };
+        let (ended, ()) = tokio::join!(futures_util::future::join_all(greedy), others);
+        assert!(ended.iter().all(|read| matches!(read, Err(StoreError::Timeout))), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn a_read_that_nobody_waits_for_any_more_is_interrupted() {
+        let (_folder, pool) = pool();
+        let first = owner("a");
+        for _ in 0..10 {
+            let deadline = Deadline::after(Duration::from_secs(600));
+            let caller = deadline.caller();
+            let read = pool.read(Length::Long, &first, deadline, endless);
+            assert!(tokio::time::timeout(Duration::from_millis(20), read).await.is_err());
+            drop(caller);
+        }
+        let deadline = Deadline::after(Duration::from_secs(60));
+        assert_eq!(pool.read(Length::Long, &first, deadline, short).await.unwrap(), 1);
     }
 }
