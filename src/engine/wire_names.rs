@@ -64,7 +64,9 @@ impl WireNames {
         is_free: impl Fn(&str) -> bool,
     ) -> Option<ToolName> {
         let is_own = |wanted: &str| self.label_of(wanted).is_none_or(|found| found == label);
-        let numbered = (2..).map(|n| wire_name(Some(&format!("{label}{n}")), name));
+        // Flat, so that no number leaves it below another label: of `a__b`, `a__b2` would be a name of `a` for ever.
+        let flat = flatten(label);
+        let numbered = (2..).map(|n| wire_name(Some(&format!("{flat}{n}")), name));
         let mut candidates = std::iter::once(wire_name(Some(label), name)).chain(numbered);
         let found = candidates.find(|wanted| !self.is_taken(wanted) && is_own(wanted) && is_free(wanted))?;
         self.holders.insert(found.clone(), Holder::Server);
@@ -74,8 +76,19 @@ impl WireNames {
     /// The label that a name begins with; the longest, where several do.
     fn label_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let ends = name.as_bytes().windows(2).enumerate().filter(|(_, pair)| *pair == b"__");
-        ends.filter_map(|(end, _)| name.get(..end)).filter(|label| self.labels.contains(*label)).last()
+        ends.filter_map(|(end, _)| name.get(..end)).rfind(|label| self.labels.contains(*label))
     }
+}
+
+/// A label with one underscore for several.
+fn flatten(label: &str) -> String {
+    let mut flat = String::with_capacity(label.len());
+    for letter in label.chars() {
+        if letter != '_' || !flat.ends_with('_') {
+            flat.push(letter);
+        }
+    }
+    flat
 }
 
 /// The tools of servers, which keep their names where nobody else has them and they pose as nobody's.
@@ -136,6 +149,22 @@ mod tests {
         // `a__b__c` would be the tool `c` of `a__b`, and `a2__b__c` one of `a2`.
         assert_eq!(names.qualify("a", "b__c", any).as_deref(), Some("a3__b__c"));
         assert_eq!(names.qualify("a__b", "c", any).as_deref(), Some("a__b__c"));
-        assert_eq!(names.qualify("a__b", "c", any).as_deref(), Some("a__b2__c"));
+        assert_eq!(names.qualify("a__b", "c", any).as_deref(), Some("a_b2__c"));
+    }
+
+    /// It was looked for without end.
+    #[test]
+    fn a_name_is_found_for_every_label() {
+        let long = format!("a__{}", "b".repeat(61));
+        let labels = ["a", "a__b", "a_b2", "____", "__", "_", "2", "a__2", long.as_str()];
+        let mut names = names(&labels);
+        for label in labels {
+            let mut given = HashSet::new();
+            for _ in 0..20 {
+                let name = names.qualify(label, "c__d", |_| true).unwrap();
+                assert!(names.label_of(&name).is_none_or(|found| found == label), "{label}: {name:?}");
+                assert!(given.insert(name.to_string()), "{label}: {name:?}");
+            }
+        }
     }
 }

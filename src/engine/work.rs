@@ -91,7 +91,7 @@ fn function(n: usize) -> Value {
     json!({"type": "function", "name": format!("f{n}"), "parameters": {}})
 }
 
-fn space(name: &str, tools: Value) -> Value {
+fn space(name: &str, tools: &Value) -> Value {
     json!({"type": "namespace", "name": name, "description": "", "tools": tools})
 }
 
@@ -113,10 +113,10 @@ fn body(which: usize, n: usize) -> (&'static str, Value) {
         ),
         3 => ("references", with("input", list(n, |n| json!({"id": format!("msg_{n}")})))),
         4 => ("tools", with("tools", list(n, function))),
-        5 => ("tools of a namespace", with("tools", json!([space("n", list(n, function))]))),
+        5 => ("tools of a namespace", with("tools", json!([space("n", &list(n, function))]))),
         6 => (
             "namespaces",
-            with("tools", list(n, |n| space(&format!("n{n}"), json!([{"type": "function", "name": "f"}])))),
+            with("tools", list(n, |n| space(&format!("n{n}"), &json!([{"type": "function", "name": "f"}])))),
         ),
         7 => (
             "tools of an item",
@@ -152,7 +152,8 @@ fn toolbox() -> &'static Arc<Toolbox> {
     static TOOLBOX: OnceLock<Arc<Toolbox>> = OnceLock::new();
     TOOLBOX.get_or_init(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let open = Toolbox::open(&ToolsSettings::default(), &BTreeMap::new(), Vec::new(), Metrics::install());
+        let (settings, agents, metrics) = (ToolsSettings::default(), BTreeMap::new(), Metrics::install());
+        let open = Toolbox::open(&settings, &agents, Vec::new(), metrics);
         runtime.block_on(open).unwrap_or_else(|error| panic!("{error}"))
     })
 }

@@ -63,7 +63,7 @@ pub(super) trait Meter: Send + Sync {
     fn admit(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>>;
 }
 
-/// Bytes of a compiled schema for each of its text, as seen.
+/// Bytes of a compiled schema for each of its text: an estimate, above what ordinary schemas take.
 const BYTES_PER_BYTE: usize = 32;
 
 impl Schemas {

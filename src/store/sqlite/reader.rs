@@ -241,12 +241,12 @@ mod tests {
     #[tokio::test]
     async fn a_read_that_takes_too_long_is_interrupted_and_its_connection_goes_on() {
         let (_folder, pool) = pool();
+        let owner = owner("a");
         for _ in 0..2 {
-            let read =
-                pool.read(Length::Long, &owner("a"), Deadline::after(Duration::from_millis(50)), endless);
+            let read = pool.read(Length::Long, &owner, Deadline::after(Duration::from_millis(50)), endless);
             assert!(matches!(read.await, Err(StoreError::Timeout)));
         }
-        assert_eq!(pool.read(Length::Long, &owner("a"), soon(), short).await.unwrap(), 1);
+        assert_eq!(pool.read(Length::Long, &owner, soon(), short).await.unwrap(), 1);
     }
 
     #[tokio::test]

@@ -252,7 +252,7 @@ async fn schemas_whose_patterns_swell_are_refused() {
     let error = gateway.refuse(ask(bombs(1000)), 400, "array_above_max_length").await;
     assert_eq!(error["param"], "text.format.schema");
     let error = gateway.refuse(ask(bombs(100)), 400, "invalid_json_schema").await;
-    assert!(error["message"].as_str().unwrap().contains("1024 KiB together"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("4096 KiB together"), "{error}");
     assert!(upstream.requests().is_empty(), "what is refused costs the provider nothing");
     gateway.create(ask(patterns(100))).await;
 }
