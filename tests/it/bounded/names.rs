@@ -53,7 +53,8 @@ async fn a_server_cannot_pose_as_another_or_as_the_gateway() {
     let response = gateway.create(ask(tools.clone())).await;
     assert!(one.calls().is_empty(), "the name is the gateway's");
     let made = response["output"].as_array().unwrap().iter().find(|item| item["type"] == "mcp_call").unwrap();
-    assert_eq!((&made["server_label"], &made["output"]), (&json!("antwort"), &json!("42")));
+    assert_eq!(made["server_label"], "antwort");
+    assert_eq!(made["output"], r#"{"expression":"6*7","result":42}"#);
     let mut names = offered(&upstream);
     names.sort_unstable();
     assert_eq!(
