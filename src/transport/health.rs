@@ -45,7 +45,7 @@ pub(super) async fn ready(State(app): State<AppState>) -> Response {
     if !app.accepting.load(Ordering::Relaxed) {
         return unready(Health { status: "draining", checks: None });
     }
-    let checks = app.readiness.checks(&app).await;
+    let (checks, _) = app.readiness.checks(&app).await;
     if checks.store == OK && checks.provider == OK {
         Json(Health { status: "ok", checks: Some(checks) }).into_response()
     } else {
@@ -61,16 +61,18 @@ pub struct Readiness(Mutex<Option<Probe>>);
 
 struct Probe {
     begun: Instant,
-    checks: Shared<BoxFuture<'static, Checks>>,
+    /// What was found, and when.
+    checks: Shared<BoxFuture<'static, (Checks, Instant)>>,
 }
 
 impl Readiness {
-    fn checks(&self, app: &AppState) -> Shared<BoxFuture<'static, Checks>> {
+    fn checks(&self, app: &AppState) -> Shared<BoxFuture<'static, (Checks, Instant)>> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = last.as_ref().filter(|probe| probe.is_current()) {
             return probe.checks.clone();
         }
-        let checks = look(Arc::clone(&app.engine), Arc::clone(&app.catalog)).boxed().shared();
+        let looked = look(Arc::clone(&app.engine), Arc::clone(&app.catalog));
+        let checks = looked.map(|checks| (checks, Instant::now())).boxed().shared();
         *last = Some(Probe { begun: Instant::now(), checks: checks.clone() });
         checks
     }
@@ -79,8 +81,11 @@ impl Readiness {
 impl Probe {
     /// One whose askers have all gone stands still: the next one goes on with it, unless it is too late for that.
     fn is_current(&self) -> bool {
-        let is_under_way = self.checks.peek().is_none();
-        self.begun.elapsed() < if is_under_way { PATIENCE } else { CHECK_EVERY }
+        match self.checks.peek() {
+            None => self.begun.elapsed() < PATIENCE,
+            // From its end: of a provider that hangs, it would be old as soon as it is there.
+            Some((_, found)) => found.elapsed() < CHECK_EVERY,
+        }
     }
 }
 
