@@ -64,6 +64,8 @@ impl Incoming<'_> {
                 drop(reserved);
                 reserved = self.reserve(self.limit.max(SMALL + 1)).await?;
                 is_enough = true;
+                // At once: a vector that grows takes twice as much as was reserved, and its copy besides.
+                bytes.reserve_exact(self.limit.saturating_sub(bytes.len()));
                 pace.resume(total);
             }
             pace.count(data.len());
