@@ -43,10 +43,12 @@ const MAX_THREADS: usize = 8;
 const CONVERSATIONS: Label = Label {
     resource: "conversations",
     reason: "max_conversation_bytes",
-    limit: "four times engine.max_conversation_bytes",
+    limit: "four times engine.max_conversation_bytes, in which each counts twice",
 };
-/// Of the largest conversations, this many at a time.
-const MAX_CONVERSATIONS: usize = 4;
+/// A run has its conversation as items, and as what the provider is sent.
+pub const CONVERSATION_COPIES: u64 = 2;
+/// Of the largest conversations, this many may be in memory at a time, each as often as it is held.
+const MAX_CONVERSATIONS: u64 = 2;
 
 /// Everything that is shared out.
 #[derive(Debug)]
@@ -90,8 +92,9 @@ impl Admission {
         let threads = std::thread::available_parallelism().map_or(MIN_THREADS, usize::from);
         let threads = even(threads.clamp(MIN_THREADS, MAX_THREADS));
         // Each share has room for the largest conversation.
-        let largest = engine.max_conversation_bytes;
-        let conversations = even(largest.saturating_mul(MAX_CONVERSATIONS)).at_least(largest as u64);
+        let largest = (engine.max_conversation_bytes as u64).saturating_mul(CONVERSATION_COPIES);
+        let conversations = largest.saturating_mul(MAX_CONVERSATIONS);
+        let conversations = Shares::new(conversations, &requesters).at_least(largest);
         Arc::new(Self {
             runs: resource(RUNS, runs),
             conversations: resource(CONVERSATIONS, conversations),

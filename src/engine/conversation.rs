@@ -2,7 +2,7 @@
 //! against `engine.max_conversation_bytes`, and what a run holds of the store against its tenant's and key's share.
 
 use super::{Caller, Parts};
-use crate::admission::{Permit, Requester, Resource};
+use crate::admission::{CONVERSATION_COPIES, Permit, Requester, Resource};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::{ReadLimit, StoreError};
@@ -50,7 +50,8 @@ impl<'a> ConversationBudget<'a> {
             match read(limit).await {
                 Err(StoreError::TooLarge { bytes }) if bytes > self.left => return Err(self.too_large()),
                 Err(StoreError::TooLarge { bytes }) => {
-                    self.permits.push(self.conversations.acquire(&self.requester, bytes).await?);
+                    let held = bytes.saturating_mul(CONVERSATION_COPIES);
+                    self.permits.push(self.conversations.acquire(&self.requester, held).await?);
                     self.left -= bytes;
                     limit = ReadLimit { read: bytes, count: bytes.saturating_add(self.left) };
                 }
