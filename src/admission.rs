@@ -13,7 +13,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::config::settings::{AuthSettings, EngineSettings, ServerSettings};
+use crate::config::Settings;
+use crate::config::settings::AuthSettings;
 use crate::telemetry::metrics::Metrics;
 
 pub use blocking::BlockingPool;
@@ -40,6 +41,9 @@ const BLOCKING: Label =
 const MIN_THREADS: usize = 2;
 const MAX_THREADS: usize = 8;
 
+const MCP_SESSIONS: Label =
+    Label { resource: "mcp_sessions", reason: "max_mcp_sessions", limit: "mcp.sessions.max" };
+
 const CONVERSATIONS: Label = Label {
     resource: "conversations",
     reason: "max_conversation_bytes",
@@ -63,16 +67,14 @@ pub struct Admission {
     pub blocking: BlockingPool,
     /// Bytes of stored conversations that runs hold.
     pub conversations: Resource,
+    /// Sessions with MCP servers that are in use; a unit each.
+    pub mcp_sessions: Resource,
 }
 
 impl Admission {
     /// Shares as configured.
-    pub fn new(
-        server: &ServerSettings,
-        engine: &EngineSettings,
-        auth: &AuthSettings,
-        metrics: &Arc<Metrics>,
-    ) -> Arc<Self> {
+    pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<Self> {
+        let Settings { server, engine, auth, mcp, .. } = settings;
         let requesters = requesters(auth);
         let even = |capacity: usize| Shares::new(capacity as u64, &requesters);
         let mut runs = even(server.max_runs);
@@ -84,8 +86,7 @@ impl Admission {
                 runs = runs.with_key_limit(requester, most as u64);
             }
         }
-        let resource =
-            |label, shares| Resource::new(label, FairSemaphore::new(shares), server.queue_timeout, metrics);
+        let resource = |label, shares| Resource::new(label, shares, server.queue_timeout, metrics);
         let bodies = server.max_buffered_body_bytes;
         let large = even(bodies - bodies / 8).at_least(server.request_body_limit as u64);
         // They share the processors with the threads that serve all others.
@@ -95,7 +96,10 @@ impl Admission {
         let largest = (engine.max_conversation_bytes as u64).saturating_mul(CONVERSATION_COPIES);
         let conversations = largest.saturating_mul(MAX_CONVERSATIONS);
         let conversations = Shares::new(conversations, &requesters).at_least(largest);
+        // Each share has room for all servers of a request.
+        let mcp_sessions = even(mcp.sessions.max).at_least(mcp.requests.max_servers as u64);
         Arc::new(Self {
+            mcp_sessions: resource(MCP_SESSIONS, mcp_sessions),
             runs: resource(RUNS, runs),
             conversations: resource(CONVERSATIONS, conversations),
             small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
@@ -103,9 +107,15 @@ impl Admission {
             blocking: BlockingPool::new(resource(BLOCKING, threads), metrics),
         })
     }
+
+    /// Nothing new begins from now on: refuses whoever waits for it, or asks.
+    pub fn close(&self) {
+        self.runs.close();
+        self.mcp_sessions.close();
+    }
 }
 
 /// Everybody who has a key.
-pub fn requesters(auth: &AuthSettings) -> Vec<Requester> {
+fn requesters(auth: &AuthSettings) -> Vec<Requester> {
     auth.keys.iter().map(|(name, key)| Requester::new(&key.tenant, &name.as_str().into())).collect()
 }

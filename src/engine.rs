@@ -62,7 +62,6 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::Toolbox;
 use crate::tools::mcp::McpServers;
 
-pub use mcp::sessions_full;
 pub use offer::OnUnservedTool;
 pub use outlet::Delivery;
 pub use sampling::EngineSampler;
@@ -265,7 +264,7 @@ impl Engine {
 
     /// Waits for running responses to end; those that have not by the deadline are ended as failed.
     pub async fn drain(&self, deadline: Duration) {
-        self.parts.admission.runs.close();
+        self.parts.admission.close();
         self.tasks.close();
         if tokio::time::timeout(deadline, self.tasks.wait()).await.is_err() {
             tracing::warn!(runs = self.tasks.len(), "the drain deadline passed; ending what still runs");

@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
     use crate::admission::Admission;
-    use crate::config::settings::{AuthSettings, EngineSettings, ServerSettings};
+    use crate::config::Settings;
 
     fn requester() -> Requester {
         Requester::new(&"default".into(), &"anonymous".into())
@@ -75,12 +75,7 @@ mod tests {
     #[tokio::test]
     async fn who_leaves_ends_the_work_and_what_is_done_is_handed_back() {
         let metrics = Metrics::install();
-        let admission = Admission::new(
-            &ServerSettings::default(),
-            &EngineSettings::default(),
-            &AuthSettings::default(),
-            &metrics,
-        );
+        let admission = Admission::new(&Settings::default(), &metrics);
         assert_eq!(admission.blocking.run(&requester(), || 42).await.expect("done"), 42);
         let (begun, has_begun) = mpsc::channel();
         let (ended, has_ended) = mpsc::channel();

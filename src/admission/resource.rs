@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::semaphore::{Attempt, FairSemaphore, Permit, Refused, Waiting};
-use super::shares::Requester;
+use super::shares::{Requester, Shares};
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
@@ -23,19 +23,21 @@ pub(super) struct Label {
 #[derive(Debug)]
 pub struct Resource {
     label: Label,
+    shares: Shares,
     semaphore: FairSemaphore,
     queue_timeout: Duration,
     metrics: Arc<Metrics>,
 }
 
 impl Resource {
-    pub(super) fn new(
-        label: Label,
-        semaphore: FairSemaphore,
-        queue_timeout: Duration,
-        metrics: &Arc<Metrics>,
-    ) -> Self {
-        Self { label, semaphore, queue_timeout, metrics: Arc::clone(metrics) }
+    pub(super) fn new(label: Label, shares: Shares, queue_timeout: Duration, metrics: &Arc<Metrics>) -> Self {
+        let semaphore = FairSemaphore::new(shares.clone());
+        Self { label, shares, semaphore, queue_timeout, metrics: Arc::clone(metrics) }
+    }
+
+    /// How much of it each may hold.
+    pub fn shares(&self) -> &Shares {
+        &self.shares
     }
 
     /// So much of it, at once or after waiting in the queue. Who stops waiting leaves the queue.

@@ -121,6 +121,14 @@ impl Permit {
         }
     }
 
+    /// So much of it, at most all, as a permit that goes back on its own.
+    #[must_use]
+    pub fn split(&mut self, weight: u64) -> Self {
+        let weight = weight.min(self.weight);
+        self.weight -= weight;
+        Self { state: Arc::clone(&self.state), slot: self.slot, weight }
+    }
+
     /// How much it is.
     pub fn weight(&self) -> u64 {
         self.weight

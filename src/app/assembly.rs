@@ -42,7 +42,9 @@ impl Assembly {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
-        let tools::Tools { toolbox, mcp, sampler } = tools::open(settings, &metrics, extra).await?;
+        let admission = Admission::new(settings, &metrics);
+        let tools::Tools { toolbox, mcp, sampler } =
+            tools::open(settings, &admission, &metrics, extra).await?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = Arc::new(Router::new(&settings.providers, &metrics)?);
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
@@ -54,7 +56,7 @@ impl Assembly {
             toolbox: Arc::clone(&toolbox),
             mcp,
             agents: Arc::new(settings.agents.clone()),
-            admission: Admission::new(&settings.server, &settings.engine, &settings.auth, &metrics),
+            admission,
             limits: Limits {
                 engine: settings.engine.clone(),
                 tools: Arc::new(settings.tools.clone()),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
+use crate::admission::Admission;
 use crate::config::{EgressSettings, MockTool, Settings};
 use crate::engine::EngineSampler;
 use crate::net::egress::{Egress, EgressOptions};
@@ -41,7 +42,12 @@ impl Tools {
 }
 
 /// Opens every executor and reads what tools it has. Connects to no MCP server.
-pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> anyhow::Result<Tools> {
+pub async fn open(
+    settings: &Settings,
+    admission: &Arc<Admission>,
+    metrics: &Arc<Metrics>,
+    extra: Extra,
+) -> anyhow::Result<Tools> {
     let egress = Arc::new(Egress::new(&egress_options(&settings.egress)).context("egress")?);
     let tools = &settings.tools;
     let own = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
@@ -61,7 +67,7 @@ pub async fn open(settings: &Settings, metrics: &Arc<Metrics>, extra: Extra) -> 
         elicitation: settings.mcp.elicitation,
         sampler: sampler.clone().map(|sampler| sampler as _),
     });
-    let mcp = McpServers::new(settings, &egress, Arc::new(client), &toolbox, metrics);
+    let mcp = McpServers::new(settings, &egress, Arc::new(client), &toolbox, admission, metrics);
     Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox, sampler })
 }
 

@@ -128,14 +128,21 @@ impl<'a> Caller<'a> {
         tools::open(&settings).await
     }
 
-    fn bind(&self, tools: &Tools, label: &str) -> Result<Binding, String> {
+    async fn bind(&self, tools: &Tools, label: &str) -> Result<Binding, String> {
         let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-        let wanting = Wanting { tenant: &self.tenant, authorization: self.authorization.as_ref(), of };
-        tools.mcp.bind_label(label, None, wanting).map_err(|error| error.to_string())
+        let wanting = Wanting {
+            tenant: &self.tenant,
+            key: &"cli".into(),
+            authorization: self.authorization.as_ref(),
+            of,
+        };
+        let found = tools.mcp.find_label(label, None, wanting).map_err(|error| error.to_string())?;
+        let bound = tools.mcp.bind(vec![found], wanting).await.map_err(|error| error.body.message)?;
+        bound.into_iter().next().ok_or_else(|| "no session was made".into())
     }
 
     async fn ask(&self, tools: &Tools, label: &str) -> Listed {
-        let asked = match self.bind(tools, label) {
+        let asked = match self.bind(tools, label).await {
             Err(error) => Err(error),
             Ok(binding) => match binding.tools(Freshness::Usual).await {
                 Err(error) => Err(error.to_string()),
@@ -157,7 +164,7 @@ impl<'a> Caller<'a> {
         name: &str,
         arguments: &str,
     ) -> Result<ExitCode, String> {
-        let binding = self.bind(tools, label)?;
+        let binding = self.bind(tools, label).await?;
         let set = binding.tools(Freshness::Usual).await.map_err(|error| error.to_string())?;
         let Some((tool, _)) = offered(&binding, &set).find(|(tool, _)| tool.listed.name == name) else {
             let known: Vec<_> = offered(&binding, &set).map(|(tool, _)| &*tool.listed.name).collect();

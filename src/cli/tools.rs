@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 
 use super::{complain, offline, say};
+use crate::admission::Admission;
 use crate::app;
 use crate::app::tools::Tools;
 use crate::config::{LoadOptions, Settings};
@@ -33,7 +34,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
         let toolbox = &tools.toolbox;
-        let own = own(&tools).await;
+        let own = own(&tools).await?;
         let catalog = &own.catalog;
         // What no caller may use is not offered to callers either.
         let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
@@ -55,7 +56,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
 pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
-        let own = own(&tools).await;
+        let own = own(&tools).await?;
         let catalog = &own.catalog;
         let Some(tool) = catalog.get(name) else {
             let known: Vec<_> = catalog.iter().map(|tool| tool.definition().name.as_str()).collect();
@@ -80,15 +81,18 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
 }
 
 /// The tools, with those that MCP servers run.
-async fn own(tools: &Tools) -> CallerCatalog {
+async fn own(tools: &Tools) -> Result<CallerCatalog, String> {
     let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-    let wanting = Wanting { tenant: &TENANT.into(), authorization: None, of };
-    tools.mcp.catalog(&tools.toolbox, wanting, None, |_| true).await
+    let wanting = Wanting { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, of };
+    let own = tools.mcp.bound_catalog(&tools.toolbox, wanting, |_| true).await;
+    own.map_err(|error| error.body.message)
 }
 
 /// All tools of the settings; to be shut down.
 pub(super) async fn open(settings: &Settings) -> Result<Tools, String> {
-    app::tools::open(settings, &Metrics::install(), app::tools::Extra::default())
+    let metrics = Metrics::install();
+    let admission = Admission::new(settings, &metrics);
+    app::tools::open(settings, &admission, &metrics, app::tools::Extra::default())
         .await
         .map_err(|error| format!("{error:#}"))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 
+use super::own_tools::{self, Wanted};
 use super::profile::Profile;
 use super::{Caller, Parts};
 use crate::protocol::error::ApiError;
@@ -15,7 +16,8 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{Approval, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool};
 use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::{
-    BindError, Binding, Decision, Freshness, OnBehalfOf, ServedTool, ToolSet, Wanting, picks, shows_same,
+    BindError, Binding, Decision, Found, Freshness, OnBehalfOf, ServedTool, ToolSet, Wanting, picks,
+    shows_same,
 };
 use crate::tools::{Subject, Toolbox};
 
@@ -47,19 +49,56 @@ pub(super) struct Listed {
     pub is_news: bool,
 }
 
-/// Finds the servers that are asked for. Connects to nobody.
-pub(super) fn bind(
+/// A server that is asked for and has no session yet.
+struct Wish {
+    found: Found,
+    allowed: Option<McpToolFilter>,
+    approval: Option<Approval>,
+    path: String,
+}
+
+/// Sessions with the servers that are asked for, and with those of the gateway's own tools: all at once, so that no
+/// request holds some that another waits for. Connects to nobody.
+pub(super) async fn bind<'a>(
     parts: &Parts,
-    request: &CreateResponse,
-    input: &[Item],
+    request: &'a CreateResponse,
+    input: &'a [Item],
     caller: &Caller,
-    agent: Option<Profile<'_>>,
-) -> Result<Vec<Asked>, ApiError> {
+    agent: Option<Profile<'a>>,
+) -> Result<(Vec<Asked>, own_tools::Bound<'a>), ApiError> {
     let audience = Audience {
         toolbox: Arc::clone(&parts.toolbox),
         tenant: Arc::clone(&caller.owner.tenant),
         agent: agent.map(|agent| agent.name.into()),
     };
+    let wanting = wanting(caller, request);
+    let wanted = Wanted::of(parts, request, input, agent);
+    let (wishes, mut all) = (find(parts, request, input, wanting, agent)?, wanted.servers(parts, wanting));
+    let of_own = all.len();
+    let mut rest = Vec::with_capacity(wishes.len());
+    for Wish { found, allowed, approval, path } in wishes {
+        all.push(found);
+        rest.push((allowed, approval, path));
+    }
+    let mut bound = parts.mcp.bind(all, wanting).await?;
+    let asked = bound.split_off(of_own).into_iter().zip(rest);
+    let asked = asked.map(|(binding, (allowed, approval, path))| Asked {
+        binding,
+        audience: audience.clone(),
+        allowed,
+        approval,
+        path,
+    });
+    Ok((asked.collect(), own_tools::Bound { wanted, servers: bound }))
+}
+
+fn find(
+    parts: &Parts,
+    request: &CreateResponse,
+    input: &[Item],
+    wanting: Wanting<'_>,
+    agent: Option<Profile<'_>>,
+) -> Result<Vec<Wish>, ApiError> {
     let own = request.tools.iter().enumerate().map(|(i, tool)| (tool, format!("tools[{i}]")));
     let more = input.iter().enumerate().filter_map(|(i, item)| match item {
         Item::AdditionalTools(more) => Some((i, &more.tools)),
@@ -68,36 +107,29 @@ pub(super) fn bind(
     let more = more.flat_map(|(i, tools)| {
         tools.iter().enumerate().map(move |(j, tool)| (tool, format!("input[{i}].tools[{j}]")))
     });
-    let wanting = wanting(caller, request);
     let tools: Vec<(&Tool, String)> = own.chain(more).collect();
     check_count(parts, &tools)?;
-    let mut asked: Vec<Asked> = Vec::new();
+    let mut asked: Vec<Wish> = Vec::new();
     let mut spaces = HashSet::new();
     for (tool, path) in tools {
         match tool {
             Tool::Mcp(mcp) if !is_own(mcp) => {
                 check(mcp, &path, &asked)?;
-                let binding = parts.mcp.bind(mcp, wanting).map_err(|error| refused(error, &path))?;
-                asked.push(Asked {
-                    binding,
-                    audience: audience.clone(),
-                    allowed: filter(mcp),
-                    approval: mcp.require_approval.clone(),
-                    path,
-                });
+                let found = parts.mcp.find(mcp, wanting).map_err(|error| refused(error, &path))?;
+                let (allowed, approval) = (filter(mcp), mcp.require_approval.clone());
+                asked.push(Wish { found, allowed, approval, path });
             }
             Tool::Namespace(NamespaceTool { name, .. }) => _ = spaces.insert(name.as_str()),
             _ => {}
         }
     }
     for label in agent.iter().flat_map(|agent| &agent.settings.mcp_servers) {
-        if asked.iter().any(|asked| **asked.binding.label() == **label) {
+        if asked.iter().any(|asked| **asked.found.label() == **label) {
             continue;
         }
-        match parts.mcp.bind_label(label, None, wanting) {
-            Ok(binding) => {
-                let (audience, path) = (audience.clone(), "agent".into());
-                asked.push(Asked { binding, audience, allowed: None, approval: None, path });
+        match parts.mcp.find_label(label, None, wanting) {
+            Ok(found) => {
+                asked.push(Wish { found, allowed: None, approval: None, path: "agent".into() });
                 if asked.len() > parts.mcp.most_servers() {
                     return Err(too_many_servers(parts, "agent"));
                 }
@@ -107,11 +139,11 @@ pub(super) fn bind(
             }
         }
     }
-    match asked.iter().find(|asked| spaces.contains(&**asked.binding.label())) {
-        Some(Asked { binding, path, .. }) => Err(ApiError::invalid(
+    match asked.iter().find(|asked| spaces.contains(&**asked.found.label())) {
+        Some(Wish { found, path, .. }) => Err(ApiError::invalid(
             "invalid_value",
             format!("{path}.server_label"),
-            format!("There is a namespace of functions named '{}', too.", binding.label()),
+            format!("There is a namespace of functions named '{}', too.", found.label()),
         )),
         None => Ok(asked),
     }
@@ -146,14 +178,19 @@ pub(super) fn wanting<'a>(caller: &'a Caller, request: &'a CreateResponse) -> Wa
         channel: note("channel"),
         chat: note("chat_id"),
     };
-    Wanting { tenant: &caller.owner.tenant, authorization: caller.authorization.as_ref(), of }
+    Wanting {
+        tenant: &caller.owner.tenant,
+        key: &caller.key,
+        authorization: caller.authorization.as_ref(),
+        of,
+    }
 }
 
 /// Lists the tools of all servers at the same time. One that fails has none, and sinks nothing else.
 pub(super) async fn list(asked: Vec<Asked>, past: &[Item], input: &[Item]) -> Result<Vec<Listed>, ApiError> {
     let listed = join_all(asked.into_iter().map(|asked| list_one(asked, past, input))).await;
     for server in &listed {
-        if let (true, Err(problem)) = (server.asked.binding.required, &server.tools) {
+        if let (true, Err(problem)) = (server.asked.binding.is_required(), &server.tools) {
             return Err(ApiError::new(
                 424,
                 "external_connector_error",
@@ -286,7 +323,7 @@ pub(super) fn is_own(tool: &McpTool) -> bool {
     tool.is_configured() && tool.server_label == OWN_SERVER
 }
 
-fn check(tool: &McpTool, path: &str, earlier: &[Asked]) -> Result<(), ApiError> {
+fn check(tool: &McpTool, path: &str, earlier: &[Wish]) -> Result<(), ApiError> {
     let invalid =
         |message: String| Err(ApiError::invalid("invalid_value", format!("{path}.server_label"), message));
     let label = &tool.server_label;
@@ -297,7 +334,7 @@ fn check(tool: &McpTool, path: &str, earlier: &[Asked]) -> Result<(), ApiError> 
     if label.len() > 64 || !label.bytes().all(is_plain) {
         return invalid("A server label has 1 to 64 letters, digits, '_' or '-'.".into());
     }
-    if earlier.iter().any(|earlier| **earlier.binding.label() == **label) {
+    if earlier.iter().any(|earlier| **earlier.found.label() == **label) {
         return invalid(format!("There is more than one MCP server with the label '{}'.", shorten(label)));
     }
     let unserved = [
@@ -348,17 +385,5 @@ fn refused(error: BindError, path: &str) -> ApiError {
         BindError::Url(message) => invalid("server_url", message),
         BindError::Header { field, why } => invalid(field, why),
         BindError::Credentials(error) => invalid("authorization", format!("{error}.")),
-        BindError::Full => sessions_full(),
     }
-}
-
-/// All sessions that may be open are in use.
-pub fn sessions_full() -> ApiError {
-    ApiError::new(
-        503,
-        "service_unavailable_error",
-        "server_is_overloaded",
-        "Too many sessions with MCP servers are open. Try again shortly.",
-    )
-    .with_retry_after(std::time::Duration::from_secs(1))
 }

@@ -3,43 +3,56 @@
 use std::collections::HashSet;
 
 use super::profile::Profile;
-use super::{Caller, Parts, mcp, search};
+use super::{Parts, mcp, search};
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{McpAllowedTools, McpToolFilter, Tool};
-use crate::tools::mcp::CallerCatalog;
-
-/// The gateway's own tools for this request.
-pub(super) async fn catalog(
-    parts: &Parts,
-    request: &CreateResponse,
-    input: &[Item],
-    caller: &Caller,
-    agent: Option<Profile<'_>>,
-) -> CallerCatalog {
-    if !parts.mcp.has_routes() {
-        return CallerCatalog::plain(parts.toolbox.catalog());
-    }
-    let more = input.iter().filter_map(|item| match item {
-        Item::AdditionalTools(more) => Some(&more.tools),
-        _ => None,
-    });
-    let mut wanted = Wanted::default();
-    request.tools.iter().chain(more.flatten()).for_each(|tool| wanted.add(tool));
-    wanted.names.extend(agent.iter().flat_map(|agent| &agent.settings.tools).map(String::as_str));
-    let wanting = mcp::wanting(caller, request);
-    let is_wanted = |name: &str| wanted.all || wanted.names.contains(name);
-    parts.mcp.catalog(&parts.toolbox, wanting, agent.map(|agent| agent.name), is_wanted).await
-}
+use crate::tools::mcp::{Binding, CallerCatalog, Found, Wanting};
 
 /// The tools that a request asks for.
 #[derive(Default)]
-struct Wanted<'a> {
+pub(super) struct Wanted<'a> {
     all: bool,
     names: HashSet<&'a str>,
 }
 
+/// The same, with sessions with the servers that run some of them.
+pub(super) struct Bound<'a> {
+    pub wanted: Wanted<'a>,
+    pub servers: Vec<Binding>,
+}
+
 impl<'a> Wanted<'a> {
+    /// Those of the request, its input and its agent; none where no server runs any of the gateway's own.
+    pub fn of(
+        parts: &Parts,
+        request: &'a CreateResponse,
+        input: &'a [Item],
+        agent: Option<Profile<'a>>,
+    ) -> Self {
+        let mut wanted = Self::default();
+        if !parts.mcp.has_routes() {
+            return wanted;
+        }
+        let more = input.iter().filter_map(|item| match item {
+            Item::AdditionalTools(more) => Some(&more.tools),
+            _ => None,
+        });
+        request.tools.iter().chain(more.flatten()).for_each(|tool| wanted.add(tool));
+        let of_agent = agent.map(|agent| &agent.settings.tools);
+        wanted.names.extend(of_agent.into_iter().flatten().map(String::as_str));
+        wanted
+    }
+
+    /// The servers of these tools.
+    pub fn servers(&self, parts: &Parts, wanting: Wanting<'_>) -> Vec<Found> {
+        parts.mcp.routed(wanting, |name| self.contains(name))
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.all || self.names.contains(name)
+    }
+
     fn add(&mut self, tool: &'a Tool) {
         match tool {
             Tool::Server(named) => _ = self.names.insert(named.name()),
@@ -53,5 +66,19 @@ impl<'a> Wanted<'a> {
             },
             _ => {}
         }
+    }
+}
+
+impl Bound<'_> {
+    /// These tools. Lists those of the servers.
+    pub async fn catalog(
+        self,
+        parts: &Parts,
+        wanting: Wanting<'_>,
+        agent: Option<Profile<'_>>,
+    ) -> CallerCatalog {
+        let Self { wanted, servers } = self;
+        let agent = agent.map(|agent| agent.name);
+        parts.mcp.catalog(&parts.toolbox, servers, wanting, agent, |name| wanted.contains(name)).await
     }
 }

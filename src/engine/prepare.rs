@@ -13,7 +13,7 @@ use super::redaction::Redaction;
 use super::states::{self, Found};
 use super::structured::Structured;
 use super::truncate::{self, Budget};
-use super::{Caller, Parts, compaction, echo, history, own_tools, unix_now};
+use super::{Caller, Parts, compaction, echo, history, unix_now};
 use crate::admission::Permit;
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
@@ -135,9 +135,9 @@ pub(super) async fn prepare(
     let no_tools = compaction::without_tools();
     let (asking, more_tools, tool_agent) =
         if compacts { (&no_tools, &[][..], None) } else { (&request, &input[..], agent) };
-    let servers = mcp::bind(parts, asking, more_tools, caller, tool_agent)?;
-    let servers = mcp::list(servers, &past, &input).await?;
-    let own = own_tools::catalog(parts, asking, more_tools, caller, tool_agent).await;
+    let (asked, own) = mcp::bind(parts, asking, more_tools, caller, tool_agent).await?;
+    let servers = mcp::list(asked, &past, &input).await?;
+    let own = own.catalog(parts, mcp::wanting(caller, asking), tool_agent).await;
     let visibility = visibility(parts, &request);
     let offering = Offering {
         tenant: &caller.owner.tenant,

@@ -11,7 +11,6 @@ use serde::Serialize;
 
 use super::AppState;
 use super::access::Authenticated;
-use crate::engine::sessions_full;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 use crate::tools::mcp::{
@@ -46,10 +45,10 @@ pub(super) async fn own_tools(
     headers: &HeaderMap,
     place: (Option<&str>, Option<&str>),
     is_wanted: impl Fn(&str) -> bool,
-) -> CallerCatalog {
+) -> Result<CallerCatalog, ApiError> {
     let own = own_authorization(app, headers);
     let wanting = wanting(caller, own.as_ref(), place);
-    app.engine.mcp().catalog(app.engine.toolbox(), wanting, None, is_wanted).await
+    app.engine.mcp().bound_catalog(app.engine.toolbox(), wanting, is_wanted).await
 }
 
 fn wanting<'a>(
@@ -59,7 +58,7 @@ fn wanting<'a>(
 ) -> Wanting<'a> {
     let owner = &caller.0.owner;
     let of = OnBehalfOf { user: None, principal: &owner.principal, channel: place.0, chat: place.1 };
-    Wanting { tenant: &owner.tenant, authorization, of }
+    Wanting { tenant: &owner.tenant, key: &caller.0.name, authorization, of }
 }
 
 /// A server of the configuration with the tools that it has for one caller.
@@ -80,7 +79,9 @@ impl Served {
     ) -> Result<Self, ApiError> {
         let own = own_authorization(app, headers);
         let wanting = wanting(caller, own.as_ref(), place);
-        let binding = app.engine.mcp().bind_label(label, None, wanting).map_err(|error| refused(&error))?;
+        let mcp = app.engine.mcp();
+        let found = mcp.find_label(label, None, wanting).map_err(|error| refused(&error))?;
+        let binding = mcp.bind(vec![found], wanting).await?.pop().ok_or_else(ApiError::internal)?;
         let set = binding.tools(Freshness::Usual).await.map_err(|error| unavailable(label, &error))?;
         Ok(Self { binding, set })
     }
@@ -146,7 +147,6 @@ impl Served {
 
 fn refused(error: &BindError) -> ApiError {
     match error {
-        BindError::Full => sessions_full(),
         BindError::Credentials(problem) => {
             ApiError::invalid("invalid_value", "authorization", problem.to_string())
         }

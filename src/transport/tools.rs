@@ -51,7 +51,7 @@ pub(super) async fn list(
     };
     let (tag, executor) = (query.get("tag"), query.get("executor"));
     let label = server_label(&query);
-    let own = own_tools(&app, &principal, &headers, (None, None), |_| label.is_none()).await;
+    let own = own_tools(&app, &principal, &headers, (None, None), |_| label.is_none()).await?;
     let catalog = &own.catalog;
     let served = match label {
         Some(label) => Some(Served::of(&app, &principal, &headers, label, (None, None)).await?),
@@ -85,7 +85,7 @@ pub(super) async fn one(
     headers: HeaderMap,
     PathText(name): PathText,
 ) -> Result<Response, Problem> {
-    let own = own_tools(&app, &principal, &headers, (None, None), |wanted| wanted == name).await;
+    let own = own_tools(&app, &principal, &headers, (None, None), |wanted| wanted == name).await?;
     let tool = find(&app, &own, &principal, &name)?;
     Ok(Json(Element::of(tool.definition())).into_response())
 }
@@ -120,7 +120,7 @@ pub(super) async fn execute(
     };
     let place = (context.channel.as_deref(), context.chat_id.as_deref());
     let is_wanted = |wanted: &str| served.is_none() && wanted == name;
-    let own = own_tools(&app, &principal, &headers, place, is_wanted).await;
+    let own = own_tools(&app, &principal, &headers, place, is_wanted).await?;
     let tool = match &served {
         Some(served) => served.find(&app, &principal, &name)?,
         None => find(&app, &own, &principal, &name)?,

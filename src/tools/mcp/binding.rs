@@ -5,10 +5,13 @@ use std::sync::Arc;
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
 
 use super::configured::Terms;
+use super::context::CallerContext;
 use super::error::McpError;
 use super::lists::ToolList;
+use super::pool::{InUse, Opening};
 use super::session::{Freshness, Session};
 use super::toolset::{Maker, ServedTool, ToolSet};
+use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{Approval, McpToolFilter};
@@ -25,22 +28,34 @@ pub enum Decision {
     Deny,
 }
 
-/// A server as one request uses it. Keeps its session.
-#[derive(Clone)]
-pub struct Binding {
-    pub(super) label: Arc<str>,
-    pub(super) session: Arc<Session>,
-    /// What it has for the caller.
-    pub(super) list: Arc<ToolList>,
-    pub(super) terms: Arc<Terms>,
-    pub(super) rules: Arc<Rules>,
+/// A server that a request may use, and has no session with yet.
+pub struct Found {
+    pub(super) opening: Opening,
+    pub(super) server: Server,
+}
+
+/// A server as one request uses it, apart from its session.
+pub(super) struct Server {
+    pub label: Arc<str>,
+    /// What it is told of the caller.
+    pub context: Option<Arc<CallerContext>>,
+    pub terms: Arc<Terms>,
+    pub rules: Arc<Rules>,
     /// Whether the operator configured it.
     pub is_configured: bool,
     /// Whether it is shown what belongs to the caller alone.
-    pub(super) takes_callers: bool,
-    /// Whether the response fails where its tools cannot be listed.
+    pub takes_callers: bool,
     pub required: bool,
-    pub(super) stack: Stack,
+}
+
+/// A server as one request uses it. Keeps its session, which counts as in use as long as there is one.
+pub struct Binding {
+    server: Server,
+    session: Arc<Session>,
+    /// What it has for the caller.
+    list: Arc<ToolList>,
+    stack: Stack,
+    _in_use: Arc<Permit>,
 }
 
 /// Who decides about calls before a person is asked.
@@ -51,10 +66,32 @@ pub(super) struct Rules {
     pub trust: Option<McpTrust>,
 }
 
-impl Binding {
+impl Found {
     /// Its name in the request.
     pub fn label(&self) -> &Arc<str> {
-        &self.label
+        &self.server.label
+    }
+}
+
+impl Binding {
+    pub(super) fn new(server: Server, InUse { session, permit }: InUse, stack: Stack) -> Self {
+        let list = session.lists.of(server.context.as_ref());
+        Self { server, session, list, stack, _in_use: permit }
+    }
+
+    /// Its name in the request.
+    pub fn label(&self) -> &Arc<str> {
+        &self.server.label
+    }
+
+    /// Whether the response fails where its tools cannot be listed.
+    pub fn is_required(&self) -> bool {
+        self.server.required
+    }
+
+    /// Whether it is shown what belongs to the caller alone.
+    pub(super) fn takes_callers(&self) -> bool {
+        self.server.takes_callers
     }
 
     /// What a person allows who allows a call of this tool: the tool as it is shown, and the credentials with which
@@ -85,7 +122,7 @@ impl Binding {
     }
 
     fn maker(&self) -> Maker<'_> {
-        let Self { label, session, list, terms, stack, .. } = self;
+        let Self { server: Server { label, terms, .. }, session, list, stack, .. } = self;
         Maker { session, context: list.context.as_ref(), label, terms, stack }
     }
 
@@ -97,25 +134,26 @@ impl Binding {
 
     /// Whether a tool is offered at all, by the operator's lists.
     pub fn offers(&self, tool: &ServedTool) -> bool {
-        self.rules.offers(&tool.listed.name)
+        self.server.rules.offers(&tool.listed.name)
     }
 
     /// What is to become of a call: the operator's rule for the tool; else what the request says; else how far the
     /// server is trusted. The operator's wish to be asked is stronger than a client's not to be.
     pub fn decide(&self, tool: &ServedTool, request: Option<&Approval>) -> Decision {
         let asked = request.and_then(|approval| of_request(approval, tool));
-        match (self.rules.rule(&tool.listed.name), asked) {
+        let Server { rules, is_configured, .. } = &self.server;
+        match (rules.rule(&tool.listed.name), asked) {
             (Some(McpRule::Deny), _) => Decision::Deny,
             (Some(McpRule::Ask), _) | (_, Some(Decision::Ask)) => Decision::Ask,
             (Some(McpRule::Allow), _) => Decision::Call,
-            (None, asked) => match (self.rules.trust, asked) {
-                (Some(McpTrust::Untrusted), _) if self.is_configured => Decision::Ask,
-                (Some(McpTrust::Annotations), _) if self.is_configured && !tool.read_only => Decision::Ask,
+            (None, asked) => match (rules.trust, asked) {
+                (Some(McpTrust::Untrusted), _) if *is_configured => Decision::Ask,
+                (Some(McpTrust::Annotations), _) if *is_configured && !tool.read_only => Decision::Ask,
                 (_, Some(decision)) => decision,
                 (Some(McpTrust::Trusted), None) => Decision::Call,
                 (Some(McpTrust::Annotations), None) if tool.read_only => Decision::Call,
                 (Some(McpTrust::Annotations | McpTrust::Untrusted), None) => Decision::Ask,
-                (None, None) if self.is_configured => Decision::Call,
+                (None, None) if *is_configured => Decision::Call,
                 (None, None) => Decision::Ask,
             },
         }

@@ -11,11 +11,12 @@ use std::sync::atomic::AtomicUsize;
 use aws_lc_rs::digest;
 use futures_util::future::join_all;
 
-use super::binding::{Binding, Decision};
+use super::binding::{Binding, Decision, Found};
 use super::servers::{McpServers, Wanting};
 use super::session::Freshness;
 use super::toolset::{ServedTool, ToolSet};
 use crate::config::{RouteSettings, ToolsSettings, mcp_label};
+use crate::protocol::error::ApiError;
 use crate::response::machine::OWN_SERVER;
 use crate::tools::assemble::{add_tags, join};
 use crate::tools::catalog::{Catalog, RegisteredTool};
@@ -92,10 +93,40 @@ impl McpServers {
         !self.routes.by_tool.is_empty()
     }
 
-    /// The gateway's own tools for one caller, as far as they are wanted. Servers that are not needed are not asked.
+    /// The servers of the wanted tools that the caller may use. Connects to nobody.
+    pub fn routed(&self, wanting: Wanting<'_>, is_wanted: impl Fn(&str) -> bool) -> Vec<Found> {
+        let wanted = self.routes.by_tool.iter().filter(|(name, _)| is_wanted(name));
+        let executors = wanted.flat_map(|(_, route)| &route.settings.executors);
+        let labels: BTreeSet<&str> = executors.filter_map(|id| mcp_label(id)).collect();
+        let found = labels.into_iter().filter_map(|label| match self.find_label(label, None, wanting) {
+            Ok(found) => Some(found),
+            Err(error) => {
+                tracing::debug!(server = label, %error, "a server of a route is not there for this caller");
+                None
+            }
+        });
+        found.collect()
+    }
+
+    /// The gateway's own tools for one caller, as far as they are wanted, with sessions of their own.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub async fn bound_catalog(
+        &self,
+        toolbox: &Toolbox,
+        wanting: Wanting<'_>,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<CallerCatalog, ApiError> {
+        let servers = self.bind(self.routed(wanting, &is_wanted), wanting).await?;
+        Ok(self.catalog(toolbox, servers, wanting, None, is_wanted).await)
+    }
+
+    /// The gateway's own tools for one caller, as far as they are wanted, of the servers that are [`Self::routed`].
     pub async fn catalog(
         &self,
         toolbox: &Toolbox,
+        servers: Vec<Binding>,
         wanting: Wanting<'_>,
         agent: Option<&str>,
         is_wanted: impl Fn(&str) -> bool,
@@ -106,7 +137,7 @@ impl McpServers {
         if wanted.is_empty() {
             return CallerCatalog::plain(base);
         }
-        let asked = self.ask(&wanted, wanting).await;
+        let asked = ask(servers).await;
         let maker = Maker {
             settings: &self.routes.settings,
             toolbox,
@@ -131,32 +162,19 @@ impl McpServers {
         let sessions = asked.into_values().map(|asked| asked.binding).collect();
         CallerCatalog { catalog: Arc::new(base.with(made)), unavailable, _sessions: sessions }
     }
+}
 
-    /// Lists the tools of all servers of these routes that the caller may use, at the same time.
-    async fn ask(&self, routes: &[(&String, &RemoteRoute)], wanting: Wanting<'_>) -> BTreeMap<String, Asked> {
-        let executors = routes.iter().flat_map(|(_, route)| &route.settings.executors);
-        let labels: BTreeSet<&str> = executors.filter_map(|id| mcp_label(id)).collect();
-        let bound = labels.into_iter().filter_map(|label| match self.bind_label(label, None, wanting) {
-            Ok(binding) => Some((label.to_owned(), binding)),
-            Err(error) => {
-                tracing::debug!(server = label, %error, "a server of a route is not there for this caller");
-                None
-            }
+/// Lists the tools of all these servers at the same time.
+async fn ask(servers: Vec<Binding>) -> BTreeMap<String, Asked> {
+    let asked = servers.into_iter().map(|binding| async move {
+        let tools = binding.tools(Freshness::Usual).await.map_err(|error| {
+            let (server, logged) = (&**binding.label(), error.for_log());
+            tracing::warn!(server, error = logged, "the tools of a server of a route cannot be listed");
+            error.to_string()
         });
-        let asked = bound.map(|(label, binding)| async move {
-            let tools = binding.tools(Freshness::Usual).await.map_err(|error| {
-                let logged = error.for_log();
-                tracing::warn!(
-                    server = label,
-                    error = logged,
-                    "the tools of a server of a route cannot be listed"
-                );
-                error.to_string()
-            });
-            (label, Asked { binding, tools })
-        });
-        join_all(asked).await.into_iter().collect()
-    }
+        (binding.label().to_string(), Asked { binding, tools })
+    });
+    join_all(asked).await.into_iter().collect()
 }
 
 /// Puts routed tools together for one caller.
@@ -232,7 +250,7 @@ impl<'a> Maker<'a> {
             way: Way { weight, ..served.registered.way(executor)?.clone() },
             tool,
             context: served.registered.context(),
-            takes_callers: binding.takes_callers,
+            takes_callers: binding.takes_callers(),
         })
     }
 

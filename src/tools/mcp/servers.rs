@@ -9,17 +9,18 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 
-use super::binding::{Binding, Rules};
+use super::binding::{Binding, Found, Rules, Server};
 use super::configured::{Configured, Terms, limits};
 use super::connection::{Connector, Endpoint, HttpKind, Place};
 use super::context::{CallerContext, OnBehalfOf};
 use super::credentials::{Fixed, for_request};
 use super::error::McpError;
-use super::pool::{Key, Pool};
+use super::pool::{Key, Opening, Pool};
 use super::routes::Routes;
-use crate::admission::{Shares, requesters};
+use crate::admission::{Admission, Requester};
 use crate::config::{McpSettings, Settings};
 use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
+use crate::protocol::error::ApiError;
 use crate::protocol::tool::McpTool;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Toolbox;
@@ -43,6 +44,8 @@ pub struct McpServers {
 pub struct Wanting<'a> {
     /// The caller's tenant.
     pub tenant: &'a Arc<str>,
+    /// The name of the caller's key, whose share of all sessions it takes.
+    pub key: &'a Arc<str>,
     /// The caller's own `Authorization`, for servers that are configured to get it.
     pub authorization: Option<&'a SecretString>,
     /// For whom, for servers that are configured to be told.
@@ -80,9 +83,6 @@ pub enum BindError {
     /// The credentials could not be had.
     #[error("{0}")]
     Credentials(McpError),
-    /// Too many sessions are open.
-    #[error("too many sessions with MCP servers are open; try again")]
-    Full,
 }
 
 impl McpServers {
@@ -95,6 +95,7 @@ impl McpServers {
         egress: &Arc<Egress>,
         connector: Arc<dyn Connector>,
         toolbox: &Toolbox,
+        admission: &Arc<Admission>,
         metrics: &Arc<Metrics>,
     ) -> Result<Arc<Self>, String> {
         let mcp = &settings.mcp;
@@ -109,9 +110,8 @@ impl McpServers {
         // A result that was got with one client's token is for nobody else.
         tools.cache.enabled = false;
         tools.overrides.clear();
-        let shares = Shares::new(mcp.sessions.max as u64, &requesters(&settings.auth));
         Ok(Arc::new(Self {
-            pool: Pool::new(connector, &shares, mcp.sessions.idle_timeout, Arc::clone(metrics))
+            pool: Pool::new(connector, admission, mcp.sessions.idle_timeout, Arc::clone(metrics))
                 .with_list_budget(mcp.sessions.max_list_bytes),
             egress: request_egress(settings, egress)?,
             request_terms: Arc::new(Terms::new(
@@ -152,23 +152,36 @@ impl McpServers {
     ///
     /// # Errors
     /// If there is no such server for this caller, or it may not be used.
-    pub fn bind(&self, tool: &McpTool, wanting: Wanting<'_>) -> Result<Binding, BindError> {
+    pub fn find(&self, tool: &McpTool, wanting: Wanting<'_>) -> Result<Found, BindError> {
         match &tool.server_url {
-            Some(url) => self.bind_url(tool, url, wanting),
-            None => self.bind_label(&tool.server_label, Some(tool), wanting),
+            Some(url) => self.find_url(tool, url, wanting),
+            None => self.find_label(&tool.server_label, Some(tool), wanting),
         }
+    }
+
+    /// Sessions with all these servers, which one request uses, in the same order. Waits for room.
+    ///
+    /// # Errors
+    /// 503 if there was no room within `server.queue_timeout`; 400 if there can never be enough of it.
+    pub async fn bind(&self, found: Vec<Found>, wanting: Wanting<'_>) -> Result<Vec<Binding>, ApiError> {
+        let requester = Requester::new(wanting.tenant, wanting.key);
+        let (openings, servers): (Vec<_>, Vec<_>) =
+            found.into_iter().map(|found| (found.opening, found.server)).unzip();
+        let sessions = self.pool.sessions(openings, &requester).await?;
+        let bound = servers.into_iter().zip(sessions);
+        Ok(bound.map(|(server, in_use)| Binding::new(server, in_use, self.stack.clone())).collect())
     }
 
     /// A configured server.
     ///
     /// # Errors
-    /// As [`Self::bind`].
-    pub fn bind_label(
+    /// As [`Self::find`].
+    pub fn find_label(
         &self,
         label: &str,
         tool: Option<&McpTool>,
         wanting: Wanting<'_>,
-    ) -> Result<Binding, BindError> {
+    ) -> Result<Found, BindError> {
         let server = self.configured.get(label).filter(|server| server.is_open_to(wanting.tenant));
         let Some(server) = server else { return Err(BindError::UnknownLabel(label.to_owned())) };
         let given = tool.and_then(|tool| tool.authorization.as_ref());
@@ -188,23 +201,22 @@ impl McpServers {
             None => Arc::new(Fixed::new(HeaderMap::new())),
         };
         let key = Key::new(format!("label:{label}"), &*credentials, wanting.tenant);
-        let session = self.pool.session(key, &server.endpoint, credentials, server.limits);
-        let session = session.ok_or(BindError::Full)?;
-        let context = CallerContext::new(&server.terms.context, wanting.tenant, wanting.of);
-        Ok(Binding {
-            label: Arc::clone(&server.label),
-            list: session.lists.of(context.as_ref()),
-            session,
-            terms: Arc::clone(&server.terms),
-            rules: Arc::clone(&server.rules),
-            is_configured: true,
-            takes_callers: server.takes_callers,
-            required: server.settings.required,
-            stack: self.stack.clone(),
+        let (endpoint, limits) = (server.endpoint.clone(), server.limits);
+        Ok(Found {
+            opening: Opening { key, endpoint, credentials, limits },
+            server: Server {
+                label: Arc::clone(&server.label),
+                context: CallerContext::new(&server.terms.context, wanting.tenant, wanting.of),
+                terms: Arc::clone(&server.terms),
+                rules: Arc::clone(&server.rules),
+                is_configured: true,
+                takes_callers: server.takes_callers,
+                required: server.settings.required,
+            },
         })
     }
 
-    fn bind_url(&self, tool: &McpTool, url: &str, wanting: Wanting<'_>) -> Result<Binding, BindError> {
+    fn find_url(&self, tool: &McpTool, url: &str, wanting: Wanting<'_>) -> Result<Found, BindError> {
         if !self.settings.requests.enabled {
             return Err(BindError::Disabled);
         }
@@ -226,19 +238,18 @@ impl McpServers {
         };
         let requests = &self.settings.requests;
         let limits = limits(&self.settings, None, requests.max_in_flight);
-        let session = self.pool.session(key, &endpoint, credentials, limits);
-        let session = session.ok_or(BindError::Full)?;
-        Ok(Binding {
-            label: tool.server_label.as_str().into(),
-            // Whoever brings a server learns nothing of others through it.
-            list: session.lists.of(None),
-            session,
-            terms: Arc::clone(&self.request_terms),
-            rules: Arc::clone(&self.request_rules),
-            is_configured: false,
-            takes_callers: true,
-            required: false,
-            stack: self.stack.clone(),
+        Ok(Found {
+            opening: Opening { key, endpoint, credentials, limits },
+            server: Server {
+                label: tool.server_label.as_str().into(),
+                // Whoever brings a server learns nothing of others through it.
+                context: None,
+                terms: Arc::clone(&self.request_terms),
+                rules: Arc::clone(&self.request_rules),
+                is_configured: false,
+                takes_callers: true,
+                required: false,
+            },
         })
     }
 
@@ -268,8 +279,7 @@ impl McpServers {
 
     /// How each server of the configuration is, and each that requests brought and is still known.
     pub fn states(&self) -> Vec<super::status::ServerState> {
-        let mut states: Vec<_> =
-            self.pool.sessions().iter().map(|(key, session)| key.state(session)).collect();
+        let mut states: Vec<_> = self.pool.known().iter().map(|(key, session)| key.state(session)).collect();
         for (label, server) in &self.configured {
             if !states.iter().any(|state| state.server_label.as_deref() == Some(label)) {
                 states.push(super::status::ServerState::unused(label, &server.endpoint));

@@ -1,4 +1,4 @@
-//! Runs are shared out: by tenant, then by key; what is beyond a share waits in turns.
+//! Runs and MCP sessions are shared out: by tenant, then by key; what is beyond a share waits in turns.
 
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::support::eventually;
 use crate::support::gateway::{Answer, Gateway, JsonBody};
+use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Step, Upstream};
 
 /// A key that is its own name.
@@ -46,21 +47,25 @@ async fn ask(gateway: &Gateway, key: &str) -> Answer {
 
 /// A run that lasts until its stream is dropped.
 async fn hold(upstream: &Upstream, gateway: &Gateway, key: &str) -> Response {
+    hold_until(upstream, request(gateway, key, true)).await
+}
+
+async fn hold_until(upstream: &Upstream, request: reqwest::RequestBuilder) -> Response {
     let begun = json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hi"}}]});
     upstream.reply(Reply::Stream(vec![Step::Chunk(begun), Step::Hang]));
-    let response = request(gateway, key, true).send().await.unwrap();
+    let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     response
 }
 
 fn assert_overloaded(answer: &Answer) {
+    assert_overloaded_by("server.max_runs", answer);
+}
+
+fn assert_overloaded_by(setting: &str, answer: &Answer) {
     assert_eq!((answer.status, &answer.body["error"]["code"]), (503, &json!("server_is_overloaded")));
     assert_eq!(answer.headers["retry-after"], "1");
-    assert!(
-        answer.body["error"]["message"].as_str().unwrap().contains("server.max_runs"),
-        "{:#}",
-        answer.body
-    );
+    assert!(answer.body["error"]["message"].as_str().unwrap().contains(setting), "{:#}", answer.body);
 }
 
 /// A line of the metrics.
@@ -71,7 +76,11 @@ pub(super) async fn metric(gateway: &Gateway, key: &str, name: &str) -> Option<u
 }
 
 async fn waiting(gateway: &Gateway, key: &str) -> u64 {
-    let waiting = metric(gateway, key, "antwort_queue_waiting{resource=\"runs\"}").await;
+    waiting_for("runs", gateway, key).await
+}
+
+async fn waiting_for(resource: &str, gateway: &Gateway, key: &str) -> u64 {
+    let waiting = metric(gateway, key, &format!("antwort_queue_waiting{{resource=\"{resource}\"}}")).await;
     waiting.unwrap_or_default()
 }
 
@@ -204,4 +213,88 @@ async fn direct_calls_of_tools_take_places_too() {
     };
     assert_overloaded(&call("greedy").await);
     assert_eq!(call("modest").await.status, 200);
+}
+
+/// A gateway for these keys and tenants, with room for so many sessions with MCP servers.
+async fn gateway_with_sessions(
+    upstream: &Upstream,
+    keys: &[(&str, &str)],
+    max_sessions: usize,
+    queue: Duration,
+) -> Gateway {
+    let set = |settings: &mut Settings| {
+        settings.egress.allow = vec!["127.0.0.1".into()];
+        settings.mcp.sessions.max = max_sessions;
+        settings.mcp.requests.max_servers = 1;
+        settings.server.queue_timeout = queue;
+        settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
+    };
+    Gateway::before(upstream).set(set).spawn().await
+}
+
+/// A request that uses a session of its own: each address has one.
+fn with_session(
+    gateway: &Gateway,
+    key: &str,
+    server: &McpServer,
+    n: u32,
+    stream: bool,
+) -> reqwest::RequestBuilder {
+    let url = format!("{}?n={n}", server.url());
+    let tool = json!({"type": "mcp", "server_label": "s", "server_url": url, "require_approval": "never"});
+    let body = json!({"model": "test-model", "input": "Hi", "stream": stream, "tools": [tool]});
+    gateway.http.post(format!("{}/v1/responses", gateway.base)).bearer_auth(key).json_body(&body)
+}
+
+#[tokio::test]
+async fn sessions_with_mcp_servers_are_shared_by_tenant_then_key() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let keys = [("greedy", "red"), ("other", "red"), ("modest", "blue")];
+    let gateway = gateway_with_sessions(&upstream, &keys, 8, SOON).await;
+    let use_one =
+        async |key: &str, n: u32| gateway.send(with_session(&gateway, key, &server, n, false)).await;
+    let mut held = Vec::new();
+    for n in 0..2 {
+        held.push(hold_until(&upstream, with_session(&gateway, "greedy", &server, n, true)).await);
+    }
+    assert_overloaded_by("mcp.sessions.max", &use_one("greedy", 2).await);
+    assert_eq!(use_one("greedy", 1).await.status, 200, "it has that session already");
+    for (key, n) in [("other", 3), ("other", 4), ("modest", 5)] {
+        assert_eq!(use_one(key, n).await.status, 200);
+    }
+    held.remove(0);
+    assert!(
+        eventually(async || use_one("greedy", 2).await.status == 200).await,
+        "what it gave back it may have"
+    );
+}
+
+#[tokio::test]
+async fn a_request_beyond_the_sessions_waits_for_one_that_is_used_no_more() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway_with_sessions(&upstream, &[("only", "acme")], 1, LONG).await;
+    let held = hold_until(&upstream, with_session(&gateway, "only", &server, 1, true)).await;
+    let release = async {
+        assert!(eventually(async || waiting_for("mcp_sessions", &gateway, "only").await == 1).await);
+        assert_eq!(server.sessions_made(), 1, "who waits asks no server");
+        drop(held);
+    };
+    let (waited, ()) = tokio::join!(gateway.send(with_session(&gateway, "only", &server, 2, false)), release);
+    assert_eq!(waited.status, 200, "{:#}", waited.body);
+    assert_eq!((server.sessions_made(), waiting_for("mcp_sessions", &gateway, "only").await), (2, 0));
+    assert!(eventually(async || server.open_sessions() == 1).await, "the other one made way");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_session_when_the_gateway_stops_is_sent_elsewhere() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = gateway_with_sessions(&upstream, &[("only", "acme")], 1, LONG).await;
+    let held = hold_until(&upstream, with_session(&gateway, "only", &server, 1, true)).await;
+    let stop = async {
+        assert!(eventually(async || waiting_for("mcp_sessions", &gateway, "only").await == 1).await);
+        gateway.begin_stop();
+    };
+    let (answer, ()) = tokio::join!(gateway.send(with_session(&gateway, "only", &server, 2, false)), stop);
+    assert_eq!((answer.status, &answer.body["error"]["code"]), (503, &json!("server_shutting_down")));
+    drop(held);
 }

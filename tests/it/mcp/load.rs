@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use antwort::config::Settings;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -72,7 +73,11 @@ async fn the_connection_that_was_idle_for_longest_makes_way() {
 #[tokio::test]
 async fn a_request_is_refused_while_all_connections_are_busy() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let gateway = before(&upstream).set(|settings| settings.mcp.sessions.max = 1).spawn().await;
+    let set = |settings: &mut Settings| {
+        settings.mcp.sessions.max = 1;
+        settings.server.queue_timeout = Duration::from_millis(50);
+    };
+    let gateway = before(&upstream).set(set).spawn().await;
     server.slow(1, Duration::from_secs(2));
     upstream.reply(call("slow", json!({}))).text("Done.");
     let busy = gateway.create(ask(json!([with_token(&server, "one")])));
