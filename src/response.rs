@@ -1,7 +1,7 @@
 //! How a response is made, free of any input or output: turns in, events out.
 //!
 //! `turn` says what is asked of a model and what it answers; `machine` turns answers into the stream of
-//! events; `fold` turns events back into a response; `size` says what of it counts against limits; `seal` keeps
+//! events; `fold` holds the response as they build it up; `size` says what of it counts against limits; `seal` keeps
 //! provider state safe in clients' hands.
 
 pub mod fold;

@@ -1,6 +1,9 @@
 //! Content parts, annotations and log probabilities.
 
-use serde::{Deserialize, Serialize};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::parse::{Shape, ShapeError};
@@ -109,7 +112,7 @@ pub struct OutputText {
     pub annotations: Vec<Annotation>,
     /// Per token; empty unless asked for by `include`.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub logprobs: Vec<LogProb>,
+    pub logprobs: LogProbs,
 }
 
 /// The model's refusal.
@@ -149,31 +152,66 @@ tagged! {
     }
 }
 
-/// Log probability of one generated token.
+/// The log probabilities of a text. Clones share them: a text is cloned for each event that closes it, and they take
+/// many times as much as it does.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(from = "Vec<LogProb>")]
+pub struct LogProbs(Option<Arc<Vec<LogProb>>>);
+
+impl LogProbs {
+    /// Adds those of the next piece.
+    pub fn extend_from_slice(&mut self, more: &[LogProb]) {
+        if !more.is_empty() {
+            Arc::make_mut(self.0.get_or_insert_default()).extend_from_slice(more);
+        }
+    }
+}
+
+impl From<Vec<LogProb>> for LogProbs {
+    fn from(list: Vec<LogProb>) -> Self {
+        Self(Some(list).filter(|list| !list.is_empty()).map(Arc::new))
+    }
+}
+
+impl Deref for LogProbs {
+    type Target = [LogProb];
+
+    fn deref(&self) -> &[LogProb] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Serialize for LogProbs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).serialize(serializer)
+    }
+}
+
+/// Log probability of one generated token. Exactly sized, as there are many.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogProb {
     /// The token's text.
-    pub token: String,
+    pub token: Box<str>,
     /// Natural logarithm of its probability.
     pub logprob: f64,
     /// Its UTF-8 bytes; always an array on the wire.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub bytes: Vec<u8>,
+    pub bytes: Box<[u8]>,
     /// The most likely tokens at this place.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub top_logprobs: Vec<TopLogProb>,
+    pub top_logprobs: Box<[TopLogProb]>,
 }
 
 /// One of the most likely tokens at a place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopLogProb {
     /// The token's text.
-    pub token: String,
+    pub token: Box<str>,
     /// Natural logarithm of its probability.
     pub logprob: f64,
     /// Its UTF-8 bytes.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub bytes: Vec<u8>,
+    pub bytes: Box<[u8]>,
 }
 
 impl ContentPart {

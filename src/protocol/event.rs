@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::content::{Annotation, LogProb};
+use super::content::{Annotation, LogProb, LogProbs};
 use super::dialect::Dialect;
 use super::error::ErrorBody;
 use super::id::Id;
@@ -81,7 +81,7 @@ pub enum Event {
         output_index: u32,
         content_index: u32,
         text: String,
-        logprobs: Vec<LogProb>,
+        logprobs: LogProbs,
     },
     AnnotationAdded {
         item_id: Id,

@@ -1,15 +1,16 @@
-//! Folds stream events into the response that they describe.
+//! The response as the events of its stream build it up.
 //!
-//! The machine keeps its own state here, so what it streams, what is stored and what a JSON body says
-//! cannot differ. Tests fold a finished stream again and compare.
+//! The machine keeps its own state here, so what it streams, what is stored and what a JSON body says cannot differ.
+//! Events that close something repeat what is here, and are made of it; the judge in `tests` folds finished streams
+//! with code of its own and compares.
 
 use crate::protocol::content::{ContentPart, OutputText, Refusal};
 use crate::protocol::event::{Event, Part};
 use crate::protocol::item::{Item, ReasoningText, SummaryText};
-use crate::protocol::response::{Response, Status};
+use crate::protocol::response::Response;
 
 /// The response so far.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Fold {
     response: Response,
 }
@@ -30,28 +31,34 @@ impl Fold {
         &self.response
     }
 
-    /// Takes one event in.
+    /// The response, of which nothing more will come.
+    pub fn into_response(self) -> Response {
+        self.response
+    }
+
+    /// Changes the item at a place, where the event that says so is made of what became of it.
+    pub(super) fn change_item(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Item),
+    ) -> Result<&Item, Misplaced> {
+        let item = self.item(index)?;
+        change(item);
+        Ok(item)
+    }
+
+    /// Takes in an event that adds something.
     pub fn apply(&mut self, event: &Event) -> Result<(), Misplaced> {
         match event {
-            Event::Created { response }
-            | Event::Queued { response }
-            | Event::Completed { response }
-            | Event::Incomplete { response }
-            | Event::Failed { response } => self.response = response.response.clone(),
-            Event::InProgress { .. } => self.response.status = Status::InProgress,
-            Event::Error { .. } | Event::Hosted(_) | Event::ToolProgress { .. } => {}
+            Event::Hosted(_) | Event::ToolProgress { .. } => {}
             Event::OutputItemAdded { output_index, item } => {
                 if *output_index as usize != self.response.output.len() {
                     return Err(Misplaced);
                 }
                 self.response.output.push((**item).clone());
             }
-            Event::OutputItemDone { output_index, item } => *self.item(*output_index)? = (**item).clone(),
             Event::ContentPartAdded { output_index, content_index, part, .. } => {
                 self.add_part(*output_index, *content_index, part)?;
-            }
-            Event::ContentPartDone { output_index, content_index, part, .. } => {
-                self.set_part(*output_index, *content_index, part)?;
             }
             Event::SummaryPartAdded { output_index, summary_index, part, .. } => {
                 let summary = self.summary(*output_index)?;
@@ -60,21 +67,10 @@ impl Fold {
                 }
                 summary.push(part.clone());
             }
-            _ => self.apply_piece(event)?,
-        }
-        Ok(())
-    }
-
-    /// Deltas and the `done` events that repeat their sum.
-    fn apply_piece(&mut self, event: &Event) -> Result<(), Misplaced> {
-        match event {
             Event::OutputTextDelta { output_index, content_index, delta, logprobs, .. } => {
                 let part = self.text(*output_index, *content_index)?;
                 part.text.push_str(delta);
                 part.logprobs.extend_from_slice(logprobs);
-            }
-            Event::OutputTextDone { output_index, content_index, text, .. } => {
-                self.text(*output_index, *content_index)?.text.clone_from(text);
             }
             Event::AnnotationAdded { output_index, content_index, annotation, .. } => {
                 self.text(*output_index, *content_index)?.annotations.push(annotation.clone());
@@ -82,33 +78,16 @@ impl Fold {
             Event::RefusalDelta { output_index, content_index, delta, .. } => {
                 self.refusal(*output_index, *content_index)?.refusal.push_str(delta);
             }
-            Event::RefusalDone { output_index, content_index, refusal, .. } => {
-                self.refusal(*output_index, *content_index)?.refusal.clone_from(refusal);
-            }
             Event::ReasoningTextDelta { output_index, content_index, delta, .. } => {
                 self.reasoning(*output_index, *content_index)?.text.push_str(delta);
-            }
-            Event::ReasoningTextDone { output_index, content_index, text, .. } => {
-                self.reasoning(*output_index, *content_index)?.text.clone_from(text);
             }
             Event::SummaryTextDelta { output_index, summary_index, delta, .. } => {
                 self.summary_part(*output_index, *summary_index)?.text.push_str(delta);
             }
-            Event::SummaryTextDone { output_index, summary_index, text, .. } => {
-                self.summary_part(*output_index, *summary_index)?.text.clone_from(text);
-            }
-            Event::SummaryPartDone { output_index, summary_index, part, .. } => {
-                self.summary_part(*output_index, *summary_index)?.clone_from(part);
-            }
             Event::FunctionArgumentsDelta { output_index, delta, .. }
             | Event::CustomInputDelta { output_index, delta, .. }
-            | Event::McpArgumentsDelta { output_index, delta, .. }
-            | Event::CodeDelta { output_index, delta, .. } => self.argument(*output_index)?.push_str(delta),
-            Event::FunctionArgumentsDone { output_index, arguments: text, .. }
-            | Event::CustomInputDone { output_index, input: text, .. }
-            | Event::McpArgumentsDone { output_index, arguments: text, .. }
-            | Event::CodeDone { output_index, code: text, .. } => {
-                self.argument(*output_index)?.clone_from(text);
+            | Event::McpArgumentsDelta { output_index, delta, .. } => {
+                self.argument(*output_index)?.push_str(delta);
             }
             _ => return Err(Misplaced),
         }
@@ -131,14 +110,6 @@ impl Fold {
             }
             _ => Err(Misplaced),
         }
-    }
-
-    fn set_part(&mut self, index: u32, content_index: u32, part: &Part) -> Result<(), Misplaced> {
-        match part {
-            Part::Content(part) => *self.content(index, content_index)? = part.clone(),
-            Part::Reasoning(part) => self.reasoning(index, content_index)?.clone_from(part),
-        }
-        Ok(())
     }
 
     fn item(&mut self, index: u32) -> Result<&mut Item, Misplaced> {
@@ -189,7 +160,6 @@ impl Fold {
             Item::FunctionCall(call) => Ok(&mut call.arguments),
             Item::CustomToolCall(call) => Ok(&mut call.input),
             Item::McpCall(call) => Ok(&mut call.arguments),
-            Item::CodeInterpreterCall(call) => Ok(call.code.get_or_insert_default()),
             _ => Err(Misplaced),
         }
     }

@@ -290,8 +290,8 @@ impl Machine {
     /// Opens the stream.
     pub fn start(&mut self, out: &mut Events) {
         let snapshot = Arc::new(Snapshot::new(self.fold.response().clone()));
-        self.emit_sound(Event::Created { response: Arc::clone(&snapshot) }, out);
-        self.emit_sound(Event::InProgress { response: snapshot }, out);
+        self.number(Event::Created { response: Arc::clone(&snapshot) }, out);
+        self.number(Event::InProgress { response: snapshot }, out);
     }
 
     /// Takes in a piece of the model's answer.
@@ -488,9 +488,14 @@ impl Machine {
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);
         }
-        let mut response = self.fold.response().clone();
-        response.usage = self.usage;
-        self.service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
+        let Self { fold, sealed, history, asked, usage, service_tier, mut sequence, .. } = self;
+        let mut number = |event, out: &mut Events| {
+            out.push(StreamEvent { sequence_number: sequence, event });
+            sequence += 1;
+        };
+        let mut response = fold.into_response();
+        response.usage = usage;
+        service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
         response.antwort = Some(RunReport::ended(response.antwort, outcome));
         let event = match ending {
             Ending::Completed | Ending::RequiresAction => {
@@ -507,7 +512,7 @@ impl Machine {
                 |response| Event::Incomplete { response }
             }
             Ending::Failed(error) => {
-                self.emit_sound(Event::Error { error: error.clone() }, out);
+                number(Event::Error { error: error.clone() }, out);
                 response.status = Status::Failed;
                 response.error = Some(error);
                 |response| Event::Failed { response }
@@ -518,8 +523,8 @@ impl Machine {
             }
         };
         let snapshot = Arc::new(Snapshot::new(response));
-        self.number(event(Arc::clone(&snapshot)), out);
-        Finished { snapshot, sealed: self.sealed, history: self.history, asked: self.asked }
+        number(event(Arc::clone(&snapshot)), out);
+        Finished { snapshot, sealed, history, asked }
     }
 
     /// Writes what waits, as far as the open item allows.
@@ -636,9 +641,9 @@ impl Machine {
         out: &mut Events,
         change: impl FnOnce(&mut Item),
     ) -> Result<(), Violation> {
-        let mut item = self.output(output_index)?.clone();
-        change(&mut item);
-        self.emit(Event::OutputItemDone { output_index, item: Box::new(item) }, out)
+        let item = Box::new(self.fold.change_item(output_index, change)?.clone());
+        self.number(Event::OutputItemDone { output_index, item }, out);
+        Ok(())
     }
 
     fn output(&self, index: u32) -> Result<&Item, Violation> {
@@ -651,13 +656,7 @@ impl Machine {
         Ok(())
     }
 
-    /// For events that have no place among the items, and so cannot be misplaced.
-    fn emit_sound(&mut self, event: Event, out: &mut Events) {
-        if self.fold.apply(&event).is_ok() {
-            self.number(event, out);
-        }
-    }
-
+    /// For events that add nothing: they say that something begins, or repeat what was written.
     fn number(&mut self, event: Event, out: &mut Events) {
         out.push(StreamEvent { sequence_number: self.sequence, event });
         self.sequence += 1;

@@ -1,22 +1,22 @@
 //! The size of what a response is made of, in bytes: what counts against `engine.max_response_bytes` and
 //! `engine.max_item_bytes`.
 //!
-//! It is an upper bound of what is held, but for a constant factor, in memory as well as in JSON. That is why things
-//! that have hardly any text, such as a citation, are counted with what they take besides.
+//! It is an upper bound of what is held, but for a small constant factor, in memory as well as in JSON. That is why
+//! things that have hardly any text, such as a citation, are counted with what they take besides.
 
 use serde_json::Value;
 
 use super::machine::CallResult;
 use super::turn::{Fields, ModelEvent};
-use crate::protocol::content::{Annotation, LogProb};
+use crate::protocol::content::{Annotation, LogProb, TopLogProb};
 use crate::protocol::item::hosted::McpListedTool;
 
 /// Of an item beside its text: ids, names of fields, its place in the output.
 pub(super) const ITEM: usize = 256;
 /// Of a part of an item, or an event that waits, beside its text.
 pub(super) const PART: usize = 128;
-/// Of a token's log probability beside its text.
-const TOKEN: usize = 48;
+/// Of a text that has hardly any: no allocation is smaller.
+const ALLOCATION: usize = 8;
 
 impl ModelEvent {
     /// How much it adds to what is held of the answer.
@@ -69,9 +69,10 @@ fn of_annotation(annotation: &Annotation) -> usize {
 
 fn of_logprob(logprob: &LogProb) -> usize {
     // A byte is up to four characters in JSON.
-    let token = |text: &String, bytes: &[u8]| TOKEN + text.len() + 4 * bytes.len();
-    let others = logprob.top_logprobs.iter().map(|other| token(&other.token, &other.bytes));
-    token(&logprob.token, &logprob.bytes) + others.sum::<usize>()
+    let token = |text: &str, bytes: &[u8]| 2 * ALLOCATION + text.len() + 4 * bytes.len();
+    let of_other = |other: &TopLogProb| size_of::<TopLogProb>() + token(&other.token, &other.bytes);
+    let others = logprob.top_logprobs.iter().map(of_other).sum::<usize>();
+    size_of::<LogProb>() + token(&logprob.token, &logprob.bytes) + others
 }
 
 fn of_fields(fields: &Fields) -> usize {

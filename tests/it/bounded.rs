@@ -1,5 +1,6 @@
 //! What strangers send is bounded: each test shows one way in which somebody took what was not theirs.
 
+mod answer_memory;
 mod approvals;
 mod bodies;
 mod connections;

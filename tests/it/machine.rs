@@ -244,7 +244,8 @@ fn empty_text_order() {
 
 #[test]
 fn text_with_annotation_and_logprobs_order() {
-    let logprobs = vec![LogProb { token: "a".into(), logprob: -0.5, bytes: vec![97], top_logprobs: vec![] }];
+    let logprobs =
+        vec![LogProb { token: "a".into(), logprob: -0.5, bytes: [97].into(), top_logprobs: [].into() }];
     let events = vec![
         ModelEvent::Text { delta: "a".into(), logprobs },
         ModelEvent::Annotation(Annotation::UrlCitation {

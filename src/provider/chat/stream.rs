@@ -397,8 +397,9 @@ fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
     let Ok(LogProbs { content: Some(content) }) = serde_json::from_str(raw.get()) else { return Vec::new() };
     let mut tokens =
         first_elements::<LogProb>(content, text_bytes + MOST_TEXTLESS_TOKENS).unwrap_or_default();
-    for token in &mut tokens {
-        token.top_logprobs.truncate(MOST_TOP_LOGPROBS);
+    for token in tokens.iter_mut().filter(|token| token.top_logprobs.len() > MOST_TOP_LOGPROBS) {
+        let known = std::mem::take(&mut token.top_logprobs).into_iter().take(MOST_TOP_LOGPROBS);
+        token.top_logprobs = known.collect();
     }
     tokens
 }

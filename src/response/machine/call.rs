@@ -138,7 +138,7 @@ impl Machine {
             }
             _ => return Err(Violation::Misplaced),
         };
-        self.emit(done, out)?;
+        self.number(done, out);
         self.finish_item(output_index, out, |item| match item {
             Item::FunctionCall(call) => call.status = status,
             Item::CustomToolCall(call) => call.status = status,

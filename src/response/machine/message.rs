@@ -158,8 +158,9 @@ impl Machine {
             },
             _ => return Err(Violation::Misplaced),
         };
-        self.emit(done, out)?;
+        self.number(done, out);
         let part = Part::Content(part);
-        self.emit(Event::ContentPartDone { item_id: id, output_index, content_index, part }, out)
+        self.number(Event::ContentPartDone { item_id: id, output_index, content_index, part }, out);
+        Ok(())
     }
 }

@@ -139,20 +139,21 @@ impl Machine {
         let (item_id, output_index) = (open.id.clone(), open.output_index);
         let Item::Reasoning(item) = self.output(output_index)? else { return Err(Violation::Misplaced) };
         match std::mem::replace(&mut open.part, OpenPart::None) {
-            OpenPart::None => Ok(()),
+            OpenPart::None => {}
             OpenPart::Raw(content_index) => {
                 let part = item.content.get(content_index as usize).ok_or(Violation::Misplaced)?.clone();
                 let (id, text) = (item_id.clone(), part.text.clone());
-                self.emit(Event::ReasoningTextDone { item_id: id, output_index, content_index, text }, out)?;
+                self.number(Event::ReasoningTextDone { item_id: id, output_index, content_index, text }, out);
                 let part = Part::Reasoning(part);
-                self.emit(Event::ContentPartDone { item_id, output_index, content_index, part }, out)
+                self.number(Event::ContentPartDone { item_id, output_index, content_index, part }, out);
             }
             OpenPart::Summary(summary_index) => {
                 let part = item.summary.get(summary_index as usize).ok_or(Violation::Misplaced)?.clone();
                 let (id, text) = (item_id.clone(), part.text.clone());
-                self.emit(Event::SummaryTextDone { item_id: id, output_index, summary_index, text }, out)?;
-                self.emit(Event::SummaryPartDone { item_id, output_index, summary_index, part }, out)
+                self.number(Event::SummaryTextDone { item_id: id, output_index, summary_index, text }, out);
+                self.number(Event::SummaryPartDone { item_id, output_index, summary_index, part }, out);
             }
         }
+        Ok(())
     }
 }

@@ -234,15 +234,16 @@ impl Machine {
         let arguments = open.call.arguments.clone();
         match open.surface {
             Surface::Mcp if self.options.server_steps => {
-                self.emit(Event::McpArgumentsDone { item_id, output_index, arguments }, out)
+                self.number(Event::McpArgumentsDone { item_id, output_index, arguments }, out);
             }
             Surface::Hidden => {
                 let name = open.call.name.clone();
-                self.emit(Event::FunctionArgumentsDone { item_id, output_index, name, arguments }, out)
+                self.number(Event::FunctionArgumentsDone { item_id, output_index, name, arguments }, out);
             }
-            Surface::WebSearch => self.step(open, Some(HostedStage::WebSearchSearching), out),
-            Surface::Mcp | Surface::Extension | Surface::Approval => Ok(()),
+            Surface::WebSearch => self.step(open, Some(HostedStage::WebSearchSearching), out)?,
+            Surface::Mcp | Surface::Extension | Surface::Approval => {}
         }
+        Ok(())
     }
 
     /// Says how far a call has come, if its item is the one that is open.

@@ -32,9 +32,20 @@ fn cited(url: &str) -> ModelEvent {
 
 fn any_logprobs() -> impl Strategy<Value = Vec<LogProb>> {
     let bytes = || prop::collection::vec(any::<u8>(), 0..6);
-    let other = || (".{0,3}", bytes()).prop_map(|(token, bytes)| TopLogProb { token, logprob: -1.25, bytes });
+    let other = || {
+        (".{0,3}", bytes()).prop_map(|(token, bytes)| TopLogProb {
+            token: token.into(),
+            logprob: -1.25,
+            bytes: bytes.into(),
+        })
+    };
     let one = (".{0,3}", bytes(), prop::collection::vec(other(), 0..20)).prop_map(
-        |(token, bytes, top_logprobs)| LogProb { token, logprob: -0.123_456_789, bytes, top_logprobs },
+        |(token, bytes, top_logprobs)| LogProb {
+            token: token.into(),
+            logprob: -0.123_456_789,
+            bytes: bytes.into(),
+            top_logprobs: top_logprobs.into(),
+        },
     );
     prop::collection::vec(one, 0..6)
 }
