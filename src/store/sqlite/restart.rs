@@ -1,4 +1,4 @@
-//! How a response ends whose process is gone: `failed`, with what was stored of it kept.
+//! How a response ends whose process is gone, or could not store its end: `failed`, with what was stored of it kept.
 
 use rusqlite::{Connection, params};
 use serde_json::{Map, Value};
@@ -8,19 +8,39 @@ use crate::protocol::error::ErrorBody;
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::Status;
 
+/// Behind the name of the instance in rows whose end it could not store.
+pub(super) const NOT_STORED: &str = "/abandoned";
+
+/// Why a row is ended by somebody else than its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Its process is gone.
+    Restarted,
+    /// Its end could not be stored.
+    NotStored,
+}
+
+/// A row whose run will not end it.
+pub(super) struct Left {
+    pub key: i64,
+    pub instance: String,
+    pub body: String,
+}
+
 /// Ends one row.
 pub(super) fn end(
     connection: &Connection,
-    key: i64,
-    body: &str,
+    left: &Left,
     now: i64,
     expires_at: Option<i64>,
 ) -> rusqlite::Result<()> {
+    let Left { key, instance, body } = left;
+    let (key, cause) = (*key, Cause::of(instance));
     end_items(connection, key)?;
     journal::conclude(connection, key, now)?;
     let output = journal::output(connection, key)?;
     // A body that cannot be read stays as it is: the row's status at least is right.
-    let ended = edit(body, |response| end_response(response, output)).unwrap_or_else(|| body.to_owned());
+    let ended = edit(body, |response| end_response(response, cause, output)).unwrap_or_else(|| body.clone());
     connection
         .prepare_cached(
             "UPDATE responses SET status = ?1, finished_at = ?2, expires_at = ?3, lease_until = NULL, body = ?4
@@ -54,13 +74,32 @@ fn edit(json: &str, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Opt
     change(&mut object).then(|| Value::Object(object).to_string())
 }
 
-fn end_response(response: &mut Map<String, Value>, journalled: Option<Vec<String>>) -> bool {
-    let error = ErrorBody {
-        message: "The gateway was stopped while it made this response. Send the request again.".to_owned(),
-        kind: "server_error".into(),
-        param: None,
-        code: Some("server_restarted".into()),
-    };
+impl Cause {
+    fn of(instance: &str) -> Self {
+        if instance.ends_with(NOT_STORED) { Self::NotStored } else { Self::Restarted }
+    }
+
+    fn error(self) -> ErrorBody {
+        let (code, message) = match self {
+            Self::Restarted => (
+                "server_restarted",
+                "The gateway was stopped while it made this response. Send the request again.",
+            ),
+            Self::NotStored => {
+                ("storage_error", "How this response ended could not be stored. Send the request again.")
+            }
+        };
+        ErrorBody {
+            message: message.to_owned(),
+            kind: "server_error".into(),
+            param: None,
+            code: Some(code.into()),
+        }
+    }
+}
+
+fn end_response(response: &mut Map<String, Value>, cause: Cause, journalled: Option<Vec<String>>) -> bool {
+    let error = cause.error();
     response.insert("status".to_owned(), Status::Failed.as_str().into());
     response.insert("error".to_owned(), serde_json::to_value(error).unwrap_or_default());
     response.insert("completed_at".to_owned(), Value::Null);
@@ -96,7 +135,7 @@ mod tests {
     fn an_ended_body_keeps_its_keys_in_order() {
         let body = r#"{"id":"resp_1","completed_at":5,"status":"in_progress","error":null,"output":[{"type":"message","status":"in_progress"},{"type":"message","status":"completed"}],"service_tier":"flex","top_p":1.0}"#;
         assert_eq!(
-            edit(body, |response| end_response(response, None)).unwrap(),
+            edit(body, |response| end_response(response, Cause::Restarted, None)).unwrap(),
             concat!(
                 r#"{"id":"resp_1","completed_at":null,"status":"failed","error":{"message":"The gateway was "#,
                 r#"stopped while it made this response. Send the request again.","type":"server_error","#,

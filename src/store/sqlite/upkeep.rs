@@ -7,7 +7,7 @@ use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
 use super::error::database;
 use super::lifetime::{Rules, now};
-use super::restart;
+use super::restart::{self, Left};
 use super::write::remove_row;
 use crate::store::StoreError;
 
@@ -59,19 +59,24 @@ fn end_where(connection: &mut Connection, rules: &Rules, which: &str) -> Result<
         return Ok(false);
     }
     let transaction = begin(connection)?;
-    let rows: Vec<(i64, String)> = {
-        let sql = format!("SELECT key, body FROM responses WHERE {which} LIMIT {BATCH}");
+    let rows: Vec<Left> = {
+        let sql = format!("SELECT key, instance, body FROM responses WHERE {which} LIMIT {BATCH}");
         let mut statement = transaction.prepare(&sql).map_err(database)?;
         let rows = statement
-            .query_map(params![rules.instance, now], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_map(params![rules.instance, now], |row| {
+                Ok(Left { key: row.get(0)?, instance: row.get(1)?, body: row.get(2)? })
+            })
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)?
     };
-    for (key, body) in &rows {
-        restart::end(&transaction, *key, body, now, rules.expiry(now)).map_err(database)?;
+    for left in &rows {
+        restart::end(&transaction, left, now, rules.expiry(now)).map_err(database)?;
     }
     transaction.commit().map_err(database)?;
-    tracing::warn!(responses = rows.len(), "store: ended responses that a stopped process left unfinished");
+    tracing::warn!(
+        responses = rows.len(),
+        "store: ended responses that a stopped process left unfinished, or whose end could not be stored"
+    );
     Ok(true)
 }
 

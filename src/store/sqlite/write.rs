@@ -11,6 +11,7 @@ use super::approvals::{self, Asked};
 use super::journal;
 use super::lifetime::{self, Rules};
 use super::owners;
+use super::restart::NOT_STORED;
 use crate::protocol::id::Id;
 use crate::store::{
     CallOutcome, Claim, History, Owner, PendingApproval, Record, RunRegistry, Side, StoredItem, TurnRecord,
@@ -112,10 +113,10 @@ impl Begun {
         while let Some((key, id)) = self.abandoned.last() {
             connection
                 .prepare_cached(
-                    "UPDATE responses SET instance = instance || '/abandoned', lease_until = 0
+                    "UPDATE responses SET instance = instance || ?4, lease_until = 0
                      WHERE key = ?1 AND id = ?2 AND instance = ?3 AND lease_until IS NOT NULL",
                 )?
-                .execute(params![key, id.as_str(), rules.instance])?;
+                .execute(params![key, id.as_str(), rules.instance, NOT_STORED])?;
             self.abandoned.pop();
         }
         Ok(())
