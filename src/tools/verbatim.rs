@@ -1,15 +1,15 @@
 //! JSON whose numbers stay as they were written: 123456789012345678901234567890 is not 1.2345678901234568e29, and what a
 //! person has allowed with the one is not to be done with the other.
 //!
-//! Read beside serde_json's [`Value`](serde_json::Value), which schemas are checked on, and which rounds what does not
+//! Read beside serde_json's [`Value`], which schemas are checked on, and which rounds what does not
 //! fit into 64 bits.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::de::IgnoredAny;
-use serde_json::Number;
 use serde_json::value::RawValue;
+use serde_json::{Number, Value};
 
 /// How deeply values may nest: as serde_json has it.
 const MAX_DEPTH: usize = 128;
@@ -44,15 +44,28 @@ impl<'t> Verbatim<'t> {
         Reader { text, at: 0 }.value(MAX_DEPTH)
     }
 
-    /// Whether the text differs from what [`Value`](serde_json::Value) would make of it in any number.
+    /// Whether the text differs from what [`Value`] would make of it in any number.
     pub fn is_rounded_by_value(&self) -> bool {
         match self {
-            Self::Number(digits) => {
-                serde_json::from_str::<Number>(digits).map_or(true, |number| number.to_string() != *digits)
-            }
+            Self::Number(digits) => exact_number(digits).is_none(),
             Self::Plain(_) => false,
             Self::List(values) => values.iter().any(Self::is_rounded_by_value),
             Self::Object(members) => members.iter().any(|member| member.value.is_rounded_by_value()),
+        }
+    }
+
+    /// The same with each number that [`Value`] would round as a string of its digits.
+    pub fn to_value_with_digits(&self) -> Value {
+        match self {
+            Self::Number(digits) => exact_number(digits).map_or_else(|| Value::from(*digits), Value::Number),
+            Self::Plain(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(*text)),
+            Self::List(values) => values.iter().map(Self::to_value_with_digits).collect(),
+            Self::Object(members) => Value::Object(
+                members
+                    .iter()
+                    .map(|Member { key, value }| (key.to_string(), value.to_value_with_digits()))
+                    .collect(),
+            ),
         }
     }
 
@@ -107,7 +120,12 @@ impl<'t> Verbatim<'t> {
     }
 }
 
-/// The text in one line, if it has numbers that a [`Value`](serde_json::Value) would round.
+/// The number, if it is written as it was.
+fn exact_number(digits: &str) -> Option<Number> {
+    serde_json::from_str::<Number>(digits).ok().filter(|number| number.to_string() == digits)
+}
+
+/// The text in one line, if it has numbers that a [`Value`] would round.
 pub fn exact_text(text: &str) -> Option<Box<RawValue>> {
     // Most arguments have no numbers, or plain ones.
     text.bytes().find(u8::is_ascii_digit)?;
@@ -225,10 +243,32 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// Any JSON, with such keys.
+#[cfg(test)]
+pub(super) fn any_json(
+    keys: &'static str,
+) -> impl proptest::strategy::Strategy<Value = serde_json::Value> + Clone {
+    use proptest::prelude::*;
+
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<i32>().prop_map(|halves| Value::from(f64::from(halves) / 2.0)),
+        ".{0,6}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((keys, inner), 0..4)
+                .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
+        ]
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::Value;
 
     use super::*;
 
@@ -246,6 +286,14 @@ mod tests {
             json.to_canonical(),
             br#"{"a":[1,1.0,1e0,-0,0.10,1E+400],"b":123456789012345678901234567890,"c":"A"}"#
         );
+    }
+
+    #[test]
+    fn a_number_that_a_value_would_round_is_a_text_in_it() {
+        let text = r#"{"a":{"b":[123456789012345678901234567890,7]},"c":1e0,"d":"\u0041"}"#;
+        let value = Verbatim::parse(text).unwrap().to_value_with_digits();
+        let digits = "123456789012345678901234567890";
+        assert_eq!(value, serde_json::json!({"a": {"b": [digits, 7]}, "c": "1e0", "d": "A"}));
     }
 
     #[test]
@@ -282,32 +330,20 @@ mod tests {
         assert!(Verbatim::parse(&nested(100_000)).is_none());
     }
 
-    fn value() -> impl Strategy<Value = Value> {
-        let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            any::<i32>().prop_map(|halves| Value::from(f64::from(halves) / 2.0)),
-            ".{0,6}".prop_map(Value::from),
-        ];
-        leaf.prop_recursive(4, 24, 4, |inner| {
-            prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::vec((".{0,3}", inner), 0..4)
-                    .prop_map(|pairs| Value::Object(pairs.into_iter().collect())),
-            ]
-        })
+    fn value_of(text: &str) -> Value {
+        serde_json::from_str(text).unwrap()
     }
 
     proptest! {
         #[test]
-        fn any_json_is_read_as_serde_json_reads_it(value in value(), pretty in any::<bool>()) {
+        fn any_json_is_read_as_serde_json_reads_it(value in any_json(".{0,3}"), pretty in any::<bool>()) {
             let text = if pretty { serde_json::to_string_pretty(&value) } else { serde_json::to_string(&value) };
             let text = text.unwrap();
             let json = Verbatim::parse(&text).unwrap();
-            prop_assert_eq!(&serde_json::from_str::<Value>(&json.to_text()).unwrap(), &value);
+            prop_assert_eq!(&value_of(&json.to_text()), &value);
             prop_assert_eq!(serde_json::from_slice::<Value>(&json.to_canonical()).unwrap(), value);
             prop_assert!(!json.is_rounded_by_value());
+            prop_assert_eq!(json.to_value_with_digits(), value_of(&text));
         }
 
         #[test]

@@ -56,9 +56,37 @@ async fn arguments_reach_a_server_digit_for_digit() {
     assert_eq!(upstream.last()["messages"][1]["tool_calls"][0]["function"]["arguments"], finite(ARGUMENTS));
 }
 
+/// A server with the tool `echo`, which adds each line that it reads to a file.
+const PROGRAM: &str = r#"
+import json, sys
+log = open(sys.argv[1], "a")
+for line in sys.stdin:
+    log.write(line)
+    log.flush()
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    result = {"content": [{"type": "text", "text": "done"}]}
+    if message["method"] == "initialize":
+        result = {"protocolVersion": message["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "program", "version": "1"}}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"#;
+
 #[tokio::test]
 async fn over_every_transport() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let folder = tempfile::tempdir().unwrap();
+    let [program, lines] =
+        ["server.py", "lines"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());
+    std::fs::write(&program, PROGRAM).unwrap();
+    let stdio = McpServerSettings {
+        command: Some("python3".into()),
+        args: vec![program, lines.clone()],
+        ..McpServerSettings::default()
+    };
     let at = |transport, url: String| McpServerSettings {
         url: Some(url),
         transport: Some(transport),
@@ -67,14 +95,18 @@ async fn over_every_transport() {
     let servers = [
         ("http", at(McpTransport::StreamableHttp, server.url())),
         ("sse", at(McpTransport::Sse, server.sse_url())),
+        ("json_rpc", at(McpTransport::JsonRpc, server.base.clone())),
+        ("stdio", stdio),
     ];
     let servers = servers.map(|(label, server)| (label.to_owned(), server));
     let gateway = before(&upstream).set(|settings| settings.mcp.servers.extend(servers)).spawn().await;
-    for (made, label) in ["http", "sse"].into_iter().enumerate() {
+    for (made, label) in ["http", "sse", "json_rpc", "stdio"].into_iter().enumerate() {
         upstream.reply(call(json!(finite(ARGUMENTS)))).text("Done.");
         let tools = json!([{"type": "mcp", "server_label": label}]);
         gateway.create(json!({"model": "test-model", "input": "Go.", "tools": tools})).await;
-        let sent = sent_to(&server);
+        let read = std::fs::read_to_string(&lines).unwrap_or_default();
+        let mut sent = sent_to(&server);
+        sent.extend(read.lines().filter(|line| line.contains("tools/call")).map(str::to_owned));
         assert!(sent.len() == made + 1 && sent[made].contains(&finite(SENT)), "{label}: {sent:?}");
     }
 }

@@ -28,6 +28,7 @@ use crate::tools::mcp::connection::{
 };
 use crate::tools::mcp::context::{self, CallerContext};
 use crate::tools::mcp::error::McpError;
+use crate::tools::verbatim::Verbatim;
 
 /// How often a server may ask for something before a call is done.
 const MOST_ROUNDS: usize = 4;
@@ -262,7 +263,13 @@ impl Drop for Flight<'_> {
 }
 
 fn parameters(call: &RemoteCall<'_>, replies: Option<Replies>) -> CallToolRequestParams {
-    let parameters = CallToolRequestParams::new(call.name.to_owned()).with_arguments(call.arguments.clone());
+    // The SDK's arguments are not those that are sent where it would round them, but it makes headers of them.
+    let exact = call.exact_arguments.and_then(|raw| Verbatim::parse(raw.get()));
+    let arguments = match exact.map(|exact| exact.to_value_with_digits()) {
+        Some(Value::Object(exact)) => exact,
+        _ => call.arguments.clone(),
+    };
+    let parameters = CallToolRequestParams::new(call.name.to_owned()).with_arguments(arguments);
     let Some((replies, state)) = replies else { return parameters };
     let mut parameters = parameters.with_input_responses(replies);
     parameters.request_state = state;

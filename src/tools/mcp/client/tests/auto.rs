@@ -3,6 +3,7 @@
 use super::legacy::old;
 use super::server::{Seen, Server, answer, event, failed, shake, status};
 use super::*;
+use crate::tools::verbatim::exact_text;
 
 async fn found(client: &Client, server: &Server) -> Result<Arc<dyn Connection>, McpError> {
     client.connect(&at(&server.url, HttpKind::Auto), Token::named("t0")).await
@@ -80,8 +81,11 @@ async fn a_server_without_handshakes_is_asked_what_it_can() {
                 "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
                 "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
             })),
-            "tools/list" => seen.ok(&json!({ "tools": [{ "name": "x", "inputSchema": {
-                "type": "object", "properties": { "r": { "type": "string", "x-mcp-header": "Region" } } } }] })),
+            "tools/list" => seen.ok(&json!({ "tools": [{ "name": "x", "inputSchema": { "type": "object",
+                "properties": {
+                    "r": { "type": "string", "x-mcp-header": "Region" },
+                    "to": { "type": "object", "properties": { "id": { "type": "integer", "x-mcp-header": "Id" } } },
+                } } }] })),
             "tools/call" => seen.ok(&text("new")),
             "initialize" => {
                 failed(404, &json!({ "jsonrpc": "2.0", "id": seen.body["id"], "error": refused }))
@@ -96,8 +100,11 @@ async fn a_server_without_handshakes_is_asked_what_it_can() {
         let connection = found(&client, &server).await.unwrap();
         assert_eq!(connection.server().protocol, "2026-07-28");
         assert_eq!(connection.list_tools(256, None).await.unwrap().tools.len(), 1);
-        let arguments = Arguments::from_iter([("r".to_owned(), json!("eu"))]);
-        let result = connection.call_tool(call("x", &arguments), &Progress::none()).await.unwrap();
+        let arguments = r#"{"r":"eu","to":{"id":123456789012345678901234567890}}"#;
+        let exact_arguments = exact_text(arguments);
+        let arguments = serde_json::from_str(arguments).unwrap();
+        let call = RemoteCall { exact_arguments: exact_arguments.as_deref(), ..call("x", &arguments) };
+        let result = connection.call_tool(call, &Progress::none()).await.unwrap();
         assert_eq!(says(&result), "new");
     }
 
@@ -106,6 +113,9 @@ async fn a_server_without_handshakes_is_asked_what_it_can() {
     assert_eq!(call.header("mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!(call.header("mcp-method"), Some("tools/call"));
     assert_eq!(call.header("mcp-param-region"), Some("eu"));
+    // Digit for digit, as in the body: whoever routes by the header is not to see another number.
+    assert_eq!(call.header("mcp-param-id"), Some("123456789012345678901234567890"));
+    assert!(call.text.contains(r#""to":{"id":123456789012345678901234567890}"#), "{}", call.text);
     assert_eq!(call.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
 }
 

@@ -15,6 +15,8 @@ pub(super) struct Seen {
     pub path: String,
     pub headers: HeaderMap,
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
 }
 
 impl Seen {
@@ -101,6 +103,7 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
         path: parts.uri.path().to_owned(),
         headers: parts.headers,
         body: serde_json::from_slice(&body).unwrap_or_default(),
+        text: String::from_utf8_lossy(&body).into_owned(),
     };
     server.seen.lock().unwrap().push(seen.clone());
     (server.behaviour)(seen).await
