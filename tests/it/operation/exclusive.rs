@@ -1,6 +1,7 @@
 //! One server a database: the second waits, and says why if it waits in vain.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use antwort::app::App;
@@ -33,7 +34,30 @@ async fn second(settings: Settings, lock_wait: Duration) -> Second {
     Second { base, stop, server }
 }
 
-fn settings(upstream: &Upstream, database: std::path::PathBuf) -> Settings {
+impl Second {
+    async fn stop(self) {
+        self.stop.cancel();
+        self.server.await.unwrap().unwrap();
+    }
+}
+
+/// A server, its database and its provider.
+struct First {
+    _folder: tempfile::TempDir,
+    database: PathBuf,
+    upstream: Upstream,
+    gateway: Gateway,
+}
+
+async fn first() -> First {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("test.db");
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    First { _folder: folder, database, upstream, gateway }
+}
+
+fn settings(upstream: &Upstream, database: PathBuf) -> Settings {
     let mut settings = Settings::default();
     let builder = Gateway::before(upstream).database(database).set(|made| settings = made.clone());
     drop(builder);
@@ -48,10 +72,7 @@ async fn get(url: &str) -> (u16, Value) {
 
 #[tokio::test]
 async fn a_second_server_waits_alive_and_unready_and_serves_when_the_first_has_gone() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("test.db");
-    let upstream = Upstream::spawn().await;
-    let first = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let First { database, upstream, gateway: first, _folder } = first().await;
     let id = first.create(ask()).await["id"].as_str().unwrap().to_owned();
     let second = second(settings(&upstream, database), Duration::from_secs(60)).await;
     assert_eq!(get(&format!("{}/healthz", second.base)).await, (200, json!({"status": "ok"})));
@@ -68,16 +89,12 @@ async fn a_second_server_waits_alive_and_unready_and_serves_when_the_first_has_g
     let ready = async || get(&format!("{}/readyz", second.base)).await.0 == 200;
     assert!(eventually(ready).await);
     assert_eq!(get(&format!("{}/v1/responses/{id}", second.base)).await.0, 200);
-    second.stop.cancel();
-    second.server.await.unwrap().unwrap();
+    second.stop().await;
 }
 
 #[tokio::test]
 async fn a_second_server_that_waits_in_vain_ends_and_says_who_has_the_database() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("test.db");
-    let upstream = Upstream::spawn().await;
-    let first = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let First { database, upstream, gateway: first, _folder } = first().await;
     let second = second(settings(&upstream, database.clone()), Duration::from_millis(300)).await;
     let error = format!("{:#}", second.server.await.unwrap().unwrap_err());
     let process = format!("process {} on ", std::process::id());
@@ -91,22 +108,15 @@ async fn a_second_server_that_waits_in_vain_ends_and_says_who_has_the_database()
 
 #[tokio::test]
 async fn a_server_that_is_told_to_stop_while_it_waits_ends_in_order() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("test.db");
-    let upstream = Upstream::spawn().await;
-    let _first = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let First { database, upstream, gateway: _first, _folder } = first().await;
     let second = second(settings(&upstream, database), Duration::from_secs(60)).await;
     assert_eq!(get(&format!("{}/readyz", second.base)).await.0, 503);
-    second.stop.cancel();
-    second.server.await.unwrap().unwrap();
+    second.stop().await;
 }
 
 #[tokio::test]
 async fn a_connection_that_says_nothing_does_not_keep_probes_from_a_server_that_waits() {
-    let folder = tempfile::tempdir().unwrap();
-    let database = folder.path().join("test.db");
-    let upstream = Upstream::spawn().await;
-    let _first = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let First { database, upstream, gateway: _first, _folder } = first().await;
     let second = second(settings(&upstream, database), Duration::from_secs(60)).await;
     let address = second.base.strip_prefix("http://").unwrap();
     let mut silent = Vec::new();
@@ -114,8 +124,7 @@ async fn a_connection_that_says_nothing_does_not_keep_probes_from_a_server_that_
         silent.push(tokio::net::TcpStream::connect(address).await.unwrap());
     }
     assert_eq!(get(&format!("{}/healthz", second.base)).await.0, 200);
-    second.stop.cancel();
-    second.server.await.unwrap().unwrap();
+    second.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
