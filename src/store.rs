@@ -339,8 +339,8 @@ pub trait Store: Send + Sync {
     /// Those of a response that was begun or registered and has been deleted since are not written, without an error.
     async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
 
-    /// An approval of this owner that is neither used nor expired.
-    async fn approval(&self, owner: &Owner, id: &str) -> Result<Option<PendingApproval>, StoreError>;
+    /// Approvals of this owner that are neither used nor expired, in the order asked.
+    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError>;
 
     /// Uses approvals up, once and for all: of all who claim one, in whatever process, one is granted it. All of
     /// them or, for the first reason that there is, none. A caller that stops waiting may have used them up all the

@@ -62,15 +62,17 @@ pub(super) async fn check(
         return Ok(Vec::new());
     }
     check_pairs(past, input)?;
-    let mut approved = Vec::new();
-    for (i, answer, request) in answers(past, input) {
+    let answers: Vec<_> = answers(past, input).collect();
+    let ids: Vec<Id> = answers.iter().map(|(_, _, request)| request.id.clone()).collect();
+    let known = if ids.is_empty() { Vec::new() } else { parts.store.approvals(owner, &ids).await? };
+    let (mut approved, mut denied) = (Vec::new(), Vec::new());
+    for ((i, answer, request), known) in answers.into_iter().zip(known) {
         let param = format!("input[{i}].approval_request_id");
-        let known = parts.store.approval(owner, request.id.as_str()).await?;
         match known {
             // A client that replays a conversation replays its denials.
             None if !answer.approve => {}
             None => return Err(not_open(&param, &request.id)),
-            Some(known) if !answer.approve => deny(parts, owner, known, &param).await?,
+            Some(known) if !answer.approve => denied.push((param, known)),
             Some(known) => approved.push(allow(parts, request, &known, &means, param)?),
         }
     }
@@ -85,17 +87,22 @@ pub(super) async fn check(
             ),
         ));
     }
+    deny(parts, owner, denied).await?;
     Ok(approved)
 }
 
-/// A call that was denied cannot be allowed later.
-async fn deny(parts: &Parts, owner: &Owner, known: PendingApproval, param: &str) -> Result<(), ApiError> {
-    let PendingApproval { id, arguments, definition, .. } = known;
-    let claim = ApprovalClaim { id: id.clone(), arguments, definition };
-    match parts.store.claim_approvals(owner, vec![claim], unix_now()).await? {
+/// Calls that were denied cannot be allowed later.
+async fn deny(parts: &Parts, owner: &Owner, denied: Vec<(String, PendingApproval)>) -> Result<(), ApiError> {
+    let Some((param, first)) = denied.first().map(|(param, known)| (param.clone(), known.id.clone())) else {
+        return Ok(());
+    };
+    let claims = denied.into_iter().map(|(_, PendingApproval { id, arguments, definition, .. })| {
+        ApprovalClaim { id, arguments, definition }
+    });
+    match parts.store.claim_approvals(owner, claims.collect(), unix_now()).await? {
         Claim::Granted => Ok(()),
         // Somebody else was faster, and may have allowed it.
-        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(param, &id)),
+        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(&param, &first)),
     }
 }
 

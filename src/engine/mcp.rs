@@ -13,10 +13,10 @@ use crate::protocol::item::Item;
 use crate::protocol::item::hosted::{McpListTools, McpListedTool};
 use crate::protocol::parse::shorten;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{Approval, McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool};
+use crate::protocol::tool::{McpTool, NamespaceTool, Tool};
 use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::{
-    BindError, Binding, Decision, Found, Freshness, OnBehalfOf, ServedTool, ToolSet, Wanting, picks,
+    BindError, Binding, Decision, Found, Freshness, OnBehalfOf, RequestRules, ServedTool, ToolSet, Wanting,
     shows_same,
 };
 use crate::tools::{Subject, Toolbox};
@@ -25,8 +25,7 @@ use crate::tools::{Subject, Toolbox};
 pub(super) struct Asked {
     binding: Binding,
     audience: Audience,
-    allowed: Option<McpToolFilter>,
-    approval: Option<Approval>,
+    rules: RequestRules,
     /// Of its tool in the request.
     path: String,
 }
@@ -52,8 +51,7 @@ pub(super) struct Listed {
 /// A server that is asked for and has no session yet.
 struct Wish {
     found: Found,
-    allowed: Option<McpToolFilter>,
-    approval: Option<Approval>,
+    rules: RequestRules,
     path: String,
 }
 
@@ -76,18 +74,15 @@ pub(super) async fn bind<'a>(
     let (wishes, mut all) = (find(parts, request, input, wanting, agent)?, wanted.servers(parts, wanting));
     let of_own = all.len();
     let mut rest = Vec::with_capacity(wishes.len());
-    for Wish { found, allowed, approval, path } in wishes {
+    for Wish { found, rules, path } in wishes {
         all.push(found);
-        rest.push((allowed, approval, path));
+        rest.push((rules, path));
     }
     let mut bound = parts.mcp.bind(all, wanting).await?;
     let asked = bound.split_off(of_own).into_iter().zip(rest);
-    let asked = asked.map(|(binding, (allowed, approval, path))| Asked {
-        binding,
-        audience: audience.clone(),
-        allowed,
-        approval,
-        path,
+    let asked = asked.map(|(binding, (rules, path))| {
+        let audience = audience.clone();
+        Asked { binding, audience, rules, path }
     });
     Ok((asked.collect(), own_tools::Bound { wanted, servers: bound }))
 }
@@ -116,8 +111,7 @@ fn find(
             Tool::Mcp(mcp) if !is_own(mcp) => {
                 check(mcp, &path, &asked)?;
                 let found = parts.mcp.find(mcp, wanting).map_err(|error| refused(error, &path))?;
-                let (allowed, approval) = (filter(mcp), mcp.require_approval.clone());
-                asked.push(Wish { found, allowed, approval, path });
+                asked.push(Wish { found, rules: RequestRules::new(mcp), path });
             }
             Tool::Namespace(NamespaceTool { name, .. }) => _ = spaces.insert(name.as_str()),
             _ => {}
@@ -129,7 +123,7 @@ fn find(
         }
         match parts.mcp.find_label(label, None, wanting) {
             Ok(found) => {
-                asked.push(Wish { found, allowed: None, approval: None, path: "agent".into() });
+                asked.push(Wish { found, rules: RequestRules::default(), path: "agent".into() });
                 if asked.len() > parts.mcp.most_servers() {
                     return Err(too_many_servers(parts, "agent"));
                 }
@@ -244,11 +238,10 @@ impl Asked {
     /// Places of the tools that the request and the operator's lists let through, and what becomes of their calls.
     fn pick(&self, tools: &Result<Arc<ToolSet>, String>) -> Vec<(usize, Decision)> {
         let all = tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
-        let wanted = |tool: &ServedTool| self.allowed.as_ref().is_none_or(|filter| picks(filter, tool));
         let is_open = |tool: &ServedTool| self.binding.offers(tool) && self.audience.may_use(tool);
-        let offered = all.iter().enumerate().filter(|(_, tool)| wanted(tool) && is_open(tool));
+        let offered = all.iter().enumerate().filter(|(_, tool)| self.rules.allows(tool) && is_open(tool));
         offered
-            .map(|(place, tool)| (place, self.binding.decide(tool, self.approval.as_ref())))
+            .map(|(place, tool)| (place, self.binding.decide(tool, Some(&self.rules))))
             .filter(|(_, decision)| *decision != Decision::Deny)
             .collect()
     }
@@ -354,15 +347,6 @@ fn check(tool: &McpTool, path: &str, earlier: &[Wish]) -> Result<(), ApiError> {
         Some((field, _, why)) => Err(ApiError::unsupported(format!("{path}.{field}"), *why)),
         None => Ok(()),
     }
-}
-
-fn filter(tool: &McpTool) -> Option<McpToolFilter> {
-    tool.allowed_tools.as_ref().map(|allowed| match allowed {
-        McpAllowedTools::Names(names) => {
-            McpToolFilter { tool_names: Some(names.clone()), ..McpToolFilter::default() }
-        }
-        McpAllowedTools::Filter(filter) => filter.clone(),
-    })
 }
 
 fn refused(error: BindError, path: &str) -> ApiError {

@@ -294,9 +294,9 @@ impl Store for SqliteStore {
         self.writer.write(Write::AskApproval(pending)).await.map(drop)
     }
 
-    async fn approval(&self, owner: &Owner, id: &str) -> Result<Option<PendingApproval>, StoreError> {
-        let id = id.to_owned();
-        self.read(Length::Point, owner, move |connection, owner| approvals::find(connection, owner, &id))
+    async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+        let ids = ids.to_owned();
+        self.read(Length::Long, owner, move |connection, owner| approvals::find(connection, owner, &ids))
             .await
     }
 

@@ -25,7 +25,7 @@ pub mod status;
 mod toolset;
 mod trouble;
 
-pub use binding::{Binding, Decision, Found, picks};
+pub use binding::{Binding, Decision, Found, RequestRules};
 pub use client::{Client, ClientOptions};
 pub use connection::{
     Audience, CallMeta, Connection, Connector, Endpoint, HttpKind, Place, RemoteCall, RemoteContent,

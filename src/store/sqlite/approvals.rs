@@ -12,6 +12,9 @@ use crate::store::{ApprovalClaim, Claim, Owner, PendingApproval, StoreError};
 /// Rows of one transaction.
 const BATCH: i64 = 200;
 
+const FIND: &str = "SELECT response, arguments, definition, expires_at FROM approvals
+    WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND used_at IS NULL AND expires_at > ?4";
+
 /// What is claimed at once.
 pub(super) struct Asked {
     pub owner: Owner,
@@ -100,15 +103,16 @@ fn look(connection: &Connection, asked: &Asked, wanted: &ApprovalClaim) -> rusql
     })
 }
 
-/// An approval that may still be used.
+/// Approvals that may still be used.
 pub(super) fn find(
     connection: &Connection,
     owner: &Owner,
-    id: &str,
-) -> Result<Option<PendingApproval>, StoreError> {
-    let read = |row: &Row<'_>| {
+    ids: &[Id],
+) -> Result<Vec<Option<PendingApproval>>, StoreError> {
+    let mut statement = connection.prepare_cached(FIND).map_err(database)?;
+    let read = |id: &Id, row: &Row<'_>| {
         Ok(PendingApproval {
-            id: id.into(),
+            id: id.clone(),
             owner: owner.clone(),
             response: row.get::<_, String>(0)?.into(),
             arguments: hash(row, 1)?,
@@ -116,15 +120,12 @@ pub(super) fn find(
             expires_at: row.get(3)?,
         })
     };
-    connection
-        .prepare_cached(
-            "SELECT response, arguments, definition, expires_at FROM approvals
-             WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND used_at IS NULL AND expires_at > ?4",
-        )
-        .map_err(database)?
-        .query_row(params![&*owner.tenant, &*owner.principal, id, seconds()], read)
-        .optional()
-        .map_err(database)
+    let now = seconds();
+    let found = ids.iter().map(|id| {
+        let wanted = params![&*owner.tenant, &*owner.principal, id.as_str(), now];
+        statement.query_row(wanted, |row| read(id, row)).optional()
+    });
+    found.collect::<Result<_, _>>().map_err(database)
 }
 
 /// Deletes the approvals that the response of this row asked for; the row is still there.

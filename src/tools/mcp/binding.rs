@@ -1,5 +1,6 @@
 //! A server as one request uses it: its tools, and what becomes of calls of them before a person is asked.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use globset::{Glob, GlobMatcher, GlobSet, GlobSetBuilder};
@@ -14,7 +15,7 @@ use super::toolset::{Maker, ServedTool, ToolSet};
 use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::tool::{Approval, McpToolFilter};
+use crate::protocol::tool::{Approval, McpAllowedTools, McpTool, McpToolFilter};
 use crate::tools::stack::Stack;
 
 /// What is to become of a call.
@@ -139,8 +140,8 @@ impl Binding {
 
     /// What is to become of a call: the operator's rule for the tool; else what the request says; else how far the
     /// server is trusted. The operator's wish to be asked is stronger than a client's not to be.
-    pub fn decide(&self, tool: &ServedTool, request: Option<&Approval>) -> Decision {
-        let asked = request.and_then(|approval| of_request(approval, tool));
+    pub fn decide(&self, tool: &ServedTool, request: Option<&RequestRules>) -> Decision {
+        let asked = request.and_then(|request| request.decide(tool));
         let Server { rules, is_configured, .. } = &self.server;
         match (rules.rule(&tool.listed.name), asked) {
             (Some(McpRule::Deny), _) => Decision::Deny,
@@ -160,24 +161,72 @@ impl Binding {
     }
 }
 
-/// What a request says of a tool, if anything.
-fn of_request(approval: &Approval, tool: &ServedTool) -> Option<Decision> {
-    match approval {
-        Approval::Always => Some(Decision::Ask),
-        Approval::Never => Some(Decision::Call),
-        Approval::Rules(rules) => {
-            let fits =
-                |filter: &Option<McpToolFilter>| filter.as_ref().is_some_and(|filter| picks(filter, tool));
+/// What a request says of a server's tools: which may be called, and which calls a person has to allow.
+#[derive(Default)]
+pub struct RequestRules {
+    allowed: Option<ToolFilter>,
+    approval: Option<AskRules>,
+}
+
+enum AskRules {
+    Always,
+    Never,
+    Some { always: Option<ToolFilter>, never: Option<ToolFilter> },
+}
+
+/// Picks tools; what is absent does not matter. Names are looked up: a list may have a thousand, and a server as many.
+struct ToolFilter {
+    names: Option<HashSet<String>>,
+    read_only: Option<bool>,
+}
+
+impl RequestRules {
+    /// Those of a tool as requests name it.
+    pub fn new(tool: &McpTool) -> Self {
+        let allowed = tool.allowed_tools.as_ref().map(|allowed| match allowed {
+            McpAllowedTools::Names(names) => {
+                ToolFilter { names: Some(names.iter().cloned().collect()), read_only: None }
+            }
+            McpAllowedTools::Filter(filter) => ToolFilter::new(filter),
+        });
+        let approval = tool.require_approval.as_ref().map(|approval| match approval {
+            Approval::Always => AskRules::Always,
+            Approval::Never => AskRules::Never,
+            Approval::Rules(rules) => AskRules::Some {
+                always: rules.always.as_ref().map(ToolFilter::new),
+                never: rules.never.as_ref().map(ToolFilter::new),
+            },
+        });
+        Self { allowed, approval }
+    }
+
+    /// Whether the tool may be called at all.
+    pub fn allows(&self, tool: &ServedTool) -> bool {
+        self.allowed.as_ref().is_none_or(|filter| filter.picks(tool))
+    }
+
+    fn decide(&self, tool: &ServedTool) -> Option<Decision> {
+        let picks = |filter: &Option<ToolFilter>| filter.as_ref().is_some_and(|filter| filter.picks(tool));
+        let asks = match self.approval.as_ref()? {
+            AskRules::Always => true,
+            AskRules::Never => false,
             // Named by both, or by none: a person is asked.
-            Some(if fits(&rules.never) && !fits(&rules.always) { Decision::Call } else { Decision::Ask })
-        }
+            AskRules::Some { always, never } => picks(always) || !picks(never),
+        };
+        Some(if asks { Decision::Ask } else { Decision::Call })
     }
 }
 
-/// Whether a filter picks a tool; one that says nothing picks all.
-pub fn picks(filter: &McpToolFilter, tool: &ServedTool) -> bool {
-    filter.tool_names.as_ref().is_none_or(|names| names.contains(&tool.listed.name))
-        && filter.read_only.is_none_or(|wanted| wanted == tool.read_only)
+impl ToolFilter {
+    fn new(filter: &McpToolFilter) -> Self {
+        let names = filter.tool_names.as_ref().map(|names| names.iter().cloned().collect());
+        Self { names, read_only: filter.read_only }
+    }
+
+    fn picks(&self, tool: &ServedTool) -> bool {
+        self.names.as_ref().is_none_or(|names| names.contains(&tool.listed.name))
+            && self.read_only.is_none_or(|wanted| wanted == tool.read_only)
+    }
 }
 
 impl Rules {

@@ -102,6 +102,32 @@ async fn a_denied_call_is_not_made_and_the_model_is_told() {
     gateway.refuse(answer(&response, &server, true), 400, "approval_not_open").await;
 }
 
+/// The denial used to count though the request was refused for the other answer.
+#[tokio::test]
+async fn a_request_that_is_refused_denies_nothing() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = before(&upstream).spawn().await;
+    upstream.reply(Reply::Calls(vec![("echo", json!({"text": "one"})), ("echo", json!({"text": "two"}))]));
+    let response = gateway.create(ask(json!([careful(&server)]))).await;
+    let answers = |approve: [bool; 2]| {
+        let requests = response["output"].as_array().unwrap().iter();
+        let requests = requests.filter(|item| item["type"] == "mcp_approval_request");
+        let answers = requests.zip(approve).map(|(request, approve)| {
+            json!({"type": "mcp_approval_response", "approval_request_id": request["id"], "approve": approve})
+        });
+        let mut body = ask(json!([careful(&server)]));
+        body["previous_response_id"] = response["id"].clone();
+        body["input"] = answers.collect();
+        body
+    };
+    let mut without_server = answers([false, true]);
+    without_server["tools"] = json!([]);
+    gateway.refuse(without_server, 400, "invalid_value").await;
+    upstream.text("Done.");
+    let done = gateway.create(answers([true, true])).await;
+    assert_eq!((kinds(&done), server.count_calls("echo")), (vec!["mcp_call", "mcp_call", "message"], 2));
+}
+
 #[tokio::test]
 async fn other_arguments_and_other_owners_are_refused() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);

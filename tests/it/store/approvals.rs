@@ -37,7 +37,9 @@ async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
     assert_eq!(claim(store, &one).await, Claim::Granted);
     assert_eq!(read(store, &one).await, None);
     assert_eq!(read(store, &two).await.as_ref(), Some(&two));
-    assert_eq!(store.approval(&owner(), "mcpr_other").await.unwrap(), None);
+    let ids = [two.id.clone(), "mcpr_other".into(), one.id, two.id.clone()];
+    let found = store.approvals(&owner(), &ids).await.unwrap();
+    assert_eq!(found, [Some(two.clone()), None, None, Some(two)], "in the order asked");
 }
 
 async fn an_approval_is_granted_once(store: &dyn Store) {
@@ -70,7 +72,7 @@ async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(st
 async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let approval = asked(store).await;
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
-        assert_eq!(store.approval(&other, approval.id.as_str()).await.unwrap(), None);
+        assert_eq!(read_one(store, &other, &approval.id).await, None);
         assert_eq!(claim_as(store, &other, &approval).await, Claim::Unknown);
         assert!(!store.delete(&other, approval.response.as_str()).await.unwrap());
     }
@@ -163,7 +165,7 @@ async fn after_closing_it_says_so(store: &dyn Store) {
     let claimed = claim_at(store, &owner(), id, &ARGUMENTS, &DEFINITION, now()).await;
     assert!(matches!(claimed, Err(StoreError::Database(_))));
     assert!(matches!(store.ask_approval(vec![pending()]).await, Err(StoreError::Database(_))));
-    assert!(matches!(store.approval(&owner(), id).await, Err(StoreError::Database(_))));
+    assert!(matches!(store.approvals(&owner(), &[id.into()]).await, Err(StoreError::Database(_))));
 }
 
 #[tokio::test]
@@ -233,7 +235,11 @@ async fn asked(store: &dyn Store) -> PendingApproval {
 }
 
 async fn read(store: &dyn Store, approval: &PendingApproval) -> Option<PendingApproval> {
-    store.approval(&approval.owner, approval.id.as_str()).await.unwrap()
+    read_one(store, &approval.owner, &approval.id).await
+}
+
+pub(super) async fn read_one(store: &dyn Store, owner: &Owner, id: &Id) -> Option<PendingApproval> {
+    store.approvals(owner, std::slice::from_ref(id)).await.unwrap().remove(0)
 }
 
 async fn claim(store: &dyn Store, approval: &PendingApproval) -> Claim {

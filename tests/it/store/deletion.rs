@@ -5,6 +5,7 @@ use antwort::store::{
     CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, Record, Store, TurnRecord,
 };
 
+use super::approvals::read_one;
 use super::{Folder, message, owned_by, owner, record, running, suite, turn};
 use antwort::protocol::id::Id;
 use antwort::store::Side;
@@ -70,7 +71,7 @@ async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(stor
     assert!(!exists(store, &run).await);
     assert_eq!(listed(store).await, []);
     assert!(store.lineage(&owner(), run.id.as_str(), ReadLimit::NONE).await.unwrap().is_none());
-    assert_eq!(store.approval(&owner(), approval_of(&run).id.as_str()).await.unwrap(), None);
+    assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
     drop(registration);
 
     let kept = running();
@@ -78,7 +79,7 @@ async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(stor
     write_all(store, &kept).await;
     drop(registration);
     assert_eq!(listed(store).await, std::slice::from_ref(&kept.id), "one that nobody deletes is kept");
-    assert!(store.approval(&owner(), approval_of(&kept).id.as_str()).await.unwrap().is_some());
+    assert!(read_one(store, &owner(), &approval_of(&kept).id).await.is_some());
 }
 
 async fn a_registered_run_is_deleted_by_its_owner_alone_and_once(store: &dyn Store) {
@@ -118,8 +119,8 @@ async fn approvals_of_a_registered_run_go_with_it(store: &dyn Store) {
     let _registration = store.register_run(&run.id, &run.owner);
     store.ask_approval(vec![approval_of(&run), approval_of(&other)]).await.unwrap();
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
-    assert_eq!(store.approval(&owner(), approval_of(&run).id.as_str()).await.unwrap(), None);
-    assert!(store.approval(&owner(), approval_of(&other).id.as_str()).await.unwrap().is_some());
+    assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
+    assert!(read_one(store, &owner(), &approval_of(&other).id).await.is_some());
 }
 
 async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &dyn Store) {
