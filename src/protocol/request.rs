@@ -172,11 +172,7 @@ impl CreateResponse {
 
     fn read(pairs: &body::Pairs<'_>, limits: RequestSizeLimits) -> Result<Self, ApiError> {
         // All of it before any of it is read: work is in proportion to what is counted.
-        let mut counter = limits::Counter::new(limits);
-        for (name, raw) in pairs {
-            interrupt::check().map_err(|error| error.into_api_error(""))?;
-            counter.field(name, raw).map_err(|error| error.into_api_error(&shorten(name)))?;
-        }
+        limits::Counter::new(limits).check(pairs)?;
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
         check_exclusive(given)?;
         let mut request = Self::default();

@@ -17,7 +17,10 @@ use serde_json::value::RawValue;
 
 use self::walk::{Place, Walk};
 
+use super::body::Pairs;
 use crate::protocol::dialect::plain_item_type;
+use crate::protocol::error::ApiError;
+use crate::protocol::interrupt;
 use crate::protocol::json;
 use crate::protocol::parse::{self, ShapeError};
 use crate::protocol::schema;
@@ -58,21 +61,8 @@ impl Default for RequestSizeLimits {
     }
 }
 
-impl RequestSizeLimits {
-    /// Bytes of a field that are too few for any of the limits: an entry of a list takes two, a pattern six.
-    fn harmless(&self) -> usize {
-        let lists = [
-            self.max_tools,
-            self.max_allowed_tools,
-            self.max_input_items,
-            self.max_content_parts,
-            self.max_item_references,
-            self.max_schema_patterns.saturating_mul(3),
-        ];
-        let lists = lists.into_iter().min().unwrap_or(0).saturating_mul(2);
-        lists.min(self.max_schema_bytes)
-    }
-}
+/// A pattern takes so many bytes of a schema at least: a key of one byte and `true`, or `"pattern":""`.
+const BYTES_OF_PATTERN: usize = 6;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,22 +109,43 @@ impl<'de> Counter<'de> {
         }
     }
 
-    /// Counts what a field of the request holds.
-    ///
-    /// # Errors
-    /// It is more than allowed, or cannot be read.
-    pub(super) fn field(&mut self, name: &str, raw: &'de RawValue) -> Result<(), ShapeError> {
-        let place = match name {
-            "input" => Place::Input,
-            "tools" => Place::Tools(Kind::Tool),
-            "tool_choice" | "allowed_tools" => Place::WithinTool,
-            "text" => Place::Format,
-            "instructions" | "prompt" => return self.text(raw),
-            _ => return Ok(()),
-        };
-        if raw.get().len() <= self.limits.harmless() {
-            return Ok(());
+    /// Counts what the fields of a request hold, and says which has more than allowed or cannot be read.
+    pub(super) fn check(&mut self, pairs: &Pairs<'de>) -> Result<(), ApiError> {
+        let small = self.is_small(pairs);
+        for (name, raw) in pairs {
+            interrupt::check().map_err(|error| error.into_api_error(""))?;
+            let counted = match Place::of_field(name) {
+                Some(place) if !small => self.field(place, raw),
+                None if matches!(name.as_ref(), "instructions" | "prompt") => self.text(raw),
+                _ => Ok(()),
+            };
+            counted.map_err(|error| error.into_api_error(&parse::shorten(name)))?;
         }
+        Ok(())
+    }
+
+    /// Whether no limit can be exceeded, as far as a glance tells: most requests are not walked through.
+    fn is_small(&self, pairs: &Pairs<'de>) -> bool {
+        let limits = &self.limits;
+        let lists = [
+            limits.max_tools,
+            limits.max_allowed_tools,
+            limits.max_input_items,
+            limits.max_content_parts,
+            limits.max_item_references,
+        ];
+        let fewest = lists.into_iter().min().unwrap_or(0);
+        let mut entries = 0;
+        pairs.iter().filter(|(name, _)| Place::of_field(name).is_some()).all(|(_, raw)| {
+            let text = raw.get();
+            entries += most_entries(text);
+            entries <= fewest
+                && text.len() <= limits.max_schema_bytes
+                && (text.len() / BYTES_OF_PATTERN <= limits.max_schema_patterns || !may_have_patterns(text))
+        })
+    }
+
+    fn field(&mut self, place: Place, raw: &'de RawValue) -> Result<(), ShapeError> {
         self.path.clear();
         let walk = Walk { counter: self, place };
         match serde_json::Deserializer::from_str(raw.get()).deserialize_any(walk) {
@@ -262,10 +273,87 @@ fn shown(path: &[Step<'_>]) -> String {
 
 /// How many patterns the text of a schema has. One that cannot be read has none: whoever compiles it says what is wrong.
 fn patterns(text: &str) -> usize {
-    let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
-    // Most have none. A key may be written with escapes.
-    if !has("pattern") && !has("\\u") {
+    if !may_have_patterns(text) {
         return 0;
     }
     serde_json::from_str(text).map_or(0, |schema| schema::patterns(&schema))
+}
+
+/// Whether there is a keyword for patterns in a text. A key may be written with escapes.
+fn may_have_patterns(text: &str) -> bool {
+    let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
+    has("pattern") || has("\\u")
+}
+
+/// No list in a JSON text has more entries, nor have all of them: each but the first of a list follows a comma.
+fn most_entries(text: &str) -> usize {
+    if text.starts_with('"') {
+        return 0;
+    }
+    let count = |byte| memchr::memchr_iter(byte, text.as_bytes()).count();
+    count(b',') + count(b'[')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::protocol::request::body;
+
+    /// Requests with the keys that the walk knows, in every place.
+    fn request() -> impl Strategy<Value = String> {
+        let key = prop::sample::select(vec![
+            "input",
+            "tools",
+            "text",
+            "type",
+            "id",
+            "content",
+            "function",
+            "parameters",
+            "format",
+            "schema",
+            "pattern",
+            "patternProperties",
+            "",
+            "a",
+        ]);
+        let leaf =
+            prop_oneof![Just(json!(1)), Just(json!("")), Just(json!("item_reference")), Just(json!("b,["))];
+        let value = leaf.prop_recursive(6, 60, 6, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::Array),
+                prop::collection::vec((key.clone(), inner), 0..6).prop_map(|fields| {
+                    Value::Object(fields.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+                }),
+            ]
+        });
+        let field = prop::sample::select(vec!["input", "tools", "allowed_tools", "text"]);
+        prop::collection::hash_map(field, value, 1..4).prop_map(|fields| json!(fields).to_string())
+    }
+
+    proptest! {
+        #[test]
+        fn a_request_that_is_small_at_a_glance_is_within_its_limits(text in request(), most in 0_usize..12) {
+            let limits = RequestSizeLimits {
+                max_tools: most,
+                max_allowed_tools: most,
+                max_input_items: most,
+                max_content_parts: most,
+                max_item_references: most,
+                max_schema_patterns: most,
+                max_schema_bytes: most * 8,
+                max_instructions_bytes: 0,
+            };
+            let pairs = body::split(text.as_bytes()).unwrap();
+            let mut counter = Counter::new(limits);
+            prop_assume!(counter.is_small(&pairs));
+            for (name, raw) in &pairs {
+                let place = Place::of_field(name).unwrap();
+                prop_assert!(counter.field(place, raw).is_ok(), "{}", text);
+            }
+        }
+    }
 }

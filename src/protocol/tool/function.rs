@@ -100,44 +100,43 @@ pub struct NamespaceTool {
 impl Shape for FunctionTool {
     /// Reads the flat form, or Chat's, in which the same fields stand under `function`.
     fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        #[derive(Deserialize)]
-        struct Chat<'a> {
-            #[serde(default)]
-            name: Option<&'a RawValue>,
-            #[serde(borrow, default)]
-            function: Option<&'a RawValue>,
-        }
-        match parse::read(raw)? {
-            Chat { name: None, function: Some(nested) } => {
-                Self::read_flat(nested).map_err(|e| e.within("function"))
+        let fields: FunctionFields<'_> = parse::read(raw)?;
+        match fields {
+            FunctionFields { name: None, function: Some(nested), .. } => {
+                parse::read(nested).and_then(Self::new).map_err(|e| e.within("function"))
             }
-            _ => Self::read_flat(raw),
+            fields => Self::new(fields),
         }
     }
 }
 
+#[derive(Deserialize)]
+struct FunctionFields<'a> {
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    description: Option<String>,
+    #[serde(borrow, default)]
+    parameters: Option<&'a RawValue>,
+    #[serde(default)]
+    strict: Option<bool>,
+    #[serde(borrow, default)]
+    output_schema: Option<&'a RawValue>,
+    #[serde(default)]
+    defer_loading: Option<bool>,
+    #[serde(default)]
+    allowed_callers: Option<Vec<AllowedCaller>>,
+    /// Of Chat's form.
+    #[serde(borrow, default)]
+    function: Option<&'a RawValue>,
+}
+
 impl FunctionTool {
-    fn read_flat(raw: &RawValue) -> Result<Self, ShapeError> {
-        #[derive(Deserialize)]
-        struct Fields<'a> {
-            name: String,
-            #[serde(default)]
-            description: Option<String>,
-            #[serde(borrow, default)]
-            parameters: Option<&'a RawValue>,
-            #[serde(default)]
-            strict: Option<bool>,
-            #[serde(borrow, default)]
-            output_schema: Option<&'a RawValue>,
-            #[serde(default)]
-            defer_loading: Option<bool>,
-            #[serde(default)]
-            allowed_callers: Option<Vec<AllowedCaller>>,
-        }
-        let fields: Fields<'_> = parse::read(raw)?;
-        check_name("name", &fields.name, LONGEST_NAME)?;
+    fn new(fields: FunctionFields<'_>) -> Result<Self, ShapeError> {
+        let name = fields.name.ok_or_else(|| ShapeError::missing("name"))?;
+        check_name("name", &name, LONGEST_NAME)?;
         Ok(Self {
-            name: fields.name,
+            name,
             description: fields.description,
             parameters: read_schema("parameters", fields.parameters)?,
             strict: fields.strict,

@@ -27,6 +27,17 @@ pub(super) enum Place {
 }
 
 impl Place {
+    /// Where the value of a field of the request stands, if what it lists is counted.
+    pub(super) fn of_field(name: &str) -> Option<Self> {
+        match name {
+            "input" => Some(Self::Input),
+            "tools" => Some(Self::Tools(Kind::Tool)),
+            "tool_choice" | "allowed_tools" => Some(Self::WithinTool),
+            "text" => Some(Self::Format),
+            _ => None,
+        }
+    }
+
     /// What the entries of a list are, and where each stands.
     fn entries(self) -> (Option<Kind>, Self) {
         match self {
