@@ -51,7 +51,7 @@ struct Server {
     http: reqwest::Client,
     metrics: Arc<Metrics>,
     headers: HeaderMap,
-    completions: String,
+    completions: reqwest::Url,
     /// Cleared when the server refuses `stream_options`; it is not asked again.
     stream_options: AtomicBool,
 }
@@ -93,13 +93,19 @@ impl ChatProvider {
             },
             options: ChatOptions::from(settings),
             headers: headers(settings).map_err(bad)?,
-            completions: format!("{}/chat/completions", settings.url),
+            completions: completions(&settings.url).map_err(bad)?,
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
             metrics: Arc::clone(metrics),
             http,
         })))
     }
+}
+
+/// Where chat completions are asked for. Read once, not with every request.
+fn completions(url: &str) -> Result<reqwest::Url, String> {
+    let url = format!("{url}/chat/completions");
+    reqwest::Url::parse(&url).map_err(|error| format!("url: {error}"))
 }
 
 /// Host and port of a URL.
@@ -233,7 +239,7 @@ impl Server {
         let mut headers = self.call_headers(call);
         let accept = if stream { "text/event-stream" } else { "application/json" };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        let request = self.http.post(&self.completions).headers(headers).body(body);
+        let request = self.http.post(self.completions.clone()).headers(headers).body(body);
         self.accepted(request.send().await.map_err(|error| failure(&error))?).await
     }
 

@@ -6,6 +6,7 @@ use axum::http::{HeaderName, HeaderValue, Method, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_request_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, delete, get, post};
+use tower::ServiceBuilder;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
@@ -98,14 +99,17 @@ pub fn router(app: AppState) -> Router {
             router = router.route(&format!("{prefix}{path}"), methods);
         }
     }
-    let mut router = router
-        // Innermost: only what passed the checks is decompressed.
-        .route_layer(RequestDecompressionLayer::new().pass_through_unaccepted(true))
-        // Before it: it knows the names of encodings in one spelling only.
-        .route_layer(map_request_with_state(app.clone(), body::spell_encoding))
-        .route_layer(from_fn_with_state(app.clone(), access::check))
+    // Layers in one stack are one service: axum boxes the result of each call of `layer`, and clones it per request.
+    let checks = ServiceBuilder::new()
         // Before the keys: whoever asks must ask in another way.
-        .route_layer(from_fn(upgrade::refuse))
+        .layer(from_fn(upgrade::refuse))
+        .layer(from_fn_with_state(app.clone(), access::check))
+        // Before decompression, which knows the names of encodings in one spelling only.
+        .layer(map_request_with_state(app.clone(), body::spell_encoding))
+        // Innermost: only what passed the checks is decompressed.
+        .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true));
+    let mut router = router
+        .route_layer(checks)
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // A handler that panics answers 500 and the process lives; runs have their own guard.
@@ -114,14 +118,14 @@ pub fn router(app: AppState) -> Router {
         // Before the checks: a browser's preflight carries no key.
         router = router.layer(cors(&app.cors_origins));
     }
-    router
-        // Before CORS: preflights of pages that may not call are refused as well.
-        .layer(from_fn_with_state(app.clone(), origin::check))
-        .layer(from_fn(leftover::read_on))
-        // Outermost: every answer gets its request id and its line in the log.
-        .layer(from_fn_with_state(app.clone(), trail::leave))
+    let outermost = ServiceBuilder::new()
         .layer(map_response(no_sniff))
-        .with_state(app)
+        // Every answer gets its request id and its line in the log.
+        .layer(from_fn_with_state(app.clone(), trail::leave))
+        .layer(from_fn(leftover::read_on))
+        // Before CORS: preflights of pages that may not call are refused as well.
+        .layer(from_fn_with_state(app.clone(), origin::check));
+    router.layer(outermost).with_state(app)
 }
 
 fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
