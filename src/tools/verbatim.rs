@@ -127,10 +127,28 @@ fn exact_number(digits: &str) -> Option<Number> {
 
 /// The text in one line, if it has numbers that a [`Value`] would round.
 pub fn exact_text(text: &str) -> Option<Box<RawValue>> {
-    // Most arguments have no numbers, or plain ones.
-    text.bytes().find(u8::is_ascii_digit)?;
+    if !may_be_rounded(text) {
+        return None;
+    }
     let exact = Verbatim::parse(text).filter(Verbatim::is_rounded_by_value)?;
     RawValue::from_string(exact.to_text()).ok()
+}
+
+/// Whether there is anything but small integers, which most arguments have at most, as far as a glance tells.
+fn may_be_rounded(text: &str) -> bool {
+    let mut digits = 0;
+    text.contains("-0")
+        || text.bytes().any(|byte| match byte {
+            b'0'..=b'9' => {
+                digits += 1;
+                digits > 15
+            }
+            b'.' | b'e' | b'E' => digits > 0,
+            _ => {
+                digits = 0;
+                false
+            }
+        })
 }
 
 fn separate(place: usize, out: &mut Vec<u8>) {
@@ -344,6 +362,15 @@ mod tests {
             prop_assert_eq!(serde_json::from_slice::<Value>(&json.to_canonical()).unwrap(), value);
             prop_assert!(!json.is_rounded_by_value());
             prop_assert_eq!(json.to_value_with_digits(), value_of(&text));
+        }
+
+        #[test]
+        fn what_is_passed_over_at_a_glance_is_kept_by_a_value(number in "-?(0|[1-9][0-9]{0,20})(\\.[0-9]{1,3})?([eE][+-]?[0-9]{1,2})?") {
+            let text = format!(r#"{{"a":[{number}]}}"#);
+            if !may_be_rounded(&text) {
+                let value: Value = serde_json::from_str(&text).unwrap();
+                prop_assert_eq!(value.to_string(), text);
+            }
         }
 
         #[test]

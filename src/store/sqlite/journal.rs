@@ -31,14 +31,10 @@ pub(super) fn turn(
         return Ok(Outcome::Superseded);
     }
     let Some(key) = begun.key(&turn.id) else { return Ok(Outcome::Superseded) };
-    let exists: bool = connection
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM responses WHERE key = ?1 AND id = ?2)")?
-        .query_row(params![key, turn.id.as_str()], |row| row.get(0))?;
-    if !exists {
+    let Some(owner) = owners::key_of_response(connection, key, Some(&turn.id))? else {
         // Deleted while it runs, as its owner wants it: there is nothing to come back to.
         return Ok(Outcome::Absent);
-    }
-    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(Outcome::Absent) };
+    };
     write::insert_items(connection, key, owner, i64::try_from(turn.first).unwrap_or(i64::MAX), &turn.items)?;
     let mut statement = connection.prepare_cached(
         "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
@@ -121,7 +117,7 @@ pub(super) fn conclude(connection: &Connection, key: i64, now: i64) -> rusqlite:
             state: None,
         })
         .collect();
-    let Some(owner) = owners::key_of_response(connection, key)? else { return Ok(()) };
+    let Some(owner) = owners::key_of_response(connection, key, None)? else { return Ok(()) };
     write::insert_items(connection, key, owner, next, &items)
 }
 
