@@ -34,6 +34,11 @@ const LARGE_BODIES: Label = Label {
     reason: "max_buffered_body_bytes",
     limit: "server.max_buffered_body_bytes",
 };
+const RESPONSE_BODIES: Label = Label {
+    resource: "response_bodies",
+    reason: "max_buffered_body_bytes",
+    limit: "server.max_buffered_body_bytes for response bodies that are not taken",
+};
 const BLOCKING: Label =
     Label { resource: "blocking", reason: "blocking", limit: "threads that read large requests" };
 
@@ -63,6 +68,9 @@ pub struct Admission {
     pub small_bodies: Resource,
     /// Bytes of all other bodies.
     pub large_bodies: Resource,
+    /// Bytes of response bodies until they are taken. Apart from those of requests, so that nobody who holds some of
+    /// one waits for more of the same.
+    pub response_bodies: Resource,
     /// Threads for work in proportion to a request.
     pub blocking: BlockingPool,
     /// Bytes of stored conversations that runs hold.
@@ -104,6 +112,7 @@ impl Admission {
             conversations: resource(CONVERSATIONS, conversations),
             small_bodies: resource(SMALL_BODIES, even(bodies / 8)),
             large_bodies: resource(LARGE_BODIES, large),
+            response_bodies: resource(RESPONSE_BODIES, even(bodies)),
             blocking: BlockingPool::new(resource(BLOCKING, threads), metrics),
         })
     }

@@ -181,6 +181,8 @@ pub struct PageRequest {
     pub after: Option<String>,
     /// Id of the element behind the page, in the page's order.
     pub before: Option<String>,
+    /// If the elements of the page are more bytes than this, none is read: [`StoreError::TooLarge`] says how many they are.
+    pub max_bytes: u64,
 }
 
 /// JSON of the elements, and whether more follow.
@@ -292,8 +294,10 @@ pub trait Store: Send + Sync {
     /// ended, or belongs to another process by now, is [`StoreError::Superseded`].
     async fn finish(&self, record: Record) -> Result<(), StoreError>;
 
-    /// The response object as it was sent.
-    async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError>;
+    /// The response object as it was sent. If it is more bytes than `max_bytes`, it is not read:
+    /// [`StoreError::TooLarge`] says how many it is.
+    async fn response(&self, owner: &Owner, id: &str, max_bytes: u64)
+    -> Result<Option<Arc<str>>, StoreError>;
 
     /// Deletes a response, its items and the approvals that it asked for; also one that is registered and has no row
     /// yet. Whether there was one.

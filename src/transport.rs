@@ -16,6 +16,7 @@ mod leftover;
 mod mcp;
 mod models;
 mod origin;
+mod outgoing;
 mod pass_through;
 mod query;
 mod responses;

@@ -137,7 +137,8 @@ pub struct ServerSettings {
     /// How long a request waits for a place among all that are served.
     #[serde(with = "units::duration")]
     pub queue_timeout: Duration,
-    /// Bytes of request bodies, from when they are read until their runs have begun; beyond it requests wait.
+    /// Bytes of request bodies, from when they are read until their runs have begun, and as many of answers until they
+    /// are sent; beyond it requests wait.
     #[serde(with = "units::size")]
     pub max_buffered_body_bytes: usize,
     /// How long a request body may pause.

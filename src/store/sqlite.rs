@@ -226,9 +226,16 @@ impl Store for SqliteStore {
         }
     }
 
-    async fn response(&self, owner: &Owner, id: &str) -> Result<Option<Arc<str>>, StoreError> {
+    async fn response(
+        &self,
+        owner: &Owner,
+        id: &str,
+        max_bytes: u64,
+    ) -> Result<Option<Arc<str>>, StoreError> {
         let id = id.to_owned();
-        self.read(Length::Point, owner, move |connection, owner| read::response(connection, owner, &id)).await
+        let read =
+            move |connection: &Connection, owner: &Owner| read::response(connection, owner, &id, max_bytes);
+        self.read(Length::Point, owner, read).await
     }
 
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {

@@ -6,6 +6,7 @@ use axum::response::Response;
 
 use super::AppState;
 use super::error::Problem;
+use super::outgoing;
 use super::routes::{Access, access_of};
 use crate::admission::Requester;
 use crate::auth::Principal;
@@ -22,7 +23,8 @@ impl Authenticated {
     }
 }
 
-/// Lets a request pass if its route is open to its caller. A route that the table does not name is shut.
+/// Lets a request pass if its route is open to its caller, and its answer if there is room for what the caller may not
+/// take of it. A route that the table does not name is shut.
 pub(super) async fn check(
     State(app): State<AppState>,
     mut request: Request,
@@ -45,6 +47,9 @@ pub(super) async fn check(
             )));
         }
     }
-    request.extensions_mut().insert(Authenticated(principal));
-    Ok(next.run(request).await)
+    let caller = Authenticated(principal);
+    let requester = caller.requester();
+    request.extensions_mut().insert(caller);
+    let response = next.run(request).await;
+    outgoing::reserve(&app, &requester, response).await
 }

@@ -123,6 +123,7 @@ impl Query {
                 "'after' and 'before' cannot be used together.",
             ));
         }
-        Ok(PageRequest { limit, ascending, after: after.map(Into::into), before: before.map(Into::into) })
+        let (after, before) = (after.map(Into::into), before.map(Into::into));
+        Ok(PageRequest { limit, ascending, after, before, max_bytes: u64::MAX })
     }
 }

@@ -15,14 +15,14 @@ use super::body::JsonBody;
 use super::error::Problem;
 use super::query::{PathText, Query};
 use super::trail::Trail;
-use super::{AppState, mcp, sse, stored};
+use super::{AppState, mcp, outgoing, sse, stored};
 use crate::engine::{Caller, OnUnservedTool};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::response::Snapshot;
-use crate::store::StoreError;
+use crate::store::PageRequest;
 
 pub(super) const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
 const OMITTED: HeaderName = HeaderName::from_static("antwort-omitted-tools");
@@ -161,10 +161,9 @@ pub(super) async fn retrieve(
             "'starting_after' is only allowed together with 'stream=true': it says where a stream goes on.",
         )));
     }
-    match app.engine.store().response(&principal.0.owner, &id).await? {
-        Some(body) => Ok(stored::object(body)),
-        None => Err(Problem(no_response(&id))),
-    }
+    let read = |max_bytes| app.engine.store().response(&principal.0.owner, &id, max_bytes);
+    let found = outgoing::read(&app, &principal.requester(), read, stored::object).await?;
+    found.ok_or_else(|| Problem(no_response(&id)))
 }
 
 /// `DELETE /v1/responses/{id}`
@@ -194,11 +193,14 @@ pub(super) async fn input_items(
 ) -> Result<Response, Problem> {
     query.only(&["limit", "order", "after", "before", "include"])?;
     query.include()?;
-    let page = app.engine.store().input_items(&principal.0.owner, &id, &query.page()?).await;
-    match page.map_err(cursor)? {
-        Some(page) => Ok(stored::list(page)),
-        None => Err(Problem(no_response(&id))),
-    }
+    let (store, owner, id) = (app.engine.store(), &principal.0.owner, &id);
+    let page = query.page()?;
+    let read = |max_bytes| {
+        let page = PageRequest { max_bytes, ..page.clone() };
+        async move { store.input_items(owner, id, &page).await }
+    };
+    let found = outgoing::read(&app, &principal.requester(), read, stored::list).await?;
+    found.ok_or_else(|| Problem(no_response(id)))
 }
 
 /// `GET /v1/responses`
@@ -208,12 +210,13 @@ pub(super) async fn list_all(
     query: Query,
 ) -> Result<Response, Problem> {
     query.only(&["limit", "order", "after", "before"])?;
-    let page = app.engine.store().responses(&principal.0.owner, &query.page()?).await;
-    Ok(stored::list(page.map_err(cursor)?))
-}
-
-fn cursor(error: StoreError) -> Problem {
-    Problem(error.into())
+    let (store, owner, page) = (app.engine.store(), &principal.0.owner, query.page()?);
+    let read = |max_bytes| {
+        let page = PageRequest { max_bytes, ..page.clone() };
+        async move { store.responses(owner, &page).await.map(Some) }
+    };
+    let found = outgoing::read(&app, &principal.requester(), read, stored::list).await?;
+    found.ok_or_else(|| Problem(ApiError::internal()))
 }
 
 fn no_response(id: &str) -> ApiError {

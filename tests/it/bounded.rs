@@ -13,5 +13,6 @@ mod provider;
 mod readiness;
 mod references;
 mod shares;
+mod untaken;
 mod web_pages;
 mod words;

@@ -127,6 +127,7 @@ struct Range<K> {
     ascending: bool,
     backwards: bool,
     limit: usize,
+    max_bytes: u64,
 }
 
 impl<K> Range<K> {
@@ -146,7 +147,8 @@ impl<K> Range<K> {
         let backwards = after.is_none() && before.is_some();
         let (above, below) = if page.ascending { (after, before) } else { (before, after) };
         let limit = page.limit.clamp(1, 100);
-        Ok(Self { above, below, ascending: page.ascending != backwards, backwards, limit })
+        let ascending = page.ascending != backwards;
+        Ok(Self { above, below, ascending, backwards, limit, max_bytes: page.max_bytes })
     }
 
     /// How many rows to fetch: one more than the page has shows whether there are more.
@@ -163,13 +165,17 @@ impl<K> Range<K> {
         let mut rows = statement.query(parameters).map_err(database)?;
         let (mut chosen, mut bytes, mut has_more) = (Vec::new(), 0_u64, false);
         while let Some(row) = rows.next().map_err(database)? {
-            bytes = bytes.saturating_add(u64::from(row.get::<_, u32>(1).map_err(database)?));
-            if chosen.len() == self.limit || (bytes > MAX_PAGE_BYTES && !chosen.is_empty()) {
+            let with = bytes.saturating_add(u64::from(row.get::<_, u32>(1).map_err(database)?));
+            if chosen.len() == self.limit || (with > MAX_PAGE_BYTES && !chosen.is_empty()) {
                 has_more = true;
                 break;
             }
+            bytes = with;
             let id = Id::from(text(row, 0).map_err(database)?);
             chosen.push(Chosen { id, key: row.get(2).map_err(database)? });
+        }
+        if bytes > self.max_bytes {
+            return Err(StoreError::TooLarge { bytes });
         }
         if self.backwards {
             chosen.reverse();

@@ -19,21 +19,27 @@ use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 /// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
 const LONGEST_CHAIN: i64 = 10_000;
 
-/// The response object as it was sent.
+/// The response object as it was sent; its length, which SQLite knows without reading it, comes first.
 pub(super) fn response(
     connection: &Connection,
     owner: &Owner,
     id: &str,
+    max_bytes: u64,
 ) -> Result<Option<Arc<str>>, StoreError> {
-    connection
+    let mut statement = connection
         .prepare_cached(
-            "SELECT body FROM responses WHERE tenant = ?1 AND principal = ?2 AND id = ?3
-                AND (expires_at IS NULL OR expires_at > ?4)",
+            "SELECT octet_length(body), CASE WHEN octet_length(body) <= ?5 THEN body END FROM responses
+                WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)",
         )
-        .map_err(database)?
-        .query_row(params![&*owner.tenant, &*owner.principal, id, now()], |row| text(row, 0).map(Arc::from))
-        .optional()
-        .map_err(database)
+        .map_err(database)?;
+    let most = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    let parameters = params![&*owner.tenant, &*owner.principal, id, now(), most];
+    let read = |row: &Row<'_>| {
+        let bytes: u32 = row.get(0)?;
+        let bytes = u64::from(bytes);
+        Ok(if bytes > max_bytes { Err(StoreError::TooLarge { bytes }) } else { Ok(text(row, 1)?.into()) })
+    };
+    statement.query_row(parameters, read).optional().map_err(database)?.transpose()
 }
 
 /// The responses of a chain; `depth` counts from the newest. The cross join makes SQLite go from the chain to the rows,

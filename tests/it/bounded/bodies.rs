@@ -73,7 +73,7 @@ async fn ask(gateway: &Gateway, key: &str, bytes: usize) -> Answer {
     gateway.send(request).await
 }
 
-async fn waiting(gateway: &Gateway, key: &str, resource: &str) -> u64 {
+pub(super) async fn waiting(gateway: &Gateway, key: &str, resource: &str) -> u64 {
     let name = format!("antwort_queue_waiting{{resource=\"{resource}\"}}");
     metric(gateway, key, &name).await.unwrap_or_default()
 }

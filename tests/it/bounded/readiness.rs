@@ -44,3 +44,31 @@ async fn probes_ask_provider_and_store_once_a_second_however_many_they_are() {
     let grown = log().saturating_sub(before);
     assert!(grown <= 4 * FRAME * looks as u64, "{grown} bytes were written");
 }
+
+/// What was found was kept from the beginning of a look, and so not at all where that takes three seconds.
+#[tokio::test]
+async fn a_provider_that_hangs_makes_one_probe_of_a_series_wait_and_not_each() {
+    const PROBES: usize = 20;
+    let hangs = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", hangs.local_addr().unwrap());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    #[expect(clippy::disallowed_methods, reason = "the task ends with the test's runtime")]
+    tokio::spawn(async move {
+        let mut open = Vec::new();
+        while let Ok((stream, _)) = hangs.accept().await {
+            counted.fetch_add(1, Ordering::Relaxed);
+            open.push(stream);
+        }
+    });
+    let gateway = Gateway::before_url(&url).spawn().await;
+    let started = Instant::now();
+    for _ in 0..PROBES {
+        let answer = gateway.get("/readyz").await;
+        assert_eq!((answer.status, &answer.body["checks"]["provider"]), (503, &"unavailable".into()));
+    }
+    // A look takes three seconds, and what it found is kept for one.
+    let looks = started.elapsed().as_secs() as usize / 4 + 1;
+    let asked = asked.load(Ordering::Relaxed);
+    assert!((1..=looks).contains(&asked), "{asked} requests to the provider for {PROBES} probes");
+}

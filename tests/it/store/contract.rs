@@ -42,7 +42,7 @@ async fn a_response_is_read_back_byte_for_byte(store: &dyn Store) {
     record.body = "{\"id\" : 1,\n  \"zebra\":1.50,\"apple\":[ ]}".into();
     store.finish(record.clone()).await.unwrap();
     assert_eq!(read(store, &record).await.as_deref(), Some(&*record.body));
-    assert_eq!(store.response(&owner(), "resp_other").await.unwrap(), None);
+    assert_eq!(store.response(&owner(), "resp_other", u64::MAX).await.unwrap(), None);
 }
 
 async fn every_final_status_is_kept(store: &dyn Store) {
@@ -73,7 +73,7 @@ async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let (id, page) = (record.id.as_str(), first_page());
     let item_id = record.items[0].id.clone();
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
-        assert_eq!(store.response(&other, id).await.unwrap(), None);
+        assert_eq!(store.response(&other, id, u64::MAX).await.unwrap(), None);
         assert!(store.lineage(&other, id, ReadLimit::NONE).await.unwrap().is_none());
         assert!(store.input_items(&other, id, &page).await.unwrap().is_none());
         assert!(store.responses(&other, &page).await.unwrap().data.is_empty());
@@ -319,7 +319,7 @@ async fn it_is_ready_and_after_closing_says_so(store: &dyn Store) {
     store.close().await;
     assert!(matches!(store.ready().await, Err(StoreError::Database(_))));
     assert!(matches!(store.finish(record()).await, Err(StoreError::Database(_))));
-    assert!(matches!(store.response(&owner(), "x").await, Err(StoreError::Database(_))));
+    assert!(matches!(store.response(&owner(), "x", u64::MAX).await, Err(StoreError::Database(_))));
     assert!(matches!(store.maintain().await, Err(StoreError::Database(_))));
 }
 
@@ -371,7 +371,7 @@ async fn an_expired_ancestor_breaks_the_chain_and_stays_so(store: &dyn Store) {
 }
 
 async fn read(store: &dyn Store, record: &Record) -> Option<Arc<str>> {
-    store.response(&record.owner, record.id.as_str()).await.unwrap()
+    store.response(&record.owner, record.id.as_str(), u64::MAX).await.unwrap()
 }
 
 async fn assert_broken(store: &dyn Store, of: &Record, at: &Id) {
@@ -382,5 +382,5 @@ async fn assert_broken(store: &dyn Store, of: &Record, at: &Id) {
 }
 
 fn first_page() -> PageRequest {
-    PageRequest { limit: 100, ascending: true, after: None, before: None }
+    PageRequest { limit: 100, ascending: true, after: None, before: None, max_bytes: u64::MAX }
 }

@@ -55,11 +55,11 @@ fn approval_of(run: &Record) -> PendingApproval {
 }
 
 async fn exists(store: &dyn Store, run: &Record) -> bool {
-    store.response(&run.owner, run.id.as_str()).await.unwrap().is_some()
+    store.response(&run.owner, run.id.as_str(), u64::MAX).await.unwrap().is_some()
 }
 
 async fn listed(store: &dyn Store) -> Vec<Id> {
-    let page = PageRequest { limit: 100, ascending: true, after: None, before: None };
+    let page = PageRequest { limit: 100, ascending: true, after: None, before: None, max_bytes: u64::MAX };
     store.responses(&owner(), &page).await.unwrap().data.into_iter().map(|(id, _)| id).collect()
 }
 

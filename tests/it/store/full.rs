@@ -88,7 +88,10 @@ async fn a_full_database_takes_deletions_and_is_ready_again_when_they_made_room(
     assert!(is_full(store.finish(record()).await), "even a small one: the room is for deletions");
     assert!(is_full(store.begin(running()).await));
     for record in &written {
-        assert!(store.response(&owner(), record.id.as_str()).await.unwrap().is_some(), "it can be read");
+        assert!(
+            store.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap().is_some(),
+            "it can be read"
+        );
     }
     let size = folder.path().metadata().unwrap().len();
     for record in &written {
@@ -118,7 +121,7 @@ async fn a_deletion_that_waits_beside_a_write_without_room_is_carried_out() {
         let (refused, deleted) = tokio::join!(store.finish(huge), store.delete(&owner, record.id.as_str()));
         assert!(is_full(refused), "it never fits");
         assert!(deleted.unwrap());
-        assert_eq!(store.response(&owner, record.id.as_str()).await.unwrap(), None);
+        assert_eq!(store.response(&owner, record.id.as_str(), u64::MAX).await.unwrap(), None);
         store.ready().await.unwrap();
     }
 }
@@ -145,7 +148,7 @@ async fn a_run_that_finds_no_room_for_its_end_can_still_be_deleted() {
     fill(&store).await;
     assert!(is_full(store.finish(Record { status: Status::Completed, ..run.clone() }).await));
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
-    assert_eq!(store.response(&owner(), run.id.as_str()).await.unwrap(), None);
+    assert_eq!(store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap(), None);
 }
 
 #[tokio::test]
@@ -162,8 +165,8 @@ async fn a_run_that_found_no_room_for_its_end_does_not_stay_in_progress() {
     // One round finds that there is room, the next has it.
     store.maintain().await.unwrap();
     store.maintain().await.unwrap();
-    let body: Value =
-        serde_json::from_str(&store.response(&owner(), run.id.as_str()).await.unwrap().unwrap()).unwrap();
+    let body = store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap().unwrap();
+    let body: Value = serde_json::from_str(&body).unwrap();
     // The gateway was not restarted, and does not say so.
     assert_eq!(
         (&body["status"], &body["error"]["code"]),

@@ -84,6 +84,7 @@ async fn check_pages(ids: &[String], list: impl AsyncFn(PageRequest) -> antwort:
             ascending: *ascending,
             after: cursor(*after),
             before: cursor(*before),
+            max_bytes: u64::MAX,
         };
         let label = format!("{request:?}");
         let found = list(request).await;
@@ -171,7 +172,7 @@ async fn write_as(store: &dyn Store, principal: &str) {
 }
 
 fn page(limit: usize, ascending: bool) -> PageRequest {
-    PageRequest { limit, ascending, after: None, before: None }
+    PageRequest { limit, ascending, after: None, before: None, max_bytes: u64::MAX }
 }
 
 fn with_cursor(param: &str, cursor: &str) -> PageRequest {

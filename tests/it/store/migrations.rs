@@ -63,7 +63,13 @@ async fn a_file_of_any_earlier_version_is_read_whole() {
             }
             assert_eq!(found(&store, "msg_1").await.unwrap(), "acme 1", "version {version}, {maintained}");
             assert_eq!(found(&store, "msg_3").await, None);
-            let page = PageRequest { limit: 10, ascending: true, after: Some("msg_0".into()), before: None };
+            let page = PageRequest {
+                limit: 10,
+                ascending: true,
+                after: Some("msg_0".into()),
+                before: None,
+                max_bytes: u64::MAX,
+            };
             let page = store.input_items(&owner(), "resp_old", &page).await.unwrap().unwrap();
             let ids: Vec<_> = page.data.iter().map(|(id, _)| id.as_str()).collect();
             assert_eq!(ids, ["msg_1", "msg_2"], "version {version}, {maintained}");

@@ -29,7 +29,7 @@ async fn closing_leaves_one_file_that_its_owner_alone_reads() {
     let store = folder.open(|_| ());
     let record = record();
     store.finish(record.clone()).await.unwrap();
-    store.response(&owner(), record.id.as_str()).await.unwrap().unwrap();
+    store.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap().unwrap();
     for entry in folder.folder.path().read_dir().unwrap() {
         let mode = entry.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
@@ -168,7 +168,7 @@ async fn a_bad_row_fails_alone_and_leaves_nothing() {
     let writes = records.iter().map(|record| store.finish(record.clone()));
     let results = futures_util::future::join_all(writes).await;
     for (number, (record, result)) in records.iter().zip(results).enumerate() {
-        let stored = store.response(&owner(), record.id.as_str()).await.unwrap();
+        let stored = store.response(&owner(), record.id.as_str(), u64::MAX).await.unwrap();
         assert_eq!((result.is_err(), stored.is_none()), (number % 10 == 3, number % 10 == 3), "{number}");
     }
     assert_eq!(folder.number("SELECT count(*) FROM items"), 180);
@@ -189,7 +189,7 @@ async fn a_begin_that_failed_does_not_swallow_the_end() {
     let (begun, finished) = tokio::join!(store.begin(run.clone()), store.finish(ended));
     assert!(matches!(begun, Err(StoreError::Database(_))));
     finished.unwrap();
-    assert!(store.response(&owner(), run.id.as_str()).await.unwrap().is_some());
+    assert!(store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -200,7 +200,10 @@ async fn the_store_recovers_from_a_database_that_failed() {
     folder.sql().execute_batch("ALTER TABLE responses RENAME TO gone").unwrap();
     let refused = turn(None, "q", "a");
     assert!(matches!(store.finish(refused.clone()).await, Err(StoreError::Database(_))));
-    assert!(matches!(store.response(&owner(), refused.id.as_str()).await, Err(StoreError::Database(_))));
+    assert!(matches!(
+        store.response(&owner(), refused.id.as_str(), u64::MAX).await,
+        Err(StoreError::Database(_))
+    ));
     folder.sql().execute_batch("ALTER TABLE gone RENAME TO responses").unwrap();
     store.finish(refused.clone()).await.unwrap();
     assert_eq!(texts(&store, &refused).await.unwrap(), ["q", "a"]);
@@ -324,7 +327,7 @@ fn assert_refused(path: &Path, reason: &str) {
 }
 
 async fn body(store: &dyn Store, record: &Record) -> Value {
-    let body = store.response(&record.owner, record.id.as_str()).await.unwrap();
+    let body = store.response(&record.owner, record.id.as_str(), u64::MAX).await.unwrap();
     body.map_or(json!(null), |body| serde_json::from_str(&body).unwrap())
 }
 

@@ -1,0 +1,174 @@
+//! Answers that clients ask for and do not take: what the gateway holds of them is bounded by bytes, and shared out.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use antwort::config::Settings;
+use reqwest::Response;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::task::JoinSet;
+
+use super::bodies::waiting;
+use super::shares::key;
+use crate::support::eventually;
+use crate::support::gateway::{Gateway, JsonBody};
+use crate::support::process::Process;
+use crate::support::upstream::Upstream;
+
+const MIB: usize = 1 << 20;
+/// More than sockets take of an answer that nobody reads.
+const LARGE: usize = 5 * MIB;
+const LONG: Duration = Duration::from_hours(1);
+
+/// A gateway with room for 14 MiB of answers, two large ones.
+async fn gateway(upstream: &Upstream, keys: &[(&str, &str)], queue_timeout: Duration) -> Gateway {
+    let set = |settings: &mut Settings| {
+        settings.server.request_body_limit = MIB;
+        settings.server.max_buffered_body_bytes = 14 * MIB;
+        settings.server.queue_timeout = queue_timeout;
+        settings.server.write_timeout = LONG;
+        settings.engine.run_timeout = LONG;
+        settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
+    };
+    Gateway::before(upstream).set(set).spawn().await
+}
+
+/// A connection that asks and reads nothing.
+async fn ask_and_take_nothing(base: &str, key: &str, request: &str) -> TcpStream {
+    let address: SocketAddr = base.trim_start_matches("http://").parse().unwrap();
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(address).await.unwrap();
+    let head = format!("{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n");
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// A stored response whose text is so long.
+async fn store(upstream: &Upstream, gateway: &Gateway, key: &str, bytes: usize) -> String {
+    upstream.text(&"x".repeat(bytes));
+    let answer = create(gateway, key).await;
+    assert_eq!(answer.status(), 200);
+    let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    format!("/v1/responses/{}", answer["id"].as_str().unwrap())
+}
+
+async fn create(gateway: &Gateway, key: &str) -> Response {
+    let body = json!({"model": "test-model", "input": "Hi"});
+    let request = gateway.http.post(format!("{}/v1/responses", gateway.base)).bearer_auth(key);
+    request.json_body(&body).send().await.unwrap()
+}
+
+/// Takes all of the answer, and says its status: large answers are not held against the document.
+async fn get(gateway: &Gateway, key: &str, path: &str) -> u16 {
+    let response = gateway.http.get(format!("{}{path}", gateway.base)).bearer_auth(key).send().await.unwrap();
+    let status = response.status().as_u16();
+    response.bytes().await.unwrap();
+    status
+}
+
+async fn assert_overloaded(response: Response) {
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
+    let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+    assert_eq!(body["error"]["code"], "server_is_overloaded");
+    let message = body["error"]["message"].as_str().unwrap();
+    assert!(message.contains("server.max_buffered_body_bytes for response bodies"), "{message}");
+}
+
+#[tokio::test]
+async fn who_reads_no_answers_holds_a_share_and_leaves_others_theirs() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("greedy", "red"), ("modest", "blue")], LONG).await;
+    let greedy = store(&upstream, &gateway, "greedy", LARGE).await;
+    let modest = store(&upstream, &gateway, "modest", LARGE).await;
+    let small = store(&upstream, &gateway, "greedy", 100).await;
+    let mut open = Vec::new();
+    for _ in 0..6 {
+        open.push(ask_and_take_nothing(&gateway.base, "greedy", &format!("GET {greedy}")).await);
+    }
+    // Half of 14 MiB is room for one.
+    assert!(eventually(async || waiting(&gateway, "modest", "response_bodies").await == 5).await);
+    assert_eq!(get(&gateway, "modest", &modest).await, 200);
+    assert_eq!(get(&gateway, "greedy", &small).await, 200, "small answers do not wait");
+    // A list of it waits as well.
+    open.push(ask_and_take_nothing(&gateway.base, "greedy", "GET /v1/responses?order=asc").await);
+    assert!(eventually(async || waiting(&gateway, "modest", "response_bodies").await == 6).await);
+    // Those who leave free their places, and those of their answers that were not sent.
+    drop(open);
+    assert!(eventually(async || waiting(&gateway, "modest", "response_bodies").await == 0).await);
+    for _ in 0..4 {
+        assert_eq!(get(&gateway, "greedy", &greedy).await, 200);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_there_is_no_room_for_is_refused_and_given_once_there_is() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("only", "acme")], Duration::from_millis(200)).await;
+    let large = store(&upstream, &gateway, "only", LARGE).await;
+    let items = format!("{large}/input_items");
+    let mut open = Vec::new();
+    for _ in 0..2 {
+        open.push(ask_and_take_nothing(&gateway.base, "only", &format!("GET {large}")).await);
+    }
+    // The answers of both have begun to arrive, so both are reserved.
+    for stream in &open {
+        stream.readable().await.unwrap();
+    }
+    let ask = async |path: &str| {
+        gateway.http.get(format!("{}{path}", gateway.base)).bearer_auth("only").send().await.unwrap()
+    };
+    assert_overloaded(ask(&large).await).await;
+    assert_overloaded(ask("/v1/responses").await).await;
+    upstream.text(&"x".repeat(LARGE));
+    assert_overloaded(create(&gateway, "only").await).await;
+    assert_eq!(get(&gateway, "only", &items).await, 200, "a small page is read at once");
+    drop(open);
+    assert!(eventually(async || get(&gateway, "only", &large).await == 200).await);
+    // What was refused was made, and stored: a client that asks for it does not have it made again.
+    let list: Value =
+        serde_json::from_str(&ask("/v1/responses?limit=1").await.text().await.unwrap()).unwrap();
+    assert_ne!(list["data"][0]["id"], large.trim_start_matches("/v1/responses/"));
+    assert_eq!(list["data"][0]["output"][0]["content"][0]["text"].as_str().unwrap().len(), LARGE);
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn sixty_readers_that_take_nothing_take_no_more_memory_than_their_budget() {
+    const BUDGET: usize = 48 * MIB;
+    let upstream = Upstream::spawn().await;
+    let folder = tempfile::tempdir().unwrap();
+    let environment =
+        [("ANTWORT__SERVER__MAX_BUFFERED_BODY_BYTES", "48MiB"), ("ANTWORT__SERVER__QUEUE_TIMEOUT", "1s")];
+    let gateway = Process::start_with_environment(Path::new(folder.path()), &upstream, &environment).await;
+    upstream.text(&"x".repeat(8 * MIB));
+    let http = reqwest::Client::new();
+    let create = http.post(format!("{}/v1/responses", gateway.base));
+    let create = create.json_body(&json!({"model": "test-model", "input": "Hi"}));
+    let stored = create.send().await.unwrap().text().await.unwrap();
+    let stored: Value = serde_json::from_str(&stored).unwrap();
+    let request = format!("GET /v1/responses/{}", stored["id"].as_str().unwrap());
+    let before = gateway.peak_memory();
+    let mut readers = JoinSet::new();
+    for _ in 0..60 {
+        let (base, request) = (gateway.base.clone(), request.clone());
+        readers.spawn(async move {
+            let stream = ask_and_take_nothing(&base, "none", &request).await;
+            let mut status = [0; 12];
+            while stream.peek(&mut status).await.unwrap() < status.len() {}
+            (stream, status)
+        });
+    }
+    let all = readers.join_all().await;
+    let answered = all.iter().filter(|(_, status)| status == b"HTTP/1.1 200").count();
+    assert_eq!(answered, 5, "a body is a little larger than its text");
+    assert!(all.iter().all(|(_, status)| status == b"HTTP/1.1 200" || status == b"HTTP/1.1 503"));
+    let growth = gateway.peak_memory() - before;
+    assert!(growth <= BUDGET + 64 * MIB, "it grew by {} MiB", growth / MIB);
+}
