@@ -358,6 +358,8 @@ mod tests {
         for (server, who) in
             [("label:a", "red/a"), ("label:b", "blue/b"), ("label:c", "blue/b"), ("url:d", "blue/b")]
         {
+            // Which is idle for longest is told by the clock.
+            tokio::time::advance(Duration::from_millis(1)).await;
             assert!(open(&pool, server, who).await.is_ok());
         }
         for i in 0..20 {
