@@ -44,17 +44,17 @@ impl Write {
 
     /// About how many bytes it adds to the log.
     pub(super) fn size(&self) -> usize {
+        let of_item = |item: &StoredItem| {
+            let state = item.state.as_ref().map_or(0, |state| state.blob.len());
+            item.wire.len() + history(item).map_or(0, str::len) + state
+        };
+        let of_record = |record: &Record| record.body.len() + record.items.iter().map(of_item).sum::<usize>();
         match self {
-            Self::Begin(record) | Self::Finish(record) => {
-                let state = |item: &StoredItem| item.state.as_ref().map_or(0, |state| state.blob.len());
-                let size =
-                    |item: &StoredItem| item.wire.len() + history(item).map_or(0, str::len) + state(item);
-                let items = record.items.iter().map(size);
-                record.body.len() + items.sum::<usize>()
-            }
+            Self::Begin(record) | Self::Finish(record) => of_record(record),
             Self::Turn(turn) => {
                 let calls = turn.calls.iter().map(|call| call.arguments.len());
-                turn.items.iter().map(|item| item.wire.len()).chain(calls).sum()
+                let begun = turn.begin.as_ref().map_or(0, of_record);
+                turn.items.iter().map(of_item).chain(calls).sum::<usize>() + begun
             }
             Self::CallEnded(outcome) => outcome.output.len(),
             Self::AskApproval(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
@@ -393,4 +393,39 @@ fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Op
         )?
         .query_row(params![&*owner.tenant, &*owner.principal, id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::response::Status;
+    use crate::store::{StateKey, StoredState};
+
+    /// Of a turn only the texts of its own items used to count, however large the response was that it began.
+    #[test]
+    fn a_turn_counts_with_the_response_that_it_begins_and_what_providers_want_back() {
+        let owner = Owner { tenant: "t".into(), principal: "p".into() };
+        let state = StoredState { key: StateKey::new(&owner, "k"), blob: "x".repeat(1_000).into() };
+        let item = StoredItem {
+            id: "msg_1".into(),
+            side: Side::Input,
+            wire: "y".repeat(10_000).into(),
+            history: History::Same,
+            state: Some(state),
+        };
+        let begin = Record {
+            id: "resp_1".into(),
+            owner,
+            status: Status::InProgress,
+            model: "m".to_owned(),
+            created_at: 0,
+            previous: None,
+            body: "z".repeat(100_000).into(),
+            items: vec![item.clone()],
+        };
+        let (id, items) = (begin.id.clone(), vec![item]);
+        assert_eq!(Write::Begin(begin.clone()).size(), 111_000);
+        let turn = TurnRecord { id, begin: Some(begin), items, first: 1, turn: 0, calls: Vec::new() };
+        assert_eq!(Write::Turn(Box::new(turn)).size(), 122_000);
+    }
 }
