@@ -306,8 +306,11 @@ impl Listed {
 
     /// What a person allows who allows a call of the tool of this name, if it is offered. A secret.
     pub(super) fn approval_subject(&self, name: &str) -> Option<[u8; 64]> {
-        let tool = self.offered().map(|(tool, _)| tool).find(|tool| tool.listed.name == name)?;
-        Some(self.asked.binding.approval_subject(tool))
+        let set = self.tools.as_ref().ok()?;
+        let place = set.place(name)?;
+        // They are in the order of their places.
+        self.offered.binary_search_by_key(&place, |(place, _)| *place).ok()?;
+        Some(self.asked.binding.approval_subject(set.tools.get(place)?))
     }
 }
 

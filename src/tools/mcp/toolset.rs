@@ -31,7 +31,7 @@ use crate::tools::{
 
 /// Labels under which the tools of one session are kept.
 const MOST_LABELS: usize = 16;
-/// Bytes of a tool beside its texts, for all sessions that have it; and for each of them.
+/// Bytes of a tool beside its texts, for all sessions that have it; and for each of them, beside its name.
 const PER_PREPARED: usize = 1024;
 const PER_BOUND: usize = 2048;
 /// Tools of a session whose health is known, where lists differ by context.
@@ -41,6 +41,8 @@ const MOST_STATES: usize = 4096;
 pub struct ToolSet {
     /// Those that can be called, in the server's order.
     pub tools: Vec<ServedTool>,
+    /// Their places by the server's names for them.
+    places: HashMap<String, usize>,
     /// Those that cannot: their names, and why.
     pub left_out: Vec<(String, String)>,
     /// The list that it was made of; 0: an item of an earlier response.
@@ -53,6 +55,11 @@ impl ToolSet {
     /// Which list of its session it was made of; grows with every list that says something else. 0: an item of an earlier response.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Where the tool is that the server calls this.
+    pub fn place(&self, name: &str) -> Option<usize> {
+        self.places.get(name).copied()
     }
 }
 
@@ -200,7 +207,8 @@ impl Maker<'_> {
 
     fn make(&self, listing: &Listing) -> Result<ToolSet, McpError> {
         let prepared = listing.kept.prepared.of(self, &listing.kept.tools)?;
-        let charge = self.session.budget.charge(prepared.tools.len() * PER_BOUND)?;
+        let bytes = prepared.tools.iter().map(|tool| PER_BOUND + tool.listed.name.len()).sum();
+        let charge = self.session.budget.charge(bytes)?;
         let set = self.bind(&prepared, listing.number, Some(charge));
         let names: HashSet<_> =
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
@@ -287,7 +295,14 @@ impl Maker<'_> {
                 fingerprint: self.fingerprint(&tool.listed),
             }
         });
-        ToolSet { tools: tools.collect(), left_out: prepared.left_out.clone(), number, _charge: charge }
+        let names = prepared.tools.iter().map(|tool| tool.listed.name.clone());
+        ToolSet {
+            tools: tools.collect(),
+            places: names.zip(0..).collect(),
+            left_out: prepared.left_out.clone(),
+            number,
+            _charge: charge,
+        }
     }
 
     /// What the operator says of server and tool; no server says which gates its tools have to pass.
