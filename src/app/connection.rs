@@ -6,7 +6,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -61,8 +61,8 @@ pub(super) struct Activity {
     blocked: AtomicBool,
     http2: AtomicBool,
     waiting: Mutex<(Awaited, Instant)>,
-    /// It has to make room for others.
-    evicted: AtomicBool,
+    /// Why it was told to close, for metrics; unset where all are.
+    reason: OnceLock<&'static str>,
     /// Ends it, as soon as what it works on is done.
     close: CancellationToken,
 }
@@ -75,7 +75,7 @@ impl Activity {
             blocked: AtomicBool::new(false),
             http2: AtomicBool::new(false),
             waiting: Mutex::new((Awaited::FirstByte, Instant::now())),
-            evicted: AtomicBool::new(false),
+            reason: OnceLock::new(),
             close,
         })
     }
@@ -113,8 +113,9 @@ impl Activity {
     }
 
     /// Makes it close at once if it works on nothing, and otherwise when that is done.
-    pub fn evict(&self) {
-        self.evicted.store(true, Ordering::Relaxed);
+    pub fn close(&self, reason: &'static str) {
+        // The first one counts.
+        _ = self.reason.set(reason);
         self.close.cancel();
     }
 
@@ -157,6 +158,13 @@ impl Activity {
 /// A request that is worked on, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Request(Arc<Activity>);
+
+impl Request {
+    /// What happens on its connection.
+    pub fn connection(&self) -> &Arc<Activity> {
+        &self.0
+    }
+}
 
 impl Drop for Request {
     fn drop(&mut self) {
@@ -219,8 +227,8 @@ where
                 return why;
             }
             () = activity.close.cancelled(), if closing.is_none() => {
-                if activity.evicted.load(Ordering::Relaxed) {
-                    why = Some("max_connections");
+                if let Some(reason) = activity.reason.get() {
+                    why = Some(*reason);
                     if activity.deadline(None).is_some_and(|(_, awaited)| awaited != Awaited::NextRequest) {
                         return why;
                     }

@@ -84,7 +84,7 @@ impl ConnectionLimit {
             waiting.select_nth_unstable_by_key(count, |(since, _)| *since);
         }
         for (_, activity) in waiting.iter().take(count) {
-            activity.evict();
+            activity.close("max_connections");
         }
     }
 

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use rustix::io::Errno;
 use tokio::net::{TcpListener, TcpStream};
@@ -18,6 +18,7 @@ use tower::ServiceExt;
 
 use super::connection::{self, Activity, ConnectionTimeouts, Tracked};
 use super::connection_limit::{ConnectionLimit, max_connections};
+use super::http2_stream::{StreamExecutor, in_pieces};
 use super::impatient::Impatient;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
@@ -35,14 +36,14 @@ pub(super) struct Listening {
     write_timeout: Duration,
     timeouts: ConnectionTimeouts,
     limit: Arc<ConnectionLimit>,
-    http: Builder<TokioExecutor>,
+    http: Builder<StreamExecutor>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 impl Listening {
     pub fn new(service: Router, settings: &ServerSettings, metrics: Arc<Metrics>) -> Self {
-        let mut http = Builder::new(TokioExecutor::new());
+        let mut http = Builder::new(StreamExecutor { write_timeout: settings.write_timeout });
         // Time is kept in `connection`, for both versions.
         http.http1().header_read_timeout(None);
         http.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
@@ -109,7 +110,12 @@ impl Listening {
         let service = service_fn(move |request: Request<Incoming>| {
             let working = requests.begin(request.version());
             let answer = router.clone().oneshot(request);
-            async move { answer.await.map(|response| response.map(|body| Tracked::new(body, working))) }
+            async move {
+                let response = answer.await;
+                response.map(|response| {
+                    response.map(|body| Tracked::new(in_pieces(body, working.connection()), working))
+                })
+            }
         });
         let stream = Impatient::new(stream, self.write_timeout, Arc::clone(&activity));
         let connection = self.http.serve_connection(TokioIo::new(stream), service).into_owned();

@@ -70,6 +70,29 @@ pub(super) async fn read<T, F: Future<Output = Result<Option<T>, StoreError>>>(
     }
 }
 
+/// Where bytes of a stream are reserved.
+#[derive(Clone)]
+pub(super) struct ResponseBudget {
+    app: AppState,
+    requester: Requester,
+}
+
+impl ResponseBudget {
+    pub fn new(app: &AppState, requester: Requester) -> Self {
+        Self { app: app.clone(), requester }
+    }
+
+    /// Waits for so many bytes.
+    pub async fn acquire(self, bytes: usize) -> Result<Permit, Problem> {
+        acquire(&self.app, &self.requester, bytes as u64).await
+    }
+}
+
+/// Bytes that keep their reservation for as long as anybody has them.
+pub(super) fn keep(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
+    Bytes::from_owner(ReservedBytes { bytes, _permit: permit })
+}
+
 async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Permit, Problem> {
     Ok(app.engine.admission().response_bodies.acquire(requester, bytes).await?)
 }
@@ -107,7 +130,7 @@ impl HttpBody for Reserved {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let keep = |bytes| Bytes::from_owner(ReservedBytes { bytes, _permit: Arc::clone(&self.permit) });
+        let keep = |bytes| keep(bytes, Arc::clone(&self.permit));
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(keep))))
     }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::access::Authenticated;
 use super::body::JsonBody;
 use super::error::Problem;
+use super::outgoing::ResponseBudget;
 use super::query::{PathText, Query};
 use super::trail::Trail;
 use super::{AppState, mcp, outgoing, sse, stored};
@@ -49,7 +50,8 @@ pub(super) async fn create(
     let omitted = names(&run.omitted_tools);
     let first = run.first().await?;
     let mut response = if stream {
-        sse::response(&first, run, app.keepalive)
+        let budget = ResponseBudget::new(&app, principal.requester());
+        sse::response(&first, run, app.keepalive, budget).await?
     } else {
         stored::json(Body::from(terminal(first, &mut run).await?.json().to_owned()))
     };

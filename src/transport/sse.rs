@@ -1,9 +1,11 @@
 //! A run's events as a stream of server-sent events.
 //!
 //! What happened together is written together: one batch of the run, or all that wait, become one body
-//! frame and so one write. Idle streams are kept alive by comments.
+//! frame and so one write. Idle streams are kept alive by comments. What a client does not take is bounded: a frame with
+//! large events in it, as the first and the last of a response may be, is reserved like other answers.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,9 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::time::Sleep;
 
+use super::error::Problem;
+use super::outgoing::{self, ResponseBudget};
+use crate::admission::Permit;
 use crate::engine::RunHandle;
 use crate::protocol::event::Encoding;
 use crate::response::machine::Events;
@@ -25,22 +30,42 @@ const USUAL_EVENT: usize = 256;
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A frame is closed at about this size, so that one slow reader does not hold much.
 const FRAME_BYTES: usize = 64 * 1024;
+/// A frame beyond this has large events in it.
+const UNRESERVED: usize = 2 * FRAME_BYTES;
 
 /// The answer to a streamed request.
-pub(super) fn response(first: &Events, run: RunHandle, keepalive: Duration) -> Response {
-    let mut response = Response::new(Body::new(EventBody::new(first, run, keepalive)));
+///
+/// # Errors
+/// 503 if there is no room for its first events.
+pub(super) async fn response(
+    first: &Events,
+    run: RunHandle,
+    keepalive: Duration,
+    budget: ResponseBudget,
+) -> Result<Response, Problem> {
+    let mut body = EventBody::new(first, run, keepalive, budget);
+    if body.buffer.len() > UNRESERVED {
+        body.reserved = Some(body.budget.clone().acquire(body.buffer.len()).await?);
+    }
+    let mut response = Response::new(Body::new(body));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Tells nginx and its kin not to collect events before passing them on.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
+    Ok(response)
 }
+
+type Reserving = Pin<Box<dyn Future<Output = Result<Permit, Problem>> + Send>>;
 
 struct EventBody {
     run: RunHandle,
     encoding: Encoding,
     buffer: Vec<u8>,
+    /// For the frame that is next, if it is large.
+    reserved: Option<Permit>,
+    reserving: Option<Reserving>,
+    budget: ResponseBudget,
     ended: bool,
     keepalive: Duration,
     last: Instant,
@@ -48,11 +73,20 @@ struct EventBody {
 }
 
 impl EventBody {
-    fn new(first: &Events, run: RunHandle, keepalive: Duration) -> Self {
+    fn new(first: &Events, run: RunHandle, keepalive: Duration, budget: ResponseBudget) -> Self {
         let encoding = run.encoding;
-        let alarm = Box::pin(tokio::time::sleep(keepalive));
-        let mut body =
-            Self { run, encoding, buffer: Vec::new(), ended: false, keepalive, last: Instant::now(), alarm };
+        let mut body = Self {
+            run,
+            encoding,
+            buffer: Vec::new(),
+            reserved: None,
+            reserving: None,
+            budget,
+            ended: false,
+            keepalive,
+            last: Instant::now(),
+            alarm: Box::pin(tokio::time::sleep(keepalive)),
+        };
         body.encode(first);
         body
     }
@@ -66,6 +100,24 @@ impl EventBody {
                 self.ended = true;
             }
         }
+    }
+
+    /// What is to be sent, once there is room for it.
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Problem>> {
+        if self.buffer.len() <= UNRESERVED {
+            return Poll::Ready(Ok(std::mem::take(&mut self.buffer).into()));
+        }
+        let permit = match self.reserved.take() {
+            Some(permit) => permit,
+            None => {
+                let (budget, bytes) = (&self.budget, self.buffer.len());
+                let reserving = self.reserving.get_or_insert_with(|| Box::pin(budget.clone().acquire(bytes)));
+                let outcome = ready!(reserving.as_mut().poll(context));
+                self.reserving = None;
+                outcome?
+            }
+        };
+        Poll::Ready(Ok(outgoing::keep(std::mem::take(&mut self.buffer).into(), Arc::new(permit))))
     }
 
     /// The alarm is not set anew for each event: when it rings, it is moved to where it belongs by then.
@@ -111,8 +163,14 @@ impl http_body::Body for EventBody {
             ready!(self.poll_keepalive(context));
             self.buffer.extend_from_slice(KEEPALIVE);
         }
+        let Ok(bytes) = ready!(self.poll_bytes(context)) else {
+            tracing::info!(response = %self.run.id, "a reader was cut: there was no room for what it does not take");
+            self.ended = true;
+            self.buffer.clear();
+            return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));
+        };
         self.last = Instant::now();
-        Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.buffer).into()))))
+        Poll::Ready(Some(Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {

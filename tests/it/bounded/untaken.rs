@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use antwort::config::Settings;
 use reqwest::Response;
@@ -12,7 +12,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::bodies::waiting;
-use super::shares::key;
+use super::shares::{key, metric};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody};
 use crate::support::process::Process;
@@ -25,11 +25,20 @@ const LONG: Duration = Duration::from_hours(1);
 
 /// A gateway with room for 14 MiB of answers, two large ones.
 async fn gateway(upstream: &Upstream, keys: &[(&str, &str)], queue_timeout: Duration) -> Gateway {
+    gateway_with(upstream, keys, queue_timeout, LONG).await
+}
+
+async fn gateway_with(
+    upstream: &Upstream,
+    keys: &[(&str, &str)],
+    queue_timeout: Duration,
+    write_timeout: Duration,
+) -> Gateway {
     let set = |settings: &mut Settings| {
-        settings.server.request_body_limit = MIB;
+        settings.server.request_body_limit = 8 * MIB;
         settings.server.max_buffered_body_bytes = 14 * MIB;
         settings.server.queue_timeout = queue_timeout;
-        settings.server.write_timeout = LONG;
+        settings.server.write_timeout = write_timeout;
         settings.engine.run_timeout = LONG;
         settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
     };
@@ -38,12 +47,21 @@ async fn gateway(upstream: &Upstream, keys: &[(&str, &str)], queue_timeout: Dura
 
 /// A connection that asks and reads nothing.
 async fn ask_and_take_nothing(base: &str, key: &str, request: &str) -> TcpStream {
+    send_and_take_nothing(base, key, request, "").await
+}
+
+async fn send_and_take_nothing(base: &str, key: &str, request: &str, body: &str) -> TcpStream {
     let address: SocketAddr = base.trim_start_matches("http://").parse().unwrap();
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut stream = socket.connect(address).await.unwrap();
-    let head = format!("{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\r\n");
+    let head = format!(
+        "{request} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes()).await.unwrap();
+    stream.write_all(body.as_bytes()).await.unwrap();
     stream
 }
 
@@ -171,4 +189,68 @@ async fn sixty_readers_that_take_nothing_take_no_more_memory_than_their_budget()
     assert!(all.iter().all(|(_, status)| status == b"HTTP/1.1 200" || status == b"HTTP/1.1 503"));
     let growth = gateway.peak_memory() - before;
     assert!(growth <= BUDGET + 64 * MIB, "it grew by {} MiB", growth / MIB);
+}
+
+/// The windows of HTTP/2 are small, and open as what comes is read.
+async fn get_over_http2(gateway: &Gateway, path: &str) -> Response {
+    let http2 = reqwest::Client::builder().http2_prior_knowledge().http2_initial_stream_window_size(65_535);
+    let url = format!("{}{path}", gateway.base);
+    let response = http2.build().unwrap().get(url).bearer_auth("only").send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    response
+}
+
+/// A stream whose own window is shut waited for ever: its connection went on, so that no time at the socket ended it.
+#[tokio::test]
+async fn over_http2_a_reader_that_takes_nothing_gives_back_what_it_holds() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway_with(&upstream, &[("only", "acme")], LONG, Duration::from_millis(500)).await;
+    let large = store(&upstream, &gateway, "only", LARGE).await;
+    let open = [get_over_http2(&gateway, &large).await, get_over_http2(&gateway, &large).await];
+    let third = tokio::time::timeout(Duration::from_secs(60), get(&gateway, "only", &large));
+    assert_eq!(third.await.expect("room is made for it"), 200);
+    let closed = "antwort_connections_closed_total{reason=\"write_timeout\"}";
+    assert!(eventually(async || metric(&gateway, "only", closed).await == Some(2)).await);
+    for reader in open {
+        assert!(reader.bytes().await.is_err(), "what was cut does not look whole");
+    }
+}
+
+#[tokio::test]
+async fn over_http2_a_reader_that_takes_a_little_at_a_time_gets_all_of_it() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway_with(&upstream, &[("only", "acme")], LONG, Duration::from_secs(2)).await;
+    let large = store(&upstream, &gateway, "only", LARGE).await;
+    let mut response = get_over_http2(&gateway, &large).await;
+    let (begun, mut read) = (Instant::now(), 0);
+    while let Some(piece) = response.chunk().await.unwrap() {
+        read += piece.len();
+        if begun.elapsed() < Duration::from_secs(4) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    assert!(read > LARGE && begun.elapsed() > Duration::from_secs(4), "{read} bytes");
+}
+
+/// Each of its snapshots says again what the request said; nobody counted them once the run had ended.
+#[tokio::test]
+async fn of_streams_that_nobody_reads_large_events_are_reserved_too() {
+    let upstream = Upstream::spawn().await;
+    let gateway = gateway(&upstream, &[("only", "acme")], LONG).await;
+    let tools: Vec<Value> = (0..100)
+        .map(|n| json!({"type": "function", "name": format!("f{n}"), "description": "d".repeat(30_000)}))
+        .collect();
+    let body = json!({"model": "test-model", "input": "x", "stream": true, "tools": tools}).to_string();
+    let mut open = Vec::new();
+    for _ in 0..4 {
+        open.push(send_and_take_nothing(&gateway.base, "only", "POST /v1/responses", &body).await);
+    }
+    // The first events of each are 6 MiB, for two of which there is room.
+    assert!(eventually(async || waiting(&gateway, "only", "response_bodies").await == 2).await);
+    drop(open);
+    assert!(eventually(async || waiting(&gateway, "only", "response_bodies").await == 0).await);
+    let whole = gateway.http.post(format!("{}/v1/responses", gateway.base)).bearer_auth("only");
+    let whole = whole.header("content-type", "application/json").body(body).send().await.unwrap();
+    let text = whole.text().await.unwrap();
+    assert!(text.contains("event: response.completed") && text.ends_with("data: [DONE]\n\n"));
 }
