@@ -4,6 +4,7 @@
 //! events; `fold` holds the response as they build it up; `size` says what of it counts against limits; `seal` keeps
 //! provider state safe in clients' hands.
 
+pub(crate) mod extent;
 pub mod fold;
 pub mod machine;
 pub mod seal;

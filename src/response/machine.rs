@@ -14,8 +14,9 @@ mod message;
 mod reasoning;
 mod server;
 mod state;
+mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::fold::{Fold, Misplaced};
@@ -37,6 +38,7 @@ use message::OpenMessage;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 use state::AnswerState;
+use waiting::Waiting;
 
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use finished::Finished;
@@ -195,7 +197,7 @@ enum Open {
 struct TurnSoFar {
     /// Where the turn's output begins.
     first: usize,
-    waiting: VecDeque<ModelEvent>,
+    waiting: Waiting,
     finish: Option<FinishReason>,
     /// What the model says is not its answer: it will be asked again.
     is_commentary: bool,
@@ -320,31 +322,13 @@ impl Machine {
             event => {
                 self.note_call(&event)?;
                 let waited = self.turn.waiting.len();
-                self.enqueue(event);
+                self.turn.waiting.push(event);
                 self.write_waiting(Patience::UntilWhole, out)?;
                 let wait_now = self.turn.waiting.len();
                 self.bytes += wait_now.saturating_sub(waited) * size::PART;
             }
         }
         Ok(())
-    }
-
-    /// Arguments wait right behind the beginning of their call, whatever came in between: the call makes way
-    /// for what waits behind it.
-    fn enqueue(&mut self, event: ModelEvent) {
-        let waiting = &mut self.turn.waiting;
-        let ModelEvent::CallDelta { slot, delta } = &event else { return waiting.push_back(event) };
-        let of_call = |before: &ModelEvent| match before {
-            ModelEvent::CallStarted { slot: other, .. } | ModelEvent::CallDelta { slot: other, .. } => {
-                other == slot
-            }
-            _ => false,
-        };
-        let Some(place) = waiting.iter().rposition(of_call) else { return waiting.push_back(event) };
-        match waiting.get_mut(place) {
-            Some(ModelEvent::CallDelta { delta: before, .. }) => before.push_str(delta),
-            _ => waiting.insert(place + 1, event),
-        }
     }
 
     /// Keeps what the model asks the gateway to run: some of it may have to wait to be written.
@@ -529,25 +513,22 @@ impl Machine {
 
     /// Writes what waits, as far as the open item allows.
     fn write_waiting(&mut self, patience: Patience, out: &mut Events) -> Result<(), Violation> {
-        while let Some(event) = self.turn.waiting.pop_front() {
-            if !self.continues_open_call(&event) && !self.make_way(patience, out)? {
-                self.turn.waiting.push_front(event);
+        while let Some(next) = self.turn.waiting.front() {
+            if !self.continues_open_call(next) && !self.make_way(patience, out)? {
                 return Ok(());
             }
+            let Some((event, arguments)) = self.turn.waiting.pop() else { return Ok(()) };
             self.write(event, out)?;
+            if let Some(arguments) = arguments {
+                self.write(arguments, out)?;
+            }
         }
         Ok(())
     }
 
     /// Closes the open call, if that can be done, so that something else may be written.
     fn make_way(&mut self, patience: Patience, out: &mut Events) -> Result<bool, Violation> {
-        let whole = match &self.open {
-            Open::Call(call) => self.is_whole(call),
-            Open::Server(call) => Self::server_call_is_whole(call),
-            Open::Unseen(call) => call.is_whole(),
-            Open::Nothing | Open::Message(_) | Open::Reasoning(_) => return Ok(true),
-        };
-        if patience == Patience::UntilWhole && !whole {
+        if patience == Patience::UntilWhole && !self.open_call_is_whole() {
             return Ok(false);
         }
         match &self.open {
@@ -560,7 +541,8 @@ impl Machine {
                 self.close(ItemStatus::Incomplete, out)?;
             }
             Open::Server(_) => self.settle_server_call(out)?,
-            _ => self.close(ItemStatus::Completed, out)?,
+            Open::Call(_) => self.close(ItemStatus::Completed, out)?,
+            Open::Nothing | Open::Message(_) | Open::Reasoning(_) => {}
         }
         Ok(!matches!(self.open, Open::Server(_)))
     }

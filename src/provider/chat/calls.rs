@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use super::thoughts::size_when_read;
 use super::wire::{CallPiece, FunctionPiece};
 use crate::provider::errors::{Failure, ProviderError};
+use crate::response::extent::Extent;
 use crate::response::turn::{CallKind, Fields, ModelEvent, ModelTool};
 
 /// Calls in one turn. No model asks for as many; a server that is out of its mind might.
@@ -356,46 +357,5 @@ fn input_of(arguments: String) -> String {
         Ok(Wrapped { input }) => input,
         Err(_) if arguments.trim() == EMPTY_OBJECT => String::new(),
         Err(_) => arguments,
-    }
-}
-
-/// How much of a JSON value has come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Extent {
-    #[default]
-    Nothing,
-    Part {
-        depth: u32,
-        in_string: bool,
-        escaped: bool,
-    },
-    Whole,
-}
-
-impl Extent {
-    fn read(&mut self, text: &str) {
-        for byte in text.bytes() {
-            *self = self.after(byte);
-        }
-    }
-
-    fn after(self, byte: u8) -> Self {
-        let (depth, in_string, escaped) = match self {
-            Self::Whole => return self,
-            Self::Nothing if byte.is_ascii_whitespace() => return self,
-            Self::Nothing => (0, false, false),
-            Self::Part { depth, in_string, escaped } => (depth, in_string, escaped),
-        };
-        let part = |depth, in_string, escaped| Self::Part { depth, in_string, escaped };
-        match byte {
-            _ if escaped => part(depth, true, false),
-            b'\\' if in_string => part(depth, true, true),
-            b'"' => part(depth, !in_string, false),
-            _ if in_string => part(depth, true, false),
-            b'{' | b'[' => part(depth + 1, false, false),
-            b'}' | b']' if depth <= 1 => Self::Whole,
-            b'}' | b']' => part(depth - 1, false, false),
-            _ => part(depth, false, false),
-        }
     }
 }

@@ -1,20 +1,20 @@
 //! Writes calls of functions and custom tools.
 
-use serde::de::IgnoredAny;
-
 use super::{BegunCall, Events, Machine, Open, Violation};
 use crate::protocol::event::Event;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
+use crate::response::extent::Completeness;
 use crate::response::turn::{CallKind, ModelEvent, ToolCallRequest};
 
 /// The call that is being written.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct OpenCall {
     id: Id,
     output_index: u32,
     slot: u32,
     custom: bool,
+    completeness: Completeness,
 }
 
 impl Machine {
@@ -58,7 +58,8 @@ impl Machine {
         };
         let output_index = self.add_item(item, out)?;
         self.place_call(slot, output_index);
-        self.open = Open::Call(OpenCall { id, output_index, slot, custom });
+        self.open =
+            Open::Call(OpenCall { id, output_index, slot, custom, completeness: Completeness::default() });
         Ok(())
     }
 
@@ -84,14 +85,13 @@ impl Machine {
         delta: String,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let open = match &self.open {
-            Open::Call(open) if open.slot == slot => open.clone(),
+        let (item_id, output_index, custom) = match &self.open {
+            Open::Call(open) if open.slot == slot => (open.id.clone(), open.output_index, open.custom),
             _ if !self.turn.closed_slots.contains(&slot) => return Err(Violation::UnknownCall),
             _ if delta.trim().is_empty() => return Ok(()),
             _ => return Err(Violation::LateArguments),
         };
-        let (item_id, output_index) = (open.id, open.output_index);
-        let event = if open.custom {
+        let event = if custom {
             Event::CustomInputDelta { item_id, output_index, delta }
         } else {
             Event::FunctionArgumentsDelta { item_id, output_index, delta }
@@ -99,13 +99,18 @@ impl Machine {
         self.emit(event, out)
     }
 
-    /// Whether a call has all its arguments, as far as one can tell from them.
-    pub(super) fn is_whole(&self, call: &OpenCall) -> bool {
-        match self.output(call.output_index) {
-            Ok(Item::FunctionCall(call)) => serde_json::from_str::<IgnoredAny>(&call.arguments).is_ok(),
-            // Translators hand a custom tool's input over in one piece.
-            Ok(Item::CustomToolCall(call)) => !call.input.is_empty(),
-            _ => false,
+    /// Whether the open call has all its arguments, as far as one can tell from them; also if there is no open call.
+    pub(super) fn open_call_is_whole(&mut self) -> bool {
+        match &mut self.open {
+            Open::Call(open) => match self.fold.response().output.get(open.output_index as usize) {
+                Some(Item::FunctionCall(call)) => open.completeness.of(&call.arguments),
+                // Translators hand a custom tool's input over in one piece.
+                Some(Item::CustomToolCall(call)) => !call.input.is_empty(),
+                _ => false,
+            },
+            Open::Server(open) => open.is_whole(),
+            Open::Unseen(open) => open.is_whole(),
+            Open::Nothing | Open::Message(_) | Open::Reasoning(_) => true,
         }
     }
 

@@ -1,12 +1,11 @@
 //! What is written of MCP servers beside calls: the lists of their tools, and calls that a person has to allow.
 
-use serde::de::IgnoredAny;
-
 use super::{BegunCall, Events, Machine, Open, Violation, size};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
 use crate::protocol::item::{Item, ItemStatus};
+use crate::response::extent::Completeness;
 use crate::response::turn::{Fields, Surface, ToolCallRequest};
 
 /// A call that is not made before a person has allowed it.
@@ -26,6 +25,7 @@ pub(super) struct UnseenCall {
     pub(super) surface: Surface,
     pub(super) call: ToolCallRequest,
     pub(super) fields: Option<Box<Fields>>,
+    completeness: Completeness,
 }
 
 impl UnseenCall {
@@ -35,8 +35,8 @@ impl UnseenCall {
     }
 
     /// Whether it has all its arguments, as far as one can tell from them.
-    pub(super) fn is_whole(&self) -> bool {
-        serde_json::from_str::<IgnoredAny>(&self.call.arguments).is_ok()
+    pub(super) fn is_whole(&mut self) -> bool {
+        self.completeness.of(&self.call.arguments)
     }
 }
 
@@ -122,13 +122,14 @@ impl Machine {
     ) -> Result<(), Violation> {
         self.close(ItemStatus::Completed, out)?;
         self.item_bytes = 0;
-        self.open = Open::Unseen(UnseenCall { slot, surface, call, fields });
+        self.open =
+            Open::Unseen(UnseenCall { slot, surface, call, fields, completeness: Completeness::default() });
         Ok(())
     }
 
     /// Shows the call whose arguments have come: as a question, or as a call that waits for its result.
     pub(super) fn show_unseen_call(&mut self, unseen: UnseenCall, out: &mut Events) -> Result<(), Violation> {
-        let UnseenCall { slot, surface, mut call, fields } = unseen;
+        let UnseenCall { slot, surface, mut call, fields, .. } = unseen;
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".to_owned();
         }
@@ -145,7 +146,11 @@ impl Machine {
     }
 
     /// Gives up a call that was cut off: as if it had not been wished, unless it is known what was.
-    pub(super) fn drop_unseen_call(&mut self, unseen: UnseenCall, out: &mut Events) -> Result<(), Violation> {
+    pub(super) fn drop_unseen_call(
+        &mut self,
+        mut unseen: UnseenCall,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         if unseen.surface == Surface::Approval || !unseen.is_whole() {
             self.turn.closed_slots.push(unseen.slot);
             return Ok(());

@@ -3,8 +3,6 @@
 //! What the model said behind such a call waits, so that a stream has one open item at a time. Calls whose
 //! results clients do not see ([`Surface::Hidden`]) are closed at once; their results go to the history only.
 
-use serde::de::IgnoredAny;
-
 use super::{BegunCall, Events, Machine, Open, Violation};
 use crate::protocol::event::{Event, HostedProgress, HostedStage};
 use crate::protocol::id::Id;
@@ -12,6 +10,7 @@ use crate::protocol::item::hosted::{
     McpCall, McpCallError, McpLogin, WebSearchAction, WebSearchCall, WebSource,
 };
 use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, ServerToolError, UserMessage};
+use crate::response::extent::Completeness;
 use crate::response::turn::{Surface, ToolCallRequest};
 
 /// The server of tools that are the gateway's own.
@@ -27,6 +26,7 @@ pub(super) struct OpenServerCall {
     call: ToolCallRequest,
     /// All its arguments have come.
     settled: bool,
+    completeness: Completeness,
 }
 
 /// A call whose item is closed while its result is still to come.
@@ -84,6 +84,11 @@ impl OpenServerCall {
     pub(super) fn is_hidden(&self) -> bool {
         self.surface == Surface::Hidden
     }
+
+    /// Whether it has all its arguments, as far as one can tell from them.
+    pub(super) fn is_whole(&mut self) -> bool {
+        self.settled || self.completeness.of(&self.call.arguments)
+    }
 }
 
 impl Machine {
@@ -135,7 +140,8 @@ impl Machine {
         };
         let output_index = self.add_item(item, out)?;
         self.place_call(slot, output_index);
-        let open = OpenServerCall { id, output_index, slot, surface, call, settled: false };
+        let completeness = Completeness::default();
+        let open = OpenServerCall { id, output_index, slot, surface, call, settled: false, completeness };
         self.step(&open, stage, out)?;
         self.open = Open::Server(open);
         Ok(())
@@ -186,11 +192,6 @@ impl Machine {
             Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
             Surface::Mcp | Surface::Extension | Surface::WebSearch | Surface::Approval => Ok(()),
         }
-    }
-
-    /// Whether the open call has all its arguments, as far as one can tell from them.
-    pub(super) fn server_call_is_whole(open: &OpenServerCall) -> bool {
-        open.settled || serde_json::from_str::<IgnoredAny>(&open.call.arguments).is_ok()
     }
 
     /// Declares the open call's arguments whole. It stays open for its result, unless nobody is to see that.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use super::{Events, Machine, Open, ReasoningDisplay, ShowSealed, Violation};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::response::turn::{Fields, ModelEvent, Place, ProviderState};
+use crate::response::turn::{Fields, Place, ProviderState};
 
 /// Bytes of a hosted call's result that clients carry; the model is told that there was more.
 const MAX_CARRIED_RESULT: usize = 64 * 1024;
@@ -74,11 +74,7 @@ impl Machine {
 
     /// Keeps what the provider wants back with a call that has begun. The call's item may be written already.
     pub(super) fn keep_call_fields(&mut self, slot: u32, fields: Fields) {
-        let still_waits = self.turn.waiting.iter_mut().rev().find_map(|event| match event {
-            ModelEvent::CallStarted { slot: other, fields, .. } if *other == slot => Some(fields),
-            _ => None,
-        });
-        if let Some(before) = still_waits {
+        if let Some(before) = self.turn.waiting.fields(slot) {
             *before = Some(Box::new(fields));
             return;
         }
