@@ -18,6 +18,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpLogin;
 use crate::response::machine::{CallResult, Machine, OWN_SERVER, RemoteError, Search, ServerCall};
+use crate::response::turn::ToolCallRequest;
 use crate::store::{JournaledCall, TurnRecord};
 use crate::tools::{
     Budget, CacheUse, CallKey, Challenge, Citation, Code, Fault, Progress, Remote, ToolCall, ToolContext,
@@ -28,8 +29,8 @@ use crate::tools::{
 pub(super) struct Calls {
     context: Arc<ToolContext>,
     journal: Option<Arc<RunJournal>>,
-    /// How often each call was made, by tool and arguments.
-    made: HashMap<(String, Vec<u8>), u32>,
+    /// How often each call was made, by server, tool and arguments.
+    made: HashMap<(Option<String>, String, Vec<u8>), u32>,
     /// How much of the output the journal holds.
     written: usize,
     /// What searches have found, to be cited.
@@ -96,7 +97,8 @@ impl Calls {
     /// Counts the calls; whether one was made too often with the same arguments.
     pub(super) fn repeat_too_often(&mut self, calls: &[ServerCall], most: u32) -> bool {
         calls.iter().any(|made| {
-            let key = (made.call.name.clone(), canonical_arguments(&made.call.arguments));
+            let ToolCallRequest { namespace, name, arguments } = &made.call;
+            let key = (namespace.clone(), name.clone(), canonical_arguments(arguments));
             let times = self.made.entry(key).or_insert(0);
             *times += 1;
             *times > most

@@ -75,6 +75,27 @@ async fn a_server_cannot_pose_as_another_or_as_the_gateway() {
     assert_eq!((one.count_calls("two__delete_all"), two.calls().len()), (1, 1));
 }
 
+/// Calls were compared by the tool's name alone.
+#[tokio::test]
+async fn the_same_tool_of_two_servers_is_two_tools_where_repetitions_are_counted() {
+    let upstream = Upstream::spawn().await;
+    let (one, two) = (McpServer::spawn().await, McpServer::spawn().await);
+    one.set_tools(vec![tool("look", json!({}))]);
+    two.set_tools(vec![tool("look", json!({}))]);
+    let gateway = before(&upstream).spawn().await;
+    let mut body = ask(json!([brought("one", &one), brought("two", &two)]));
+    body["antwort"] = json!({"limits": {"max_identical_calls": 1}});
+    let both = || Reply::Calls(vec![("one__look", json!({})), ("two__look", json!({}))]);
+    upstream.reply(both()).text("Done.");
+    let response = gateway.create(body.clone()).await;
+    assert_eq!(response["status"], "completed", "{}", response["incomplete_details"]);
+    assert_eq!((one.count_calls("look"), two.count_calls("look")), (1, 1));
+    upstream.reply(both()).reply(call("one__look", json!({})));
+    let response = gateway.create(body).await;
+    assert_eq!(response["incomplete_details"]["reason"], "max_identical_calls");
+    assert_eq!((one.count_calls("look"), two.count_calls("look")), (2, 2), "the third call is not made");
+}
+
 #[tokio::test]
 async fn a_server_cannot_pose_as_a_namespace_of_the_client() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
