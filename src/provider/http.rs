@@ -4,6 +4,7 @@
 
 mod answer;
 mod incoming;
+mod passing;
 #[cfg(test)]
 mod tests;
 
@@ -204,7 +205,7 @@ impl Provider for ChatProvider {
             })?;
             server.secrets().mask_body(told).into()
         } else {
-            reqwest::Body::wrap_stream(incoming.into_stream())
+            passing::body(server, incoming, &content_type).await?
         };
         Ok(Passed { status, content_type, retry_after, body })
     }

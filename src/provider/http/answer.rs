@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::Server;
 use super::incoming::{Incoming, within};
-use crate::net::sse::Decoder;
+use crate::net::sse::{Decoder, TooLarge};
 use crate::provider::chat::Translator;
 use crate::provider::resilience::Tries;
 use crate::provider::{CallContext, Failure, ModelStream, ProviderError};
@@ -200,11 +200,7 @@ impl Streaming {
             match self.decoder.next_event() {
                 Ok(Some(event)) => self.translator.push(event.name, &event.data, events)?,
                 Ok(None) => break,
-                Err(too_large) => {
-                    let message =
-                        format!("An event of the model provider is larger than {} bytes.", too_large.limit);
-                    return Err(ProviderError::new(Failure::Malformed, message));
-                }
+                Err(error) => return Err(too_large(error)),
             }
         }
         Ok(())
@@ -219,6 +215,11 @@ impl Streaming {
             _ => self.translator.finish(events),
         }
     }
+}
+
+pub(super) fn too_large(TooLarge { limit }: TooLarge) -> ProviderError {
+    let message = format!("An event of the model provider is larger than {limit} bytes.");
+    ProviderError::new(Failure::Malformed, message)
 }
 
 /// A number between 0 and 1 that differs between callers.

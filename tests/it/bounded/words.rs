@@ -4,7 +4,7 @@ use antwort::config::{AgentSettings, ProviderSettings};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::support::gateway::Gateway;
+use crate::support::gateway::{Gateway, JsonBody};
 use crate::support::upstream::{Reply, Step, Upstream, chunk};
 
 const KEY: &str = "hunter2-correct-horse";
@@ -103,6 +103,69 @@ async fn an_error_that_is_handed_through_has_no_key_and_no_header_in_it() {
         let error = &body["error"];
         assert_eq!(error["message"], "Incorrect key [key], sent as '[key]' to [address]");
         assert_eq!((&error["param"], &error["code"]), (&json!("headers[[key]]"), &json!("bad")));
+    }
+}
+
+/// What is handed through of a stream or a body whose status is 200.
+async fn passed_text(reply: Reply) -> String {
+    let upstream = Upstream::spawn().await;
+    let indiscreet = |provider: &mut ProviderSettings| provider.api_key = Some(SecretString::from(KEY));
+    let gateway = Gateway::before(&upstream).provider(indiscreet).spawn().await;
+    upstream.reply(reply);
+    let request = gateway.http.post(format!("{}/v1/chat/completions", gateway.base));
+    let body = json!({"model": "test-model", "messages": [{"role": "user", "content": "Hi"}]});
+    let answer = request.json_body(&body).send().await.unwrap();
+    assert_eq!(answer.status(), 200);
+    answer.text().await.unwrap()
+}
+
+/// It was handed on unread, as its status says that all is well.
+#[tokio::test]
+async fn an_error_within_a_stream_that_is_handed_through_has_no_key_in_it() {
+    let words = format!("bad key {KEY}, see http://10.0.0.9:8000/v1");
+    let letter = "data: {\"choices\":[{\"delta\":{\"content\":\"an \\\"error\\\"\"}}]}\n\n";
+    let comment = ": still here\r\n\r\n";
+    let errors = [
+        format!("data: {}\n\n", json!({"error": {"message": words}})),
+        format!("event: error\r\ndata: {}\r\n\r\n", json!({"message": words})),
+        format!("data: {}\n\n", json!({"object": "error", "message": words})),
+        format!("data: {}\n\n", json!({"choices": [{"delta": {}}, {"error": {"message": words}}]})),
+        // Its end is missing, too.
+        format!("data: {}", json!({"error": words})),
+    ];
+    for error in errors {
+        let stream = [letter, comment, letter, &error];
+        // In one piece, and so that an event comes in two.
+        let stream = stream.concat();
+        let (begin, end) = stream.split_at(stream.len() - error.len() + 20);
+        for pieces in [vec![stream.as_str()], vec![begin, end]] {
+            let steps = pieces.into_iter().flat_map(|piece| {
+                [Step::Raw(piece.as_bytes().to_vec()), Step::Wait(std::time::Duration::from_millis(50))]
+            });
+            let told = passed_text(Reply::Stream(steps.collect())).await;
+            assert!(!told.contains(KEY) && !told.contains("10.0.0.9"), "{told}");
+            assert!(told.contains("bad key [key], see [address]"), "{told}");
+            assert_eq!(told.matches("an \\\"error\\\"").count(), 2, "{told}");
+        }
+    }
+    let stream = [letter, comment, letter, "data: [DONE]\n\n"].concat();
+    let told = passed_text(Reply::Stream(vec![Step::Raw(stream.clone().into_bytes())])).await;
+    assert_eq!(told, stream, "what is no error is handed on byte for byte");
+}
+
+#[tokio::test]
+async fn an_error_in_a_body_of_status_200_that_is_handed_through_has_no_key_in_it() {
+    let typed = |body: &str| {
+        let json = vec![("content-type", "application/json; charset=utf-8")];
+        Reply::Status(200, json, body.to_owned())
+    };
+    let told = passed_text(typed(&json!({"error": {"message": format!("bad key {KEY}")}}).to_string())).await;
+    assert_eq!(told, r#"{"error":{"message":"bad key [key]"}}"#);
+    for body in [
+        format!("{{\"data\" : [\"{}\"], \"error\": null}}", "x".repeat(200_000)),
+        "{\"choices\" : [{\"message\": {\"content\": \"error\"}}], \"error\": null}".to_owned(),
+    ] {
+        assert!(passed_text(typed(&body)).await == body, "what is no error is handed on byte for byte");
     }
 }
 
