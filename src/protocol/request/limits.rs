@@ -25,6 +25,9 @@ use crate::protocol::json;
 use crate::protocol::parse::{self, ShapeError};
 use crate::protocol::schema;
 
+/// Entries of one object whose fields have any names: headers for an MCP server, the environment of a command.
+const MAX_MAP_ENTRIES: usize = 1024;
+
 /// The most that a request may hold. The defaults are those of `server.request_limits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestSizeLimits {
@@ -227,6 +230,15 @@ impl<'de> Counter<'de> {
             return Ok(());
         }
         self.refuse(&too_many(most, "different item references", "max_item_references"))
+    }
+
+    /// Of one object.
+    fn entries<E: Error>(&mut self, count: usize) -> Result<(), E> {
+        if count <= MAX_MAP_ENTRIES {
+            return Ok(());
+        }
+        let problem = format!("at most {MAX_MAP_ENTRIES} entries are allowed.");
+        self.refuse(&ShapeError::invalid("", problem).with_code("object_above_max_properties"))
     }
 
     fn schema<E: Error>(&mut self, raw: &RawValue) -> Result<(), E> {

@@ -22,6 +22,8 @@ pub(super) enum Place {
     Tools(Kind),
     Tool(Kind),
     WithinTool,
+    /// An object whose fields have any names, such as headers.
+    Map,
     /// `text`, and the objects in it that have a schema.
     Format,
 }
@@ -44,7 +46,7 @@ impl Place {
             Self::Input => (Some(Kind::Item), Self::Item),
             Self::Item | Self::WithinItem => (Some(Kind::Part), Self::WithinItem),
             Self::Tools(kind) => (Some(kind), Self::Tool(kind)),
-            Self::Tool(_) | Self::WithinTool => (Some(Kind::Name), Self::WithinTool),
+            Self::Tool(_) | Self::WithinTool | Self::Map => (Some(Kind::Name), Self::WithinTool),
             Self::Format => (None, Self::Format),
         }
     }
@@ -55,6 +57,7 @@ impl Place {
             (Self::Item, "type" | "role" | "id") => Field::Word,
             (Self::Item, "tools") => Field::Walk(Self::Tools(Kind::ListedTool)),
             (Self::Item | Self::WithinItem, "arguments" | "attributes" | "logprobs") => Field::Skip,
+            (Self::WithinItem, "env") | (Self::Tool(_), "headers") => Field::Walk(Self::Map),
             (Self::Item | Self::WithinItem | Self::Input, _) => Field::Walk(Self::WithinItem),
             (Self::Tool(kind), "tools") => Field::Walk(Self::Tools(kind)),
             // Chat's form of a function.
@@ -62,7 +65,9 @@ impl Place {
             (Self::Tool(_), "parameters" | "output_schema") | (Self::Format, "schema") => Field::Schema,
             // Of a list of tools as a server gave it, which is shown again and nothing else.
             (Self::Tool(_), "input_schema") => Field::Skip,
-            (Self::Tool(_) | Self::WithinTool | Self::Tools(_), _) => Field::Walk(Self::WithinTool),
+            (Self::Tool(_) | Self::WithinTool | Self::Tools(_) | Self::Map, _) => {
+                Field::Walk(Self::WithinTool)
+            }
             (Self::Format, "format" | "json_schema") => Field::Walk(Self::Format),
             (Self::Format, _) => Field::Skip,
         }
@@ -117,7 +122,12 @@ impl<'de> Visitor<'de> for Walk<'_, 'de> {
     fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<(), A::Error> {
         let Self { counter, place } = self;
         let (mut kind, mut role, mut id) = (None, None, None);
+        let mut entries = 0;
         while let Some(Key(key)) = object.next_key()? {
+            if place == Place::Map {
+                entries += 1;
+                counter.entries(entries)?;
+            }
             let field = place.field(&key);
             counter.path.push(Step::Key(key.clone()));
             match field {

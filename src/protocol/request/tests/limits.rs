@@ -186,3 +186,30 @@ fn what_cannot_be_read_does_not_end_the_count() {
     let error = items(&deep);
     assert!(matches!(error.code(), "invalid_value" | "array_above_max_length"), "{error}");
 }
+
+/// Each of them became an entry of a map, as many as the body has room for.
+#[test]
+fn objects_with_fields_of_any_name_have_a_limit_of_fields() {
+    let fields = |count: usize| (0..count).map(|n| format!("\"a{n}\":\"\"")).collect::<Vec<_>>().join(",");
+    let server = |count| {
+        format!(
+            r#"{{"model":"m","input":"x","tools":[{{"type":"mcp","server_label":"s","server_url":"https://a.example/",
+                "headers":{{{}}}}}]}}"#,
+            fields(count)
+        )
+    };
+    let command = |count| {
+        format!(
+            r#"{{"model":"m","input":[{{"type":"local_shell_call","id":"c","call_id":"c","status":"completed",
+                "action":{{"type":"exec","command":["ls"],"env":{{{}}}}}}}]}}"#,
+            fields(count)
+        )
+    };
+    let refused = |body: String| {
+        let error = CreateResponse::parse_within(body.as_bytes(), RequestSizeLimits::default()).err()?;
+        Some((error.code().to_owned(), error.body.param.unwrap_or_default()))
+    };
+    let beyond = |param: &str| Some(("object_above_max_properties".to_owned(), param.to_owned()));
+    assert_eq!((refused(server(1024)), refused(server(1025))), (None, beyond("tools[0].headers")));
+    assert_eq!((refused(command(1024)), refused(command(1025))), (None, beyond("input[0].action.env")));
+}
