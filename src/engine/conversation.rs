@@ -60,6 +60,11 @@ impl<'a> ConversationBudget<'a> {
         }
     }
 
+    /// Bytes of the conversation so far, its input among them.
+    pub(super) fn used(&self) -> u64 {
+        self.max as u64 - self.left
+    }
+
     /// What the run holds until its end.
     pub(super) fn into_permits(self) -> Vec<Permit> {
         self.permits

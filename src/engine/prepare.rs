@@ -84,6 +84,8 @@ pub(super) struct Prepared {
     pub bypass_cache: bool,
     /// What the answer is held to.
     pub structured: Structured,
+    /// Bytes of the request and the conversation with which the run begins.
+    pub request_bytes: u64,
     /// The run's share of the memory for conversations.
     pub memory: Vec<Permit>,
     /// Who answers.
@@ -167,8 +169,8 @@ pub(super) async fn prepare(
         fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
     });
     let mut prepared = Prepared {
-        bypass_cache: request.antwort.as_ref().and_then(|options| options.tool_cache)
-            == Some(ToolCacheMode::Bypass),
+        bypass_cache: bypasses_cache(&request),
+        request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
         executes,
         pause: pause(parts, &request, caller, executes, &offer),
@@ -364,6 +366,11 @@ fn limits(
         options.limits = limits.shown();
     }
     Ok(limits)
+}
+
+fn bypasses_cache(request: &CreateResponse) -> bool {
+    let asked = request.antwort.as_ref().and_then(|options| options.tool_cache);
+    asked == Some(ToolCacheMode::Bypass)
 }
 
 fn logprobs(request: &CreateResponse) -> Option<u8> {

@@ -22,10 +22,11 @@ use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
 use super::structured::Judgement;
 use super::{Caller, Engine, compaction, history, record, search, states, unix_now};
+use crate::admission::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Reasoning};
 use crate::protocol::response::{RunOutcome, Status};
-use crate::provider::{CallContext, Failure, ProviderError};
+use crate::provider::{CallContext, Failure, ModelStream, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
 use crate::response::turn::{CallChoice, Context, FinishReason, ModelEvent, ProviderState};
 use crate::store::RunRegistration;
@@ -34,6 +35,9 @@ use crate::store::RunRegistration;
 const MAX_DENIED_TURNS: usize = 3;
 /// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
+
+/// What the provider is sent is written where the run is, up to a request and a conversation of so many bytes.
+const WRITTEN_AT_ONCE: u64 = 1 << 20;
 
 /// Why a run stops before the model is done.
 pub(super) enum Stop {
@@ -82,6 +86,7 @@ pub(super) struct Run {
     pub(super) calls: Calls,
     pub(super) outlet: Outlet,
     call: CallContext,
+    requester: Requester,
     started: Instant,
     deadline: Instant,
     alarm: Alarm,
@@ -123,6 +128,7 @@ impl Run {
         let Choice { allowed, demand } = offer.choice.clone();
         let gate = Gate::new(allowed, demand, tools, prepared.ask.parallel_tool_calls);
         let calls = Calls::new(&engine, &prepared, &caller, deadline);
+        let requester = caller.requester();
         let call = CallContext {
             deadline: Some(deadline),
             traceparent: caller.traceparent,
@@ -139,6 +145,7 @@ impl Run {
             calls,
             outlet,
             call,
+            requester,
             started,
             deadline,
             // Without a stream the status can wait for the whole answer.
@@ -249,10 +256,7 @@ impl Run {
     }
 
     async fn hear_turn(&mut self) -> Result<Turn, Stop> {
-        let provider = Arc::clone(&self.prepared.provider);
-        let call = self.call.clone();
-        let mut stream =
-            provider.infer(&self.prepared.ask, &call).map_err(|error| self.provider_failed(error))?;
+        let mut stream = self.ask_provider().await?;
         if self.turns > 1 {
             // What the turn before brought is seen before the model has thought about it.
             self.flush().await?;
@@ -283,6 +287,22 @@ impl Run {
         }
         let nothing_is_shown = if self.gate.lacks_call() { self.asks_again() } else { self.gate.kept_back() };
         Ok(self.machine.end_turn(nothing_is_shown, self.outlet.events())?)
+    }
+
+    /// An answer that is yet to come: what the provider is sent for it is written now, off the workers if that is much.
+    async fn ask_provider(&mut self) -> Result<Box<dyn ModelStream>, Stop> {
+        let provider = Arc::clone(&self.prepared.provider);
+        let call = self.call.clone();
+        let asked = if self.prepared.request_bytes + self.machine.bytes() as u64 <= WRITTEN_AT_ONCE {
+            provider.infer(&self.prepared.ask, &call)
+        } else {
+            let (admission, requester) = (Arc::clone(self.engine.admission()), self.requester.clone());
+            let ask = self.prepared.ask.clone();
+            let work =
+                async move { admission.blocking.run(&requester, move || provider.infer(&ask, &call)).await };
+            self.wait(work).await??
+        };
+        asked.map_err(|error| self.provider_failed(error))
     }
 
     /// The provider's words are the client's to read, but for what of them is the operator's, and not the log's.

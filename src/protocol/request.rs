@@ -55,6 +55,8 @@ pub struct CreateResponse {
     pub input: Vec<InputItem>,
     /// Bytes of it as it was sent.
     pub input_bytes: usize,
+    /// Bytes of all fields as they were sent.
+    pub bytes: usize,
     /// For this response only; never inherited.
     pub instructions: Option<String>,
     /// The response that is continued.
@@ -123,6 +125,7 @@ impl Default for CreateResponse {
             model: None,
             input: Vec::new(),
             input_bytes: 0,
+            bytes: 0,
             instructions: None,
             previous_response_id: None,
             store: true,
@@ -183,6 +186,7 @@ impl CreateResponse {
                 let problem = ShapeError::invalid("", "the field is given twice.");
                 return Err(problem.into_api_error(&shorten(name)));
             }
+            request.bytes += raw.get().len();
             request.read_field(name, raw).map_err(|error| error.into_api_error(&shorten(name)))?;
         }
         request.check_whole(given)?;

@@ -275,6 +275,22 @@ async fn a_large_request_whose_client_leaves_is_not_read_to_its_end() {
     let finished = outcome("finished").await;
     assert!(upstream.requests().len() as u64 <= finished, "none goes on that was abandoned");
     // One that stays gets its answer.
-    assert_eq!(ask(&gateway, "none", MIB).await.status, 200);
+    assert_eq!(ask(&gateway, "none", MIB / 2).await.status, 200);
     assert_eq!(outcome("finished").await, finished + 1);
+}
+
+#[tokio::test]
+async fn what_a_provider_is_sent_of_a_large_conversation_is_written_off_the_workers() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before(&upstream).spawn().await;
+    let mut known = 0;
+    for (bytes, tasks) in [(100, 0), (MIB / 2, 1), (2 * MIB, 2)] {
+        assert_eq!(ask(&gateway, "none", bytes).await.status, 200);
+        let name = "antwort_blocking_tasks_total{outcome=\"finished\"}";
+        let finished = metric(&gateway, "none", name).await.unwrap_or_default();
+        assert_eq!(finished - known, tasks, "tasks for {bytes} bytes");
+        known = finished;
+        let said = upstream.last()["messages"][0]["content"].as_str().map(str::len);
+        assert_eq!(said, Some(bytes));
+    }
 }
