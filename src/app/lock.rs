@@ -8,9 +8,10 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::probes;
+use super::listen::Listening;
 use crate::config::{Settings, StoreUrl};
 use crate::store::sqlite::{LockError, ServerLock};
+use crate::telemetry::metrics::Metrics;
 use crate::transport::waiting;
 
 /// Between two tries.
@@ -54,11 +55,15 @@ pub(super) async fn wait(
             }
         }
     };
-    tokio::select! {
-        done = tries => done,
-        () = shutdown.cancelled() => Ok(None),
-        never = probes::answer(listener, waiting::router()) => match never {},
-    }
+    let over = async {
+        tokio::select! {
+            done = tries => done,
+            () = shutdown.cancelled() => Ok(None),
+        }
+    };
+    // Its metrics end with it: nobody can ask for them yet.
+    let listening = Listening::new(waiting::router(), &settings.server, Metrics::install());
+    listening.serve_until(listener, over).await
 }
 
 /// What was attempted, for errors.
