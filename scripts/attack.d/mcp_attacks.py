@@ -90,6 +90,8 @@ def sessions_with_lists(lab: Lab, tools_of) -> None:
     server = lab.mcp(on_list=listed)
     gateway = lab.gateway()
     lab.budget("mcp.sessions.max_list_bytes", 64 * MIB)
+    # Three responses at a time show a list each.
+    lab.budget("3 x engine.max_item_bytes", 48 * MIB)
     count = 24
     with lab.watched(gateway):
         answers = at_once(
