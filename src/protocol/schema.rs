@@ -156,6 +156,10 @@ fn depth(value: &Value) -> u32 {
 /// back, gets one that may have to go back, so often and no more: what is undecided then is not by the schema.
 fn validator(schema: &Value) -> Result<Validator, String> {
     let patterns = distinct_patterns(schema);
+    if patterns.is_empty() {
+        // The library compiles schemas of schemas by the same code: what most need is in memory once.
+        return jsonschema::validator_for(schema).map_err(|error| error.to_string());
+    }
     let share = |parts: usize| MAX_PATTERN_BYTES / parts.max(1);
     let each = share(patterns.len());
     let linear = PatternOptions::regex().size_limit(each).dfa_size_limit(each);
