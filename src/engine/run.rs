@@ -300,7 +300,8 @@ impl Run {
             let ask = self.prepared.ask.clone();
             let work =
                 async move { admission.blocking.run(&requester, move || provider.infer(&ask, &call)).await };
-            self.wait(work).await??
+            // Few runs need it, and all would have the room for it.
+            self.wait(Box::pin(work)).await??
         };
         asked.map_err(|error| self.provider_failed(error))
     }
