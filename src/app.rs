@@ -7,6 +7,7 @@ mod http2_stream;
 mod impatient;
 mod listen;
 mod lock;
+mod probes;
 mod seal_key;
 pub mod tools;
 

@@ -1,6 +1,5 @@
 //! Accepts connections and serves each, until told to close.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -81,17 +80,6 @@ impl Listening {
         if tokio::time::timeout(time, self.tasks.wait()).await.is_err() {
             tracing::warn!("connections were still open when their time was over");
         }
-    }
-
-    /// Serves until `over` is. Whoever is connected then must connect again.
-    pub async fn serve_until<T>(&self, listener: &TcpListener, over: impl Future<Output = T>) -> T {
-        let mut over = pin!(over);
-        let outcome = tokio::select! {
-            outcome = &mut over => outcome,
-            () = self.accept(listener) => over.await,
-        };
-        self.closing.cancel();
-        outcome
     }
 
     /// Accepts for ever. A connection that was accepted waits for its place, and those behind it in the kernel.

@@ -8,10 +8,9 @@ use tokio::net::TcpListener;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::listen::Listening;
+use super::probes;
 use crate::config::{Settings, StoreUrl};
 use crate::store::sqlite::{LockError, ServerLock};
-use crate::telemetry::metrics::Metrics;
 use crate::transport::waiting;
 
 /// Between two tries.
@@ -55,15 +54,11 @@ pub(super) async fn wait(
             }
         }
     };
-    let over = async {
-        tokio::select! {
-            done = tries => done,
-            () = shutdown.cancelled() => Ok(None),
-        }
-    };
-    // Its metrics end with it: nobody can ask for them yet.
-    let listening = Listening::new(waiting::router(), &settings.server, Metrics::install());
-    listening.serve_until(listener, over).await
+    tokio::select! {
+        done = tries => done,
+        () = shutdown.cancelled() => Ok(None),
+        never = probes::answer(listener, waiting::router()) => match never {},
+    }
 }
 
 /// What was attempted, for errors.
