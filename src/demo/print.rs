@@ -53,7 +53,7 @@ pub(super) fn closing(base: &str, model: &str) {
     line(&format!(
         "  curl -sN {base}/responses -H 'content-type: application/json' -d '{{\"model\":\"{model}\",\"input\":\"Hello\",\"stream\":true}}'"
     ));
-    line(&format!("  curl -s {base}/responses?limit=2"));
+    line(&format!("  curl -s '{base}/responses?limit=2'"));
     line("");
     line("Serving until Ctrl-C.");
 }
