@@ -26,6 +26,17 @@ pub(super) enum Message<'a> {
     },
 }
 
+impl Message<'_> {
+    /// Bytes of its texts and files, without what JSON adds.
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Plain { content: Content::Text(text), .. } | Self::Tool { content: text, .. } => text.len(),
+            Self::Plain { content: Content::Parts(parts), .. } => parts.iter().map(Part::text_bytes).sum(),
+            Self::Assistant(said) => said.text_bytes(),
+        }
+    }
+}
+
 /// A message's content: plain where it can be, as older servers know nothing else.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
@@ -53,6 +64,18 @@ pub(super) enum Part<'a> {
     VideoUrl {
         video_url: VideoUrl<'a>,
     },
+}
+
+impl Part<'_> {
+    fn text_bytes(&self) -> usize {
+        match self {
+            Self::Text { text } => text.len(),
+            Self::ImageUrl { image_url: ImageUrl { url, .. } }
+            | Self::VideoUrl { video_url: VideoUrl { url } } => url.len(),
+            Self::InputAudio { input_audio } => input_audio.data.len(),
+            Self::File { file } => file.file_data.len(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -121,6 +144,16 @@ const OF_MESSAGE: &[&str] = &["role", "content", "tool_calls"];
 const SIGNATURE: &str = "extra_content";
 /// Those of a call.
 const OF_CALL: &[&str] = &["id", "type", "function", "custom"];
+
+impl Assistant<'_> {
+    fn text_bytes(&self) -> usize {
+        let input = |call: &Call<'_>| match &call.input {
+            CallInput::Json(text) => text.len(),
+            CallInput::Text(text) => text.len(),
+        };
+        self.text.len() + self.reasoning.text.len() + self.calls.iter().map(input).sum::<usize>()
+    }
+}
 
 impl Serialize for Assistant<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -68,8 +68,10 @@ pub fn encode(
             "There is nothing to say to the model: give it input or instructions.",
         ));
     }
+    // A buffer that grew with what is written would hold a long conversation more than once.
+    let texts: usize = messages.iter().map(Message::text_bytes).sum();
     let body = Body { request, options, messages, include_usage };
-    let mut bytes = Vec::with_capacity(4096);
+    let mut bytes = Vec::with_capacity(texts + texts / 8 + 4096);
     serde_json::to_writer(&mut bytes, &body).map_err(|error| {
         tracing::error!(%error, "a request to the provider did not serialise");
         unsupported("input", "The request cannot be written as a chat completion.")

@@ -8,6 +8,7 @@ mod answers;
 mod calls;
 mod ends;
 mod fuzz;
+mod memory;
 mod request;
 
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub(super) struct Answer {
     /// When the first try began.
     started: Instant,
     state: State,
-    /// Something was handed over: from now on the answer cannot be asked for again.
+    /// Something was handed over: from now on the answer cannot be asked for again, and its body is not needed.
     heard: bool,
 }
 
@@ -131,7 +131,10 @@ impl ModelStream for Answer {
         loop {
             let mut error = match self.advance(events).await {
                 Ok(more) => {
-                    self.heard |= !events.is_empty();
+                    if !events.is_empty() {
+                        self.heard = true;
+                        self.body = Bytes::new();
+                    }
                     return Ok(more);
                 }
                 Err(error) => error,

@@ -13,7 +13,7 @@ use crate::protocol::request::{
 };
 use crate::response::turn::{CallChoice, Context, Hints, ModelRequest, Place, ProviderState, Sampling};
 
-fn asked(items: Value) -> ModelRequest {
+pub(super) fn asked(items: Value) -> ModelRequest {
     let Value::Array(items) = items else { panic!("a list of items") };
     ModelRequest {
         model: "m".to_owned(),
