@@ -288,29 +288,6 @@ fn tests_and_files_that_the_requirements_name_exist() {
     assert!(missing.is_empty(), "docs/dev/requirements.md names files that do not exist: {missing:?}");
 }
 
-/// Numbers of requirements mean nothing to users.
-#[test]
-fn documents_for_users_have_no_numbers_of_requirements() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut pages = vec![root.join("README.md"), root.join("CHANGELOG.md"), root.join("openapi.yaml")];
-    let docs = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path());
-    pages.extend(docs.filter(|path| path.is_file()));
-    for page in pages {
-        let text = fs::read_to_string(&page).unwrap();
-        for word in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-') {
-            assert!(!is_row(word), "{} names {word}", page.display());
-        }
-    }
-}
-
-/// Whether a word is the number of a requirement, such as 000-01.
-fn is_row(word: &str) -> bool {
-    REQUIREMENTS_OF.iter().any(|(document, _)| {
-        let row = word.strip_prefix(document).and_then(|rest| rest.strip_prefix('-'));
-        row.is_some_and(|row| row.len() == 2 && row.bytes().all(|byte| byte.is_ascii_digit()))
-    })
-}
-
 /// Whether a name in the requirements is that of a test: tests are sentences.
 fn is_test(name: &str) -> bool {
     let letters = name.chars().all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());

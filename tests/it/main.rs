@@ -26,6 +26,7 @@ mod machine;
 mod mcp;
 mod models;
 mod operation;
+mod papers;
 mod prompt;
 mod provider_state;
 mod responses;
