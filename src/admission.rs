@@ -117,9 +117,13 @@ impl Admission {
         })
     }
 
-    /// Nothing new begins from now on: refuses whoever waits for it, or asks.
+    /// Nothing new begins from now on: refuses whoever waits for it, or asks. What has begun may still need sessions.
     pub fn close(&self) {
         self.runs.close();
+    }
+
+    /// Nobody needs a session any more: refuses whoever waits for one, or asks.
+    pub fn close_sessions(&self) {
         self.mcp_sessions.close();
     }
 }

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::Authenticator;
 use crate::config::{ServerSettings, Settings, Switch};
-use crate::engine::Engine;
+use crate::engine::{Engine, InFlight};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
@@ -44,6 +44,7 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// A gateway that is ready to serve.
 pub struct App {
     engine: Arc<Engine>,
+    in_flight: Arc<InFlight>,
     state: AppState,
     drain_timeout: Duration,
     server: ServerSettings,
@@ -97,7 +98,8 @@ impl App {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
         let extra = tools::Extra { executors, mocks: None };
-        let Assembly { engine, models, metrics, .. } = Assembly::around(settings, extra, store).await?;
+        let Assembly { engine, models, metrics, in_flight, .. } =
+            Assembly::around(settings, extra, store).await?;
         let state = AppState::new(Shared {
             engine: Arc::clone(&engine),
             auth: Authenticator::new(&settings.auth),
@@ -117,6 +119,7 @@ impl App {
         });
         Ok(Self {
             engine,
+            in_flight,
             state,
             drain_timeout: settings.server.drain_timeout,
             server: settings.server.clone(),
@@ -140,7 +143,9 @@ impl App {
         let deadline = Instant::now() + self.drain_timeout;
         // Answers go on while running responses end: probes must see that this instance is going.
         self.state.stop_accepting();
-        self.engine.drain(self.drain_timeout).await;
+        self.engine.admission().close();
+        self.in_flight.drain(self.drain_timeout).await;
+        self.engine.admission().close_sessions();
         // What is passed through is no run, and may go on until the same deadline.
         let time = deadline.saturating_duration_since(Instant::now()).max(CLOSING_TIME);
         if close.send(time).is_err() || serving.await.is_err() {

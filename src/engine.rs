@@ -13,6 +13,7 @@ mod conversation;
 mod echo;
 mod gate;
 mod history;
+mod in_flight;
 mod journal;
 mod limits;
 mod mcp;
@@ -42,11 +43,9 @@ use std::time::{Duration, Instant};
 
 use secrecy::SecretString;
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::admission::{Admission, Permit, Requester};
+use crate::admission::{Admission, Requester};
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
@@ -62,6 +61,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::Toolbox;
 use crate::tools::mcp::McpServers;
 
+pub use in_flight::{Admitted, InFlight};
 pub use offer::OnUnservedTool;
 pub use outlet::Delivery;
 pub use sampling::EngineSampler;
@@ -84,6 +84,8 @@ pub struct Parts {
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// Who may do how much at a time.
     pub admission: Arc<Admission>,
+    /// What a shutdown has to wait for; of all engines of the process.
+    pub in_flight: Arc<InFlight>,
     /// How responses are made.
     pub limits: Limits,
 }
@@ -106,8 +108,6 @@ pub struct Limits {
 /// Makes responses.
 pub struct Engine {
     parts: Parts,
-    tasks: TaskTracker,
-    cut: CancellationToken,
 }
 
 /// Who asks, and how they want to be answered.
@@ -183,7 +183,7 @@ impl RunHandle {
 impl Engine {
     /// An engine that has nothing to do yet.
     pub fn new(parts: Parts) -> Arc<Self> {
-        Arc::new(Self { parts, tasks: TaskTracker::new(), cut: CancellationToken::new() })
+        Arc::new(Self { parts })
     }
 
     /// Starts a response, once there is room for it. The only way to one, whatever the transport.
@@ -194,8 +194,8 @@ impl Engine {
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
         self.check_storage(&request).await?;
-        let permit = self.admit(&caller.requester()).await?;
-        let mut prepared = prepare::prepare(&self.parts, request, &caller).await?;
+        let admitted = self.admit(&caller.requester()).await?;
+        let mut prepared = admitted.work(prepare::prepare(&self.parts, request, &caller)).await??;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
@@ -212,9 +212,10 @@ impl Engine {
         let span = tracing::Span::current();
         let task = async move {
             run.drive().await;
-            drop((permit, memory));
+            drop((memory, admitted));
         };
-        self.tasks.spawn(task.instrument(span));
+        #[expect(clippy::disallowed_methods, reason = "a shutdown waits for what was admitted")]
+        tokio::spawn(task.instrument(span));
         Ok(handle)
     }
 
@@ -228,8 +229,8 @@ impl Engine {
 
     /// A place among those who run something, until it is dropped; also for what is no response. Waits for it within
     /// `server.queue_timeout`.
-    pub async fn admit(&self, requester: &Requester) -> Result<Permit, ApiError> {
-        self.parts.admission.runs.acquire(requester, 1).await
+    pub async fn admit(&self, requester: &Requester) -> Result<Admitted, ApiError> {
+        self.parts.in_flight.admit(&self.parts.admission.runs, requester).await
     }
 
     /// Who may do how much at a time.
@@ -260,17 +261,6 @@ impl Engine {
     /// Where responses are kept.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.parts.store
-    }
-
-    /// Waits for running responses to end; those that have not by the deadline are ended as failed.
-    pub async fn drain(&self, deadline: Duration) {
-        self.parts.admission.close();
-        self.tasks.close();
-        if tokio::time::timeout(deadline, self.tasks.wait()).await.is_err() {
-            tracing::warn!(runs = self.tasks.len(), "the drain deadline passed; ending what still runs");
-            self.cut.cancel();
-            self.tasks.wait().await;
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::{seal_key, tools};
 use crate::admission::{Admission, Requester};
 use crate::config::{Settings, StoreUrl, Synchronous};
-use crate::engine::{Engine, Limits, Parts};
+use crate::engine::{Engine, InFlight, Limits, Parts};
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::Router;
 use crate::response::seal::SealKeys;
@@ -26,6 +26,8 @@ pub struct Assembly {
     pub models: Arc<ModelCatalog>,
     /// What is counted.
     pub metrics: Arc<Metrics>,
+    /// What a shutdown has to wait for.
+    pub in_flight: Arc<InFlight>,
 }
 
 impl Assembly {
@@ -43,6 +45,7 @@ impl Assembly {
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
         let admission = Admission::new(settings, &metrics);
+        let in_flight = InFlight::new();
         let tools::Tools { toolbox, mcp, sampler } =
             tools::open(settings, &admission, &metrics, extra).await?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
@@ -57,6 +60,7 @@ impl Assembly {
             mcp,
             agents: Arc::new(settings.agents.clone()),
             admission,
+            in_flight: Arc::clone(&in_flight),
             limits: Limits {
                 engine: settings.engine.clone(),
                 tools: Arc::new(settings.tools.clone()),
@@ -68,7 +72,7 @@ impl Assembly {
         if let Some(sampler) = sampler {
             sampler.ask(&engine);
         }
-        Ok(Self { engine, toolbox, models, metrics })
+        Ok(Self { engine, toolbox, models, metrics, in_flight })
     }
 }
 

@@ -66,7 +66,7 @@ impl Calls {
             deadline: Some(deadline),
             traceparent: caller.traceparent.clone(),
             request_id: caller.request_id.clone(),
-            cancel: engine.cut.child_token(),
+            cancel: engine.parts.in_flight.cut().child_token(),
             budget: Arc::new(prepared.limits.run.max_tool_calls.map(Budget::of).unwrap_or_default()),
             cache: if prepared.bypass_cache { CacheUse::Bypass } else { CacheUse::Allowed },
             reads_kept_results: prepared.offer.runner(Some(OWN_SERVER), "read_tool_output").is_some(),

@@ -18,6 +18,7 @@ use super::approvals;
 use super::calls::Calls;
 use super::choice::Choice;
 use super::gate::{Denied, Gate};
+use super::in_flight::shutting_down;
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
 use super::structured::Judgement;
@@ -35,6 +36,10 @@ use crate::store::RunRegistration;
 const MAX_DENIED_TURNS: usize = 3;
 /// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
+
+/// Of a response that a shutdown ends.
+const STOPPED: &str =
+    "The gateway was stopped before the response was whole. What was received is kept; try again.";
 
 /// What the provider is sent is written where the run is, up to a request and a conversation of so many bytes.
 const WRITTEN_AT_ONCE: u64 = 1 << 20;
@@ -494,13 +499,13 @@ impl Run {
     /// Waits for something, while the client may go and the clock goes on.
     pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
         let mut work = pin!(work);
-        let cut = self.engine.cut.clone();
+        let cut = self.engine.parts.in_flight.cut().clone();
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.outlet.gone() => return Err(Stop::Cancelled),
-                () = cut.cancelled() => return Err(Stop::Error(shutting_down())),
+                () = cut.cancelled() => return Err(Stop::Error(shutting_down(STOPPED))),
                 () = &mut self.clock => {}
             }
             match self.alarm {
@@ -620,16 +625,6 @@ fn log_failure(prepared: &Prepared, call: &CallContext, code: &str, param: Optio
         param,
         "a response failed"
     );
-}
-
-fn shutting_down() -> ApiError {
-    ApiError::new(
-        503,
-        "server_error",
-        "server_shutting_down",
-        "The gateway was stopped before the response was whole. What was received is kept; try again.",
-    )
-    .with_retry_after(Duration::from_secs(1))
 }
 
 /// State that came without any reasoning, in an item that no client sees.

@@ -109,37 +109,42 @@ pub(super) async fn execute(
     // Reserved until the call has ended, as its arguments are kept until then.
     let (Direct { arguments, context, cache }, _reserved) =
         body.read(&app, &principal, |body| Direct::read(body)).await?;
-    let _place = app.engine.admit(&principal.requester()).await?;
-    // Kept until the call has ended: a tool does not keep its server's session.
-    let served = match server_label(&query) {
-        Some(label) => {
-            let place = (context.channel.as_deref(), context.chat_id.as_deref());
-            Some(Served::of(&app, &principal, &headers, label, place).await?)
-        }
-        None => None,
+    let admitted = app.engine.admit(&principal.requester()).await?;
+    let called = async {
+        // Kept until the call has ended: a tool does not keep its server's session.
+        let served = match server_label(&query) {
+            Some(label) => {
+                let place = (context.channel.as_deref(), context.chat_id.as_deref());
+                Some(Served::of(&app, &principal, &headers, label, place).await?)
+            }
+            None => None,
+        };
+        let place = (context.channel.as_deref(), context.chat_id.as_deref());
+        let is_wanted = |wanted: &str| served.is_none() && wanted == name;
+        let own = own_tools(&app, &principal, &headers, place, is_wanted).await?;
+        let tool = match &served {
+            Some(served) => served.find(&app, &principal, &name)?,
+            None => find(&app, &own, &principal, &name)?,
+        };
+        let owner = &principal.0.owner;
+        let context = ToolContext {
+            tenant: Arc::clone(&owner.tenant),
+            principal: Arc::clone(&owner.principal),
+            channel: context.channel,
+            chat_id: context.chat_id,
+            traceparent: trail.outgoing(),
+            request_id: trail.request_id.clone(),
+            cache: if cache == ToolCacheMode::Bypass { CacheUse::Bypass } else { CacheUse::Allowed },
+            reads_kept_results: true,
+            ..ToolContext::default()
+        };
+        let cancel = context.cancel.clone().drop_guard();
+        let call = ToolCall::direct(&name, arguments);
+        let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
+        drop(cancel);
+        Ok::<_, Problem>(outcome)
     };
-    let place = (context.channel.as_deref(), context.chat_id.as_deref());
-    let is_wanted = |wanted: &str| served.is_none() && wanted == name;
-    let own = own_tools(&app, &principal, &headers, place, is_wanted).await?;
-    let tool = match &served {
-        Some(served) => served.find(&app, &principal, &name)?,
-        None => find(&app, &own, &principal, &name)?,
-    };
-    let owner = &principal.0.owner;
-    let context = ToolContext {
-        tenant: Arc::clone(&owner.tenant),
-        principal: Arc::clone(&owner.principal),
-        channel: context.channel,
-        chat_id: context.chat_id,
-        traceparent: trail.outgoing(),
-        request_id: trail.request_id.clone(),
-        cache: if cache == ToolCacheMode::Bypass { CacheUse::Bypass } else { CacheUse::Allowed },
-        reads_kept_results: true,
-        ..ToolContext::default()
-    };
-    let cancel = context.cancel.clone().drop_guard();
-    let outcome = tool.call(ToolCall::direct(&name, arguments), Arc::new(context), Progress::none()).await;
-    drop(cancel);
+    let outcome = admitted.work(called).await??;
     Ok(render(view, &trail.request_id, &name, outcome).into_response())
 }
 

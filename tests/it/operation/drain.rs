@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::{ask, read_until, text};
 use crate::support::eventually;
-use crate::support::gateway::{Gateway, JsonBody, frames};
+use crate::support::gateway::{Gateway, JsonBody, frames, text_of};
 use crate::support::legal;
+use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
 /// The rest of a stream, behind what was read of it.
@@ -95,6 +96,88 @@ async fn requests_that_have_nothing_yet_get_a_status_to_retry_on() {
     gateway.stop().await;
 }
 
+/// A request that needs the tools of this server before it can begin.
+fn ask_with_tools_of(server: &McpServer, stream: bool) -> Value {
+    let tool = json!({"type": "mcp", "server_label": "s", "server_url": server.url()});
+    json!({"model": "test-model", "input": "Hi", "tools": [tool], "stream": stream})
+}
+
+/// The drain did not know it, ended, and its stream was cut with its row in progress.
+#[tokio::test]
+async fn a_run_that_is_being_prepared_when_the_gateway_stops_is_drained_like_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("test.db");
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let gateway = Gateway::before(&upstream)
+        .set(|settings| {
+            settings.egress.allow = vec!["127.0.0.1".into()];
+            settings.mcp.list_timeout = Duration::from_secs(1);
+            settings.server.drain_timeout = Duration::from_secs(4);
+        })
+        .database(database.clone())
+        .spawn()
+        .await;
+    server.hang("tools/list");
+    let mut steps = vec![text("Hello"); 36];
+    steps.push(Step::Hang);
+    upstream.reply(Reply::Stream(steps));
+    let stop = async {
+        assert!(eventually(async || server.count("tools/list") == 1).await);
+        gateway.begin_stop();
+    };
+    let (running, ()) = tokio::join!(gateway.open_stream(ask_with_tools_of(&server, true)), stop);
+    assert_eq!(running.status(), 200);
+    let (events, ()) = tokio::join!(rest_of(running, String::new()), gateway.stop());
+    let response = legal::assert_legal(&events).response;
+    assert_eq!(
+        (&response["status"], &response["error"]["code"]),
+        (&json!("failed"), &json!("server_shutting_down"))
+    );
+    assert_eq!(text_of(&response), "Hello".repeat(36), "what was received is kept");
+
+    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let stored = gateway.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await;
+    assert_eq!(stored.body, response, "the row says what the client saw");
+}
+
+#[tokio::test]
+async fn what_is_still_prepared_or_called_at_the_deadline_gets_a_status_to_retry_on() {
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let (builder, seen) = Gateway::before(&upstream)
+        .set(|settings| {
+            hasty(settings);
+            settings.egress.allow = vec!["127.0.0.1".into()];
+            settings.mcp.list_timeout = Duration::from_secs(3600);
+        })
+        .probe();
+    let gateway = builder.spawn().await;
+    server.hang("tools/list");
+    let send = |path: &str, body: Value| {
+        gateway.http.post(format!("{}{path}", gateway.base)).json_body(&body).send()
+    };
+    let stop = async {
+        let begun = || server.count("tools/list") == 1 && seen.count("hang") == 1;
+        assert!(eventually(async || begun()).await);
+        gateway.begin_stop();
+    };
+    let (whole, streamed, called, ()) = tokio::join!(
+        send("/v1/responses", ask_with_tools_of(&server, false)),
+        send("/v1/responses", ask_with_tools_of(&server, true)),
+        send("/v1/tools/hang/execute", json!({})),
+        stop
+    );
+    for answer in [whole, streamed, called] {
+        let answer = answer.expect("not cut");
+        assert_eq!(answer.status(), 503);
+        assert!(answer.headers().contains_key("retry-after"));
+        let body: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+        assert_eq!(body["error"]["code"], "server_shutting_down");
+    }
+    gateway.stop().await;
+    assert_eq!(seen.cancelled(), 1, "the tool was given up");
+    assert!(upstream.requests().is_empty(), "no model was asked");
+}
+
 #[tokio::test]
 async fn a_stream_that_is_passed_through_has_until_the_deadline_as_well() {
     let upstream = Upstream::spawn().await;
@@ -105,14 +188,7 @@ async fn a_stream_that_is_passed_through_has_until_the_deadline_as_well() {
     let request = gateway.http.post(format!("{}/v1/chat/completions", gateway.base)).json_body(&body);
     let mut running = request.send().await.unwrap();
     read_until(&mut running, "Hel").await;
-    let stop = gateway.stop();
-    tokio::pin!(stop);
-    // Both may be over when the test is woken: what was read counts.
-    let end = tokio::select! {
-        biased;
-        end = read_until(&mut running, "[DONE]") => end,
-        () = &mut stop => panic!("the gateway ended before its streams"),
-    };
+    // Which fails if the stream is cut before.
+    let (end, ()) = tokio::join!(read_until(&mut running, "[DONE]"), gateway.stop());
     assert!(end.contains("lo"));
-    stop.await;
 }
