@@ -56,8 +56,8 @@ python_packages() { # NAME REQUIREMENTS
 node_packages() { # SOURCE
     local folder="$cache/node"
     mkdir -p "$folder"
-    rm -f "$folder"/*.mjs
-    cp "$1"/*.mjs "$folder"
+    rm -f "$folder"/*.m[jt]s
+    cp "$1"/*.m[jt]s "$folder"
     fresh "$folder" "$(node --version)" "$1/package-lock.json" && return
     say "installing the npm packages"
     rm -f "$folder/.installed"

@@ -84,6 +84,31 @@ fn every_view_of_a_direct_call_has_its_schema() {
     assert_eq!(found, expected);
 }
 
+/// Generators make of a mapping how a client tells variants apart.
+#[test]
+fn every_discriminator_maps_each_type_of_its_variants_to_it() {
+    let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap();
+    let mut checked = 0;
+    for (name, schema) in schemas.iter().filter(|(_, schema)| schema.get("discriminator").is_some()) {
+        let mut expected = BTreeSet::new();
+        for variant in schema["oneOf"].as_array().unwrap() {
+            let target = variant["$ref"].as_str().unwrap();
+            let tag = &schemas[target.rsplit('/').next().unwrap()]["properties"]["type"];
+            let types = tag["enum"].as_array().cloned().unwrap_or_else(|| vec![tag["const"].clone()]);
+            expected.extend(types.iter().map(|tag| (tag.as_str().unwrap().to_owned(), target.to_owned())));
+        }
+        let mapping = schema["discriminator"]["mapping"].as_object().unwrap();
+        let found: BTreeSet<_> =
+            mapping.iter().map(|(tag, target)| (tag.clone(), target.as_str().unwrap().to_owned())).collect();
+        assert_eq!(found, expected, "{name}");
+        checked += 1;
+    }
+    for name in ["TypedItemParam", "OutputItem", "StreamEvent", "TypedToolParam", "TypedTool"] {
+        assert!(schemas[name].get("discriminator").is_some(), "{name}");
+    }
+    assert!(checked > 8, "{checked}");
+}
+
 #[tokio::test]
 async fn what_the_tables_say_is_what_the_server_does() {
     let upstream = Upstream::spawn().await;
