@@ -12,7 +12,6 @@ mod seal_key;
 pub mod tools;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -28,7 +27,7 @@ use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
 use crate::tools::mcp::McpServers;
-use crate::transport::{AppState, Readiness, Shared, routes};
+use crate::transport::{AppState, Readiness, Shared, Stopping, routes};
 
 use self::assembly::Opener;
 
@@ -37,6 +36,9 @@ use listen::Listening;
 
 /// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
+
+/// How long a gateway that others reach is unready before it refuses work: load balancers probe every few seconds.
+const AUTO_SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 
 /// How long a server waits for another one to let go of the database.
 pub const LOCK_WAIT: Duration = Duration::from_secs(60);
@@ -115,7 +117,7 @@ impl App {
             allowed_hosts: settings.server.allowed_hosts.clone(),
             client_profiles: settings.compat.client_profiles == Switch::On,
             readiness: Readiness::default(),
-            accepting: AtomicBool::new(true),
+            stopping: Stopping::default(),
         });
         Ok(Self {
             engine,
@@ -128,7 +130,8 @@ impl App {
         })
     }
 
-    /// Serves until `shutdown`, then lets running responses end, within the drain deadline, before it returns.
+    /// Serves until `shutdown` and its delay are over, then lets what was accepted end, within the drain deadline, before
+    /// it returns.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
@@ -136,13 +139,20 @@ impl App {
         tasks.spawn(reap(Arc::clone(self.engine.mcp()), closing.clone()));
         let service = routes::router(self.state.clone());
         let (close, closing_time) = oneshot::channel();
-        let listening = Listening::new(service, &self.server, Arc::clone(&self.state.metrics));
+        let (delay, stopping) = (shutdown_delay(&self.server, &listener), self.state.stopping.clone());
+        let listening =
+            Listening::new(service, &self.server, Arc::clone(&self.state.metrics), stopping.clone());
         let serving = tasks.spawn(listening.serve(listener, closing_time));
         shutdown.cancelled().await;
+        stopping.begin();
+        if !delay.is_zero() {
+            let delay_ms = delay.as_millis() as u64;
+            tracing::info!(delay_ms, "told to stop; work is accepted until the shutdown delay is over");
+            tokio::time::sleep(delay).await;
+        }
         tracing::info!("draining");
         let deadline = Instant::now() + self.drain_timeout;
         // Answers go on while running responses end: probes must see that this instance is going.
-        self.state.stop_accepting();
         self.engine.admission().close();
         self.in_flight.drain(self.drain_timeout).await;
         self.engine.admission().close_sessions();
@@ -159,6 +169,14 @@ impl App {
         self.engine.store().close().await;
         tracing::info!("stopped");
     }
+}
+
+/// For how long a process that was told to stop accepts work.
+fn shutdown_delay(server: &ServerSettings, listener: &TcpListener) -> Duration {
+    server.shutdown_delay.unwrap_or_else(|| match listener.local_addr() {
+        Ok(address) if address.ip().to_canonical().is_loopback() => Duration::ZERO,
+        _ => AUTO_SHUTDOWN_DELAY,
+    })
 }
 
 async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationToken) {
@@ -187,5 +205,22 @@ async fn reap(mcp: Arc<McpServers>, closing: CancellationToken) {
             () = closing.cancelled() => return,
         }
         mcp.reap().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_gateway_that_others_reach_takes_its_time_to_stop_unless_it_is_told_how_much() {
+        let mut server = ServerSettings::default();
+        let delay = async |server: &ServerSettings, address: &str| {
+            shutdown_delay(server, &TcpListener::bind(address).await.unwrap())
+        };
+        assert_eq!(delay(&server, "127.0.0.1:0").await, Duration::ZERO);
+        assert_eq!(delay(&server, "0.0.0.0:0").await, AUTO_SHUTDOWN_DELAY);
+        server.shutdown_delay = Some(Duration::from_secs(1));
+        assert_eq!(delay(&server, "127.0.0.1:0").await, Duration::from_secs(1));
     }
 }

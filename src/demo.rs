@@ -8,6 +8,7 @@ mod print;
 mod provider;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -21,6 +22,8 @@ pub use provider::MODEL;
 
 /// Serves until `shutdown`; shows a conversation first if the demo provider answers.
 pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> anyhow::Result<()> {
+    // No load balancer stands before a demonstration.
+    settings.server.shutdown_delay.get_or_insert(Duration::ZERO);
     let tasks = TaskTracker::new();
     let scripted = settings.providers.is_empty();
     if scripted {

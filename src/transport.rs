@@ -29,7 +29,6 @@ mod upgrade;
 pub mod waiting;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::auth::Authenticator;
@@ -40,7 +39,7 @@ use crate::protocol::request::RequestSizeLimits;
 use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
-pub use health::Readiness;
+pub use health::{Readiness, Stopping};
 
 /// What handlers work with.
 #[derive(Clone)]
@@ -76,19 +75,14 @@ pub struct Shared {
     pub unserved_tools: UnservedTools,
     /// What readiness probes were told last.
     pub readiness: Readiness,
-    /// Cleared when the process is told to stop.
-    pub accepting: AtomicBool,
+    /// Whether the process was told to stop.
+    pub stopping: Stopping,
 }
 
 impl AppState {
     /// The state of a server.
     pub fn new(shared: Shared) -> Self {
         Self(Arc::new(shared))
-    }
-
-    /// Makes `/readyz` say no, so that a load balancer looks elsewhere.
-    pub fn stop_accepting(&self) {
-        self.0.accepting.store(false, Ordering::Relaxed);
     }
 }
 

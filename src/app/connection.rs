@@ -10,12 +10,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::http::Version;
+use axum::http::{HeaderMap, HeaderValue, Version, header};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
+
+use crate::transport::Stopping;
 
 /// A connection that was told to close and is not asked for anything is cut after this.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
@@ -65,10 +67,11 @@ pub(super) struct Activity {
     reason: OnceLock<&'static str>,
     /// Ends it, as soon as what it works on is done.
     close: CancellationToken,
+    stopping: Stopping,
 }
 
 impl Activity {
-    pub fn new(timeouts: ConnectionTimeouts, close: CancellationToken) -> Arc<Self> {
+    pub fn new(timeouts: ConnectionTimeouts, close: CancellationToken, stopping: Stopping) -> Arc<Self> {
         Arc::new(Self {
             timeouts,
             requests: AtomicUsize::new(0),
@@ -77,6 +80,7 @@ impl Activity {
             waiting: Mutex::new((Awaited::FirstByte, Instant::now())),
             reason: OnceLock::new(),
             close,
+            stopping,
         })
     }
 
@@ -163,6 +167,21 @@ impl Request {
     /// What happens on its connection.
     pub fn connection(&self) -> &Arc<Activity> {
         &self.0
+    }
+
+    /// Its answer begins with these headers. In a process that is stopping, the client is told that its connection
+    /// takes no further requests, so that it asks elsewhere before this one is closed.
+    pub fn answer(&self, headers: &mut HeaderMap) {
+        let connection = &self.0;
+        if !connection.stopping.has_begun() {
+            return;
+        }
+        if connection.http2.load(Ordering::Relaxed) {
+            // Sends GOAWAY; what is being answered goes on.
+            connection.close("shutdown");
+        } else {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
     }
 }
 

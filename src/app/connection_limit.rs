@@ -125,6 +125,7 @@ pub(super) fn max_connections(said: Option<usize>) -> usize {
 mod tests {
     use super::*;
     use crate::app::connection::ConnectionTimeouts;
+    use crate::transport::Stopping;
     use axum::http::Version;
     use tokio_util::sync::CancellationToken;
 
@@ -132,7 +133,7 @@ mod tests {
 
     fn activity() -> Arc<Activity> {
         let timeouts = ConnectionTimeouts { first_byte: LONG, header: LONG, keep_alive: LONG };
-        Activity::new(timeouts, CancellationToken::new())
+        Activity::new(timeouts, CancellationToken::new(), Stopping::default())
     }
 
     #[tokio::test(start_paused = true)]

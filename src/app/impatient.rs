@@ -100,13 +100,14 @@ mod tests {
 
     use super::*;
     use crate::app::connection::ConnectionTimeouts;
+    use crate::transport::Stopping;
 
     #[tokio::test]
     async fn a_peer_that_takes_nothing_is_given_up_and_one_that_takes_a_little_is_not() {
         let (near, mut far) = tokio::io::duplex(4);
         let hour = Duration::from_hours(1);
         let timeouts = ConnectionTimeouts { first_byte: hour, header: hour, keep_alive: hour };
-        let activity = Activity::new(timeouts, CancellationToken::new());
+        let activity = Activity::new(timeouts, CancellationToken::new(), Stopping::default());
         let mut near = Impatient::new(near, Duration::from_millis(500), activity);
         near.write_all(b"1234").await.expect("room");
         for _ in 0..5 {

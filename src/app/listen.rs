@@ -22,6 +22,7 @@ use super::http2_stream::{StreamExecutor, in_pieces};
 use super::impatient::Impatient;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
+use crate::transport::Stopping;
 
 /// After a failed accept, such as one for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -39,10 +40,16 @@ pub(super) struct Listening {
     http: Builder<StreamExecutor>,
     tasks: TaskTracker,
     closing: CancellationToken,
+    stopping: Stopping,
 }
 
 impl Listening {
-    pub fn new(service: Router, settings: &ServerSettings, metrics: Arc<Metrics>) -> Self {
+    pub fn new(
+        service: Router,
+        settings: &ServerSettings,
+        metrics: Arc<Metrics>,
+        stopping: Stopping,
+    ) -> Self {
         let mut http = Builder::new(StreamExecutor { write_timeout: settings.write_timeout });
         // Time is kept in `connection`, for both versions.
         http.http1().header_read_timeout(None);
@@ -60,6 +67,7 @@ impl Listening {
             http,
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
+            stopping,
         }
     }
 
@@ -104,7 +112,7 @@ impl Listening {
 
     fn begin(&self, stream: TcpStream, permit: tokio::sync::OwnedSemaphorePermit) {
         without_delay(&stream);
-        let activity = Activity::new(self.timeouts, self.closing.child_token());
+        let activity = Activity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let place = self.limit.enter(permit, &activity);
         let (router, requests) = (self.service.clone(), Arc::clone(&activity));
         let service = service_fn(move |request: Request<Incoming>| {
@@ -112,7 +120,8 @@ impl Listening {
             let answer = router.clone().oneshot(request);
             async move {
                 let response = answer.await;
-                response.map(|response| {
+                response.map(|mut response| {
+                    working.answer(response.headers_mut());
                     response.map(|body| Tracked::new(in_pieces(body, working.connection()), working))
                 })
             }

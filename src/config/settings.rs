@@ -147,7 +147,11 @@ pub struct ServerSettings {
     /// How long a client may take nothing of a stream before it is cut.
     #[serde(with = "units::duration")]
     pub write_timeout: Duration,
-    /// How long running responses may take to end after SIGTERM.
+    /// For how long after SIGTERM work is still accepted, by a gateway that is not ready any more, until load balancers
+    /// have noticed; `None`: 5 s where it listens beyond loopback, else not at all.
+    #[serde(with = "units::duration_or_auto")]
+    pub shutdown_delay: Option<Duration>,
+    /// How long running responses may take to end after that.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
     /// Connections at a time; `None`: half of the open files that are not reserved for providers, tools and the store.
@@ -181,6 +185,7 @@ impl Default for ServerSettings {
             max_buffered_body_bytes: 256 * MIB,
             body_idle_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
+            shutdown_delay: None,
             drain_timeout: Duration::from_secs(30),
             max_connections: None,
             first_byte_timeout: Duration::from_secs(10),

@@ -244,6 +244,7 @@ fn each_contradiction_is_refused() {
         ),
         ("auth: {keys: {a: {key: k, max_runs: 0}}}", "auth.keys.a.max_runs: must be more"),
         ("auth: {keys: {a: {key: k, max_runs: 2000}}}", "auth.keys.a.max_runs: is more than server.max_runs"),
+        ("server: {shutdown_delay: soon}", "server.shutdown_delay: "),
         ("server: {max_connections: 0}", "server.max_connections: must be more"),
         ("server: {max_connections: many}", "server.max_connections: "),
         ("server: {first_byte_timeout: 0s}", "server.first_byte_timeout: must be more"),

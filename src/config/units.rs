@@ -58,6 +58,27 @@ pub(super) mod duration_or_off {
     }
 }
 
+/// The same, or `auto`.
+pub(super) mod duration_or_auto {
+    use super::{Deserializer, Duration, DurationOrAuto, Serializer, format_duration};
+
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => to.collect_str(&format_duration(*value)),
+            None => to.serialize_str("auto"),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        from.deserialize_any(DurationOrAuto)
+    }
+}
+
 /// Bytes, such as `64KiB` or `4096`.
 pub(super) mod size {
     use super::{Deserializer, Serializer, SizeVisitor, format_size};
@@ -264,6 +285,21 @@ impl Visitor<'_> for DurationVisitor {
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
         parse_duration(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
+    }
+}
+
+struct DurationOrAuto;
+
+impl Visitor<'_> for DurationOrAuto {
+    type Value = Option<Duration>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        DurationVisitor.expecting(f)?;
+        f.write_str("; or `auto`")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Duration>, E> {
+        if text == "auto" { Ok(None) } else { DurationVisitor.visit_str(text).map(Some) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether the gateway lives, whether it can work, and what it has counted.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,22 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How often store and provider are asked, at most: nobody needs a key to ask for readiness.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 
+/// Whether the process was told to stop: from then on it is not ready, and its connections take no further requests.
+#[derive(Debug, Clone, Default)]
+pub struct Stopping(Arc<AtomicBool>);
+
+impl Stopping {
+    /// The process was told to.
+    pub fn begin(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was.
+    pub fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 #[derive(Serialize)]
 struct Health {
     status: &'static str,
@@ -42,7 +58,7 @@ pub(super) async fn alive() -> Response {
 
 /// `GET /readyz`: the store can be written to, a provider answers, and the process was not told to stop.
 pub(super) async fn ready(State(app): State<AppState>) -> Response {
-    if !app.accepting.load(Ordering::Relaxed) {
+    if app.stopping.has_begun() {
         return unready(Health { status: "draining", checks: None });
     }
     let (checks, _) = app.readiness.checks(&app).await;

@@ -6,6 +6,7 @@ mod drain;
 mod exclusive;
 mod logs;
 mod probes;
+mod shutdown_delay;
 mod traces;
 mod waiting;
 

@@ -76,6 +76,12 @@ impl Process {
         assert!(status.success());
     }
 
+    /// Tells it to stop, as Ctrl-C would.
+    pub fn interrupt(&self) {
+        let status = Command::new("kill").arg("-INT").arg(self.child.id().to_string()).status().unwrap();
+        assert!(status.success());
+    }
+
     /// The most memory that it had, in bytes.
     pub fn peak_memory(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
