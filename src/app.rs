@@ -7,8 +7,9 @@ mod http2_stream;
 mod impatient;
 mod listen;
 mod lock;
+mod migration;
 mod probes;
-mod seal_key;
+pub mod seal_key;
 pub mod tools;
 
 use std::sync::Arc;
@@ -65,6 +66,7 @@ impl App {
         lock_wait: Duration,
     ) -> anyhow::Result<()> {
         let Some(lock) = lock::wait(settings, &listener, &shutdown, lock_wait).await? else { return Ok(()) };
+        let Some(lock) = migration::run(settings, lock, &listener, &shutdown).await? else { return Ok(()) };
         Self::build_locked(settings, Vec::new(), lock).await?.serve(listener, shutdown).await;
         Ok(())
     }
@@ -81,6 +83,9 @@ impl App {
         executors: Vec<Arc<dyn ToolExecutor>>,
     ) -> anyhow::Result<Self> {
         let lock = lock::acquire(settings).context(lock::STORE)?;
+        if let Some(lock) = &lock {
+            migration::migrate(settings, lock, CancellationToken::new()).context(lock::STORE)?;
+        }
         Self::build_locked(settings, executors, lock).await
     }
 

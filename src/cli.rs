@@ -9,6 +9,7 @@ mod import;
 mod mcp;
 mod offline;
 mod prompt;
+mod store;
 mod tools;
 
 use std::io::{self, Write};
@@ -25,6 +26,8 @@ pub use prompt::PromptArgs;
 
 /// The exit code for settings that are wrong.
 pub const WRONG_SETTINGS: u8 = 2;
+/// The exit code of `store migrate --check` for a database of an earlier version.
+pub const MIGRATION_NEEDED: u8 = 3;
 
 /// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
 #[derive(Debug, Parser)]
@@ -74,6 +77,9 @@ pub enum Command {
     /// Looks at MCP servers, and calls their tools, without serving.
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Backs up and migrates the database (store.url).
+    #[command(subcommand)]
+    Store(StoreCommand),
     /// Asks a model from the command line; with --execute-tools, server-side tools are run.
     ///
     /// Flags may be written with one dash or two, and -flag=value or -flag value. The configuration may be an agent
@@ -114,6 +120,31 @@ pub enum ToolsCommand {
         /// Its arguments, a JSON object.
         #[arg(default_value = "{}", value_name = "JSON")]
         arguments: String,
+    },
+}
+
+/// What to do with the database.
+#[derive(Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Copies the database to a new file, while a server uses it or not: one state of it, on the disk when this ends.
+    ///
+    /// The file must not exist, and its owner alone may read it. The key of the encrypted reasoning is not in it: the
+    /// command says where that is. Exits with 1 if there is no copy.
+    Backup {
+        /// The copy.
+        file: PathBuf,
+    },
+    /// Brings the database to the schema of this version, after a backup beside it; no server may use it.
+    ///
+    /// Exits with 0 if the database has that schema then, or if there is none yet; else with 1, and it is as it was.
+    Migrate {
+        /// Change nothing: exits with 0 if there is nothing to do, with 3 if a migration is needed, with 1 if the
+        /// database is of a later version or cannot be read.
+        #[arg(long)]
+        check: bool,
+        /// Migrate without a backup beside the database.
+        #[arg(long, conflicts_with = "check")]
+        no_backup: bool,
     },
 }
 
@@ -226,6 +257,13 @@ impl Cli {
             }
             Command::Mcp(McpCommand::Call { words, server }) => {
                 Some(mcp::call(words, server, &self.load_options()))
+            }
+            Command::Store(StoreCommand::Backup { file }) => Some(store::backup(file, &self.load_options())),
+            Command::Store(StoreCommand::Migrate { check: true, .. }) => {
+                Some(store::check(&self.load_options()))
+            }
+            Command::Store(StoreCommand::Migrate { check: false, no_backup }) => {
+                Some(store::migrate(!no_backup, &self.load_options()))
             }
             Command::Prompt(prompt) => Some(prompt.run(self.load_options())),
             Command::Serve | Command::Demo | Command::Openapi { .. } => None,

@@ -38,9 +38,9 @@ pub use settings::{
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
-    LogSettings, ModelsSettings, OnMismatch, OnMissingCall, ReasoningDisplay, Scope, SealKey, SealSettings,
-    ServerSettings, Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous,
-    TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
+    LogSettings, Migrate, ModelsSettings, OnMismatch, OnMissingCall, ReasoningDisplay, Scope, SealKey,
+    SealSettings, ServerSettings, Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch,
+    Synchronous, TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -230,6 +230,9 @@ pub enum StoreError {
     /// The database failed, is full, or is gone.
     #[error("the database failed: {0}")]
     Database(String),
+    /// The schema is of an earlier or a later version.
+    #[error("{0}")]
+    Schema(String),
     /// There is no room for more.
     #[error("there is no room: {0}")]
     Full(String),
@@ -421,6 +424,7 @@ impl From<StoreError> for ApiError {
             .with_retry_after(RETRY_WHEN_FULL),
             StoreError::Database(_)
             | StoreError::Replaced(_)
+            | StoreError::Schema(_)
             | StoreError::Corrupt(_)
             | StoreError::Superseded => {
                 tracing::error!(%error, "store");

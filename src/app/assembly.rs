@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::{seal_key, tools};
+use super::{migration, seal_key, tools};
 use crate::admission::{Admission, Requester};
 use crate::config::{Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, InFlight, Limits, Parts};
@@ -33,6 +33,7 @@ pub struct Assembly {
 impl Assembly {
     /// Opens the database and the tools; asks no provider.
     pub async fn of(settings: &Settings, extra: tools::Extra) -> anyhow::Result<Self> {
+        migration::migrate_unused(settings)?;
         let store = open_store(settings, Opener::Command)?;
         Self::around(settings, extra, store).await
     }

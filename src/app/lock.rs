@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::probes;
 use crate::config::{Settings, StoreUrl};
 use crate::store::sqlite::{LockError, ServerLock};
-use crate::transport::waiting;
+use crate::transport::waiting::{self, Reason};
 
 /// Between two tries.
 const RETRY: Duration = Duration::from_millis(250);
@@ -57,7 +57,7 @@ pub(super) async fn wait(
     tokio::select! {
         done = tries => done,
         () = shutdown.cancelled() => Ok(None),
-        never = probes::answer(listener, waiting::router()) => match never {},
+        never = probes::answer(listener, waiting::router(Reason::Lock)) => match never {},
     }
 }
 

@@ -31,6 +31,11 @@ pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {
     }
 }
 
+/// The file whose key belongs with the database's backups; `None`: the keys are in the settings.
+pub fn file(settings: &Settings) -> Option<&Path> {
+    settings.seal.file.as_deref().filter(|_| settings.seal.keys.is_empty())
+}
+
 fn beside(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".seal-key");

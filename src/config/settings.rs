@@ -22,7 +22,7 @@ pub use super::mcp::{
 };
 use super::provider::ProviderSettings;
 use super::request_limits::RequestLimits;
-pub use super::store::{StoreSettings, StoreUrl, Synchronous};
+pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
     BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, ExecutorSettings,
     FileReadSettings, MockTool, OnError, ResultFormat, ResultSettings, ReturnSchema, RouteSettings,

@@ -16,6 +16,8 @@ pub struct StoreSettings {
     pub url: StoreUrl,
     /// What a commit survives.
     pub synchronous: Synchronous,
+    /// What a server does with a file of an earlier version.
+    pub migrate: Migrate,
     /// How long a response is kept after its last use; `None`: for ever.
     #[serde(with = "units::duration_or_off")]
     pub ttl: Option<Duration>,
@@ -35,6 +37,7 @@ impl Default for StoreSettings {
         Self {
             url: StoreUrl::Sqlite("antwort.db".into()),
             synchronous: Synchronous::Normal,
+            migrate: Migrate::Auto,
             ttl: Some(30 * DAY),
             max_size: Some(10 * GIB),
             lease: Duration::from_secs(30),
@@ -96,4 +99,14 @@ pub enum Synchronous {
     Normal,
     /// Loss of power too; slower.
     Full,
+}
+
+/// What a server does with a file of an earlier version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Migrate {
+    /// Backs it up and migrates it, before it serves.
+    Auto,
+    /// Does not start, and names the command that does.
+    Off,
 }

@@ -5,6 +5,7 @@
 //! `migrations/sqlite`. When to call [`Store::maintain`] is the caller's business.
 
 mod approvals;
+mod backup;
 mod condition;
 mod connection;
 mod disk;
@@ -15,6 +16,7 @@ mod journal;
 mod lifetime;
 mod list;
 mod lock;
+mod migrate;
 mod owners;
 mod queue;
 mod read;
@@ -34,8 +36,11 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use tokio::sync::Mutex;
 
+pub use self::backup::{Backup, backup};
 pub use self::disk::{Disk, DiskSpace, FileSystem};
 pub use self::lock::{LockError, ServerLock};
+pub use self::migrate::{MigrateOptions, Migrated, migrate};
+pub use self::schema::Schema;
 
 use self::approvals::Asked;
 use self::condition::Condition;
@@ -150,9 +155,9 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the database, brings its schema up to date, and ends the runs that an earlier
-    /// process of this name left. Blocks for some milliseconds. On a full disk the reserve of an earlier process is
-    /// given up for it.
+    /// Opens or creates the database and ends the runs that an earlier process of this name left. Blocks for some
+    /// milliseconds. On a full disk the reserve of an earlier process is given up for it. A file of an earlier version
+    /// is refused: [`migrate`] brings it up to date.
     pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         match (Self::try_open(options.clone()), &options.location) {
             (Err(StoreError::Full(_)), Location::File(path)) if disk::give_up(&guard::reserve_of(path)) => {
@@ -164,7 +169,7 @@ impl SqliteStore {
 
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
-        schema::migrate(&mut connection)?;
+        schema::create_or_check(&mut connection, &options.location)?;
         let rules = Arc::new(Rules::new(options.instance, options.lease, options.ttl));
         upkeep::end_at_start(&mut connection, &rules)?;
         let runs = RunRegistry::default();

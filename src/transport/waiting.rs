@@ -12,23 +12,43 @@ use super::error::Problem;
 use super::health;
 use crate::protocol::error::ApiError;
 
-/// The service of a gateway that cannot serve yet.
-pub fn router() -> Router {
-    Router::new().route("/healthz", get(health::alive)).route("/readyz", get(unready)).fallback(starting)
+/// Why a gateway cannot serve yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// Another server has its database.
+    Lock,
+    /// Its database is brought to the schema of this version.
+    Migration,
 }
 
-async fn unready() -> Response {
-    let health = json!({"status": "unavailable", "checks": {"store": "locked"}});
+/// The service of a gateway that cannot serve yet.
+pub fn router(reason: Reason) -> Router {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(async move || unready(reason)))
+        .fallback(async move || starting(reason))
+}
+
+fn unready(reason: Reason) -> Response {
+    let store = match reason {
+        Reason::Lock => "locked",
+        Reason::Migration => "migrating",
+    };
+    let health = json!({"status": "unavailable", "checks": {"store": store}});
     (StatusCode::SERVICE_UNAVAILABLE, axum::Json(health)).into_response()
 }
 
-async fn starting() -> Problem {
+fn starting(reason: Reason) -> Problem {
+    let why = match reason {
+        Reason::Lock => "another server still has its database",
+        Reason::Migration => "its database is being migrated",
+    };
     Problem(
         ApiError::new(
             503,
             "service_unavailable_error",
             "server_starting",
-            "The gateway is starting: another server still has its database. Try again shortly.",
+            format!("The gateway is starting: {why}. Try again shortly."),
         )
         .with_retry_after(Duration::from_secs(1)),
     )

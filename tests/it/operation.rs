@@ -8,6 +8,7 @@ mod logs;
 mod probes;
 mod shutdown_delay;
 mod traces;
+mod upgrade;
 mod waiting;
 
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
 //! The store's contract, held against every backend, and what is SQLite's own.
 
 mod approvals;
+mod backup;
 mod contract;
 mod deletion;
 mod full;
@@ -16,8 +17,10 @@ use std::time::Duration;
 
 use antwort::protocol::id::{Id, IdMint};
 use antwort::protocol::response::Status;
-use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore};
-use antwort::store::{History, Owner, ReadLimit, Record, Side, Store, StoredItem};
+use antwort::store::sqlite::{
+    Location, MigrateOptions, Migrated, ServerLock, SqliteOptions, SqliteStore, migrate,
+};
+use antwort::store::{History, Owner, ReadLimit, Record, Side, Store, StoreError, StoredItem};
 use tempfile::TempDir;
 
 /// How long rows live in stores that forget soon.
@@ -93,6 +96,22 @@ impl Folder {
         }
         sql.execute_batch(&format!("PRAGMA application_id = 0x616e7477; PRAGMA user_version = {version}"))
             .unwrap();
+    }
+
+    /// Brings the database to the current schema, as a server does before it opens it.
+    fn migrate(&self, change: impl FnOnce(&mut MigrateOptions)) -> Result<Option<Migrated>, StoreError> {
+        let mut options = MigrateOptions::default();
+        change(&mut options);
+        migrate(&ServerLock::acquire(&self.path()).unwrap(), &options)
+    }
+
+    /// The names of the files in the folder, but for that of the lock.
+    fn names(&self) -> Vec<String> {
+        let entries = self.folder.path().read_dir().unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.filter(|name| !name.ends_with(".lock")).collect();
+        names.sort();
+        names
     }
 
     /// A connection beside the store's, to look at rows and to do damage.

@@ -51,9 +51,15 @@ pub(super) fn writer(
 
 /// A connection that only reads.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection = existing(path)?;
+    connection.pragma_update(None, "query_only", true).map_err(database)?;
+    Ok(connection)
+}
+
+/// A connection to a file that exists, and whose journal and schema stay what they are.
+pub(super) fn existing(path: &Path) -> Result<Connection, StoreError> {
     let connection = open(path)?;
     settings(&connection)?;
-    connection.pragma_update(None, "query_only", true).map_err(database)?;
     Ok(connection)
 }
 

@@ -23,6 +23,11 @@ const RESERVE: u64 = 24 << 20;
 /// Of a small file system both are this part.
 const PART: u64 = 8;
 
+/// Bytes that stay free on a file system of this size.
+pub(super) fn least_free(total: u64) -> u64 {
+    MIN_FREE.min(total / PART)
+}
+
 /// Where the reserve of a database is.
 pub(super) fn reserve_of(database: &Path) -> PathBuf {
     beside(database, "reserve")

@@ -191,8 +191,8 @@ mod tests {
     }
 
     fn database_with_items(counts: &[(&str, i64)]) -> Connection {
-        let mut connection = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut connection).unwrap();
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
         for (response, (tenant, count)) in (1_i64..).zip(counts) {
             connection
                 .execute(
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn items_are_found_by_owner_and_id() {
-        let mut connection = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut connection).unwrap();
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
         for (sql, step) in [
             (FIND, "SEARCH i USING COVERING INDEX items_by_owner (owner=? AND item_id=?)"),
             (FIND_WITHOUT_OWNER, "SEARCH items USING COVERING INDEX items_by_owner (owner=? AND item_id=?)"),

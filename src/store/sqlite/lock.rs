@@ -15,6 +15,7 @@ const NOTE_BYTES: u64 = 256;
 /// A database that is this server's alone until this is dropped.
 #[derive(Debug)]
 pub struct ServerLock {
+    database: PathBuf,
     /// The lock is the open file's.
     _file: File,
 }
@@ -56,7 +57,7 @@ impl ServerLock {
                 if let Err(error) = write_note(&mut file) {
                     tracing::warn!(%error, "store: the lock does not say who holds it");
                 }
-                Ok(Self { _file: file })
+                Ok(Self { database: database.to_owned(), _file: file })
             }
             Err(TryLockError::WouldBlock) => {
                 let holder = read_note(&mut file);
@@ -64,6 +65,11 @@ impl ServerLock {
             }
             Err(TryLockError::Error(error)) => Err(failed(error)),
         }
+    }
+
+    /// The path of the database.
+    pub fn database(&self) -> &Path {
+        &self.database
     }
 }
 

@@ -195,8 +195,8 @@ mod tests {
     /// Without statistics SQLite may join the chain the other way round and scan all rows of an owner.
     #[test]
     fn rows_are_found_by_full_keys() {
-        let mut connection = Connection::open_in_memory().unwrap();
-        schema::migrate(&mut connection).unwrap();
+        let connection = Connection::open_in_memory().unwrap();
+        schema::apply(&connection, 0).unwrap();
         for sql in [LINEAGE, LINEAGE_SIZES, EXTEND] {
             let plan = schema::plan(&connection, sql);
             for step in plan.iter().filter(|step| step.contains("responses_by_id")) {

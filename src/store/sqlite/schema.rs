@@ -1,8 +1,13 @@
-//! The schema: applies migrations, and refuses files that are not ours or come from a later version.
+//! The schema: what version a file has, and the statements that lead to the current one. Refuses files that are not ours.
+//! When they are applied to a file of an earlier version is decided in `migrate`.
+
+use std::fs;
+use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::error::database;
+use super::{Location, backup, connection};
 use crate::store::StoreError;
 
 /// Every migration in order. The n-th leads to schema version n; a released one is never edited.
@@ -20,27 +25,83 @@ const KNOWN: i64 = MIGRATIONS.len() as i64;
 /// Marks a file as antwort's (`antw`), so that another program's database is never written to.
 const APPLICATION_ID: i32 = 0x616e_7477;
 
-/// Brings the database to the schema that this version knows.
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    if version(connection)? == KNOWN {
-        return Ok(());
-    }
-    // Two processes may open a new file at once: the version that counts is read under the lock.
-    let transaction =
-        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
-    let from = version(&transaction)?;
-    for (version, migration) in (1..).zip(MIGRATIONS) {
-        if version > from {
-            transaction.execute_batch(migration).map_err(database)?;
-        }
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID).map_err(database)?;
-    transaction.pragma_update(None, "user_version", KNOWN).map_err(database)?;
-    transaction.commit().map_err(database)
+/// How the schema of a file stands to the one that this antwort writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Schema {
+    /// There is none yet: no file, or an empty one.
+    New,
+    /// An earlier antwort has written it, in this version.
+    Older(i64),
+    /// It is that one.
+    Current,
+    /// A later antwort has written it, in this version.
+    Newer(i64),
 }
 
-/// The schema's version, if the database is ours and not from the future.
-fn version(connection: &Connection) -> Result<i64, StoreError> {
+impl Schema {
+    /// The version that this antwort writes.
+    pub const CURRENT: i64 = KNOWN;
+
+    /// The schema of the file at this path, of which nothing is changed. Blocks for some milliseconds.
+    pub fn of_file(path: &Path) -> Result<Self, StoreError> {
+        if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
+            Self::of(&connection::existing(path)?)
+        } else {
+            Ok(Self::New)
+        }
+    }
+
+    /// Why a database of this schema is not opened; `None`: it is.
+    pub fn refusal(self, location: &Location) -> Option<StoreError> {
+        match self {
+            Self::New | Self::Current => None,
+            Self::Older(version) => Some(needs_migration(version)),
+            Self::Newer(version) => Some(newer(version, location)),
+        }
+    }
+
+    /// The schema of an open database; an error if that is another program's.
+    pub(super) fn of(connection: &Connection) -> Result<Self, StoreError> {
+        Ok(match version(connection)? {
+            0 => Self::New,
+            KNOWN => Self::Current,
+            version if version < KNOWN => Self::Older(version),
+            version => Self::Newer(version),
+        })
+    }
+}
+
+/// Makes the schema of a new database; refuses any other than the current one.
+pub(super) fn create_or_check(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
+    let schema = Schema::of(connection)?;
+    if let Some(refusal) = schema.refusal(location) {
+        return Err(refusal);
+    }
+    if schema == Schema::New {
+        // Two processes may open a new file at once: what counts is read under the lock.
+        let transaction =
+            connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+        if Schema::of(&transaction)? == Schema::New {
+            apply(&transaction, 0)?;
+        }
+        transaction.commit().map_err(database)?;
+    }
+    Ok(())
+}
+
+/// Applies the migrations behind this version.
+pub(super) fn apply(connection: &Connection, from: i64) -> Result<(), StoreError> {
+    for (version, migration) in (1..).zip(MIGRATIONS) {
+        if version > from {
+            connection.execute_batch(migration).map_err(database)?;
+        }
+    }
+    connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(database)?;
+    connection.pragma_update(None, "user_version", KNOWN).map_err(database)
+}
+
+/// The schema's version, if the database is ours; 0: it has none yet.
+pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let application: i32 = connection.pragma_query_one(None, "application_id").map_err(database)?;
     let version: i64 = connection.pragma_query_one(None, "user_version").map_err(database)?;
     let tables: i64 =
@@ -50,13 +111,34 @@ fn version(connection: &Connection) -> Result<i64, StoreError> {
             "the file is another program's SQLite database; choose another path".to_owned(),
         ));
     }
-    if version > KNOWN {
-        return Err(StoreError::Database(format!(
-            "its schema has version {version} and this antwort knows versions up to {KNOWN}: \
-             a later antwort has written it; run that one, or use another file"
-        )));
-    }
     Ok(version)
+}
+
+fn needs_migration(version: i64) -> StoreError {
+    StoreError::Schema(format!(
+        "the database has schema {version} and this antwort needs schema {KNOWN}: stop the gateway and run \
+         `antwort store migrate`, which backs it up first (store.migrate: auto does so at the start)"
+    ))
+}
+
+/// Says the way back: the backup of before the migration, then the earlier antwort.
+fn newer(version: i64, location: &Location) -> StoreError {
+    let refusal = format!(
+        "the database has schema {version} and this antwort knows schemas up to {KNOWN}: a later antwort has \
+         migrated it"
+    );
+    let Location::File(path) = location else { return StoreError::Schema(refusal) };
+    let kept = (1..=KNOWN).rev().find_map(|version| backup::last_of_schema(path, version));
+    let copy = match kept {
+        Some(file) => format!("the backup that was made before the migration, {},", file.display()),
+        None => format!("a backup with schema {KNOWN} or earlier (none lies beside it)"),
+    };
+    StoreError::Schema(format!(
+        "{refusal}. Run that one again; or, to go back to this one, stop the gateway, move {file}, {file}-wal and \
+         {file}-shm away, copy {copy} to {file}, and start this one. What was stored since that backup is not in it \
+         (docs/upgrading.md)",
+        file = path.display()
+    ))
 }
 
 /// The steps by which SQLite would run a statement.

@@ -134,7 +134,7 @@ pub(super) fn probe(connection: &mut Connection) -> Result<(), StoreError> {
 }
 
 /// Bytes of the pages that hold something. Free pages are used again before the file grows.
-fn used_bytes(connection: &Connection) -> Result<u64, StoreError> {
+pub(super) fn used_bytes(connection: &Connection) -> Result<u64, StoreError> {
     let pragma = |name| connection.pragma_query_one::<i64>(None, name).map_err(database);
     let pages = pragma("page_count")? - pragma("freelist_count")?;
     Ok(u64::try_from(pages.saturating_mul(pragma("page_size")?)).unwrap_or(0))

@@ -18,13 +18,13 @@ use crate::support::gateway::{Gateway, JsonBody};
 use crate::support::upstream::Upstream;
 
 /// A second server on the database of these settings: where it answers, how it ends, and what tells it to.
-struct Second {
-    base: String,
+pub(super) struct Second {
+    pub base: String,
     stop: CancellationToken,
     server: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
 
-async fn second(settings: Settings, lock_wait: Duration) -> Second {
+pub(super) async fn second(settings: Settings, lock_wait: Duration) -> Second {
     let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
@@ -35,7 +35,7 @@ async fn second(settings: Settings, lock_wait: Duration) -> Second {
 }
 
 impl Second {
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.stop.cancel();
         self.server.await.unwrap().unwrap();
     }
@@ -57,14 +57,14 @@ async fn first() -> First {
     First { _folder: folder, database, upstream, gateway }
 }
 
-fn settings(upstream: &Upstream, database: PathBuf) -> Settings {
+pub(super) fn settings(upstream: &Upstream, database: PathBuf) -> Settings {
     let mut settings = Settings::default();
     let builder = Gateway::before(upstream).database(database).set(|made| settings = made.clone());
     drop(builder);
     settings
 }
 
-async fn get(url: &str) -> (u16, Value) {
+pub(super) async fn get(url: &str) -> (u16, Value) {
     let answer = reqwest::get(url).await.unwrap();
     let status = answer.status().as_u16();
     (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap())

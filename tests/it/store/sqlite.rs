@@ -66,7 +66,7 @@ fn a_schema_of_a_later_version_is_refused() {
     let folder = Folder::new();
     drop(folder.open(|_| ()));
     folder.sql().pragma_update(None, "user_version", 1000).unwrap();
-    assert_refused(&folder.path(), "version 1000");
+    assert_refused(&folder.path(), "has schema 1000");
 }
 
 #[tokio::test]

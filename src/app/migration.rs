@@ -1,0 +1,65 @@
+//! Brings the database of an earlier version up to date before it is opened, and answers probes meanwhile.
+
+use anyhow::Context;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::lock::{self, STORE};
+use super::probes;
+use crate::config::{Migrate, Settings, StoreUrl};
+use crate::store::StoreError;
+use crate::store::sqlite::{self, LockError, MigrateOptions, Schema, ServerLock};
+use crate::transport::waiting::{self, Reason};
+
+/// Migrates the database of this server if the settings say so. `Ok(None)`: told to stop before it was done, and it is
+/// as it was.
+pub(super) async fn run(
+    settings: &Settings,
+    lock: Option<ServerLock>,
+    listener: &TcpListener,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<Option<Option<ServerLock>>> {
+    let Some(lock) = lock else { return Ok(Some(None)) };
+    let (settings, stop) = (settings.clone(), shutdown.clone());
+    let work = tokio::task::spawn_blocking(move || {
+        let migrated = migrate(&settings, &lock, stop);
+        (lock, migrated)
+    });
+    let (lock, migrated) = tokio::select! {
+        done = work => done.context(STORE)?,
+        never = probes::answer(listener, waiting::router(Reason::Migration)) => match never {},
+    };
+    match migrated {
+        Err(_) if shutdown.is_cancelled() => Ok(None),
+        done => done.map(|()| Some(Some(lock))).context(STORE),
+    }
+}
+
+/// The same without probes. A file of an earlier version that is not to be migrated is left to [`sqlite::SqliteStore::open`],
+/// which refuses it.
+pub(super) fn migrate(
+    settings: &Settings,
+    lock: &ServerLock,
+    stop: CancellationToken,
+) -> Result<(), StoreError> {
+    match settings.store.migrate {
+        Migrate::Auto => {
+            sqlite::migrate(lock, &MigrateOptions { stop, ..MigrateOptions::default() }).map(drop)
+        }
+        Migrate::Off => Ok(()),
+    }
+}
+
+/// For commands that use a database beside servers: migrates one that no server has.
+pub(super) fn migrate_unused(settings: &Settings) -> anyhow::Result<()> {
+    let StoreUrl::Sqlite(path) = &settings.store.url else { return Ok(()) };
+    if !matches!(Schema::of_file(path).context(STORE)?, Schema::Older(_)) {
+        return Ok(());
+    }
+    match lock::acquire(settings) {
+        Ok(Some(lock)) => migrate(settings, &lock, CancellationToken::new()).context(STORE),
+        // It is the server's to migrate; until then the file is refused.
+        Ok(None) | Err(LockError::Taken { .. }) => Ok(()),
+        Err(error) => Err(error).context(STORE),
+    }
+}

@@ -1,0 +1,112 @@
+//! `antwort store`: backs up and migrates the database of the settings.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use super::{MIGRATION_NEEDED, offline, say};
+use crate::app::seal_key;
+use crate::config::{LoadOptions, Settings, StoreUrl};
+use crate::store::StoreError;
+use crate::store::sqlite::{self, FileSystem, Location, MigrateOptions, Schema, ServerLock};
+
+/// Copies the database to this file.
+pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let database = database(&settings)?;
+        let made = sqlite::backup(&database, file, &FileSystem)
+            .map_err(|error| format!("{} was not backed up: {error}", database.display()))?;
+        say(&format!(
+            "{} is a backup of {}: schema {}, {} bytes\n{}",
+            file.display(),
+            database.display(),
+            made.schema,
+            made.bytes,
+            key(&settings)
+        ));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Says whether the database has the schema of this version.
+pub(super) fn check(options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let database = database(&settings)?;
+        let (file, current) = (database.display(), Schema::CURRENT);
+        match readable(&database)? {
+            Schema::New => {
+                say(&format!("{file} does not exist yet: a server will make it with schema {current}"));
+            }
+            Schema::Current => say(&format!("{file} has schema {current}: there is nothing to do")),
+            Schema::Older(version) => {
+                say(&format!(
+                    "{file} has schema {version} and this antwort needs schema {current}: `antwort store migrate` \
+                     backs it up and migrates it"
+                ));
+                return Ok(ExitCode::from(MIGRATION_NEEDED));
+            }
+            // Refused above.
+            Schema::Newer(_) => {}
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Brings the database to the schema of this version.
+pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
+    offline::run(options, async |settings| {
+        let database = database(&settings)?;
+        let (file, current) = (database.display(), Schema::CURRENT);
+        if readable(&database)? == Schema::New {
+            say(&format!("{file} does not exist yet: a server will make it with schema {current}"));
+            return Ok(ExitCode::SUCCESS);
+        }
+        let lock = ServerLock::acquire(&database)
+            .map_err(|error| format!("{error}. Nothing was changed: stop the server first"))?;
+        let options = MigrateOptions { backup, ..MigrateOptions::default() };
+        let migrated =
+            sqlite::migrate(&lock, &options).map_err(|error| format!("{file} was not migrated: {error}"))?;
+        say(&match migrated {
+            None => format!("{file} has schema {current}: there is nothing to do"),
+            Some(done) => {
+                let kept = done.backup.map_or_else(
+                    || "It was not backed up.".to_owned(),
+                    |copy| format!("As it was, it is {}.\n{}", copy.display(), key(&settings)),
+                );
+                format!("{file} was migrated from schema {} to {current}. {kept}", done.from)
+            }
+        });
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// The file of the settings.
+fn database(settings: &Settings) -> Result<PathBuf, String> {
+    match &settings.store.url {
+        StoreUrl::Sqlite(path) => Ok(path.clone()),
+        StoreUrl::Memory => Err("store.url is memory: and so there is no file".to_owned()),
+    }
+}
+
+/// The schema of a database; an error if a later version has written it.
+fn readable(database: &Path) -> Result<Schema, String> {
+    let wrong = |error: StoreError| format!("{}: {error}", database.display());
+    let schema = Schema::of_file(database).map_err(wrong)?;
+    match schema.refusal(&Location::File(database.to_owned())) {
+        Some(refusal) if matches!(schema, Schema::Newer(_)) => Err(wrong(refusal)),
+        _ => Ok(schema),
+    }
+}
+
+/// What belongs with a backup.
+fn key(settings: &Settings) -> String {
+    match seal_key::file(settings) {
+        Some(file) => format!(
+            "The key that opens the encrypted reasoning and the provider state in it is not in it: {} belongs with it, \
+             kept as secret",
+            file.display()
+        ),
+        None => "The keys that open the encrypted reasoning and the provider state in it are not in it: seal.keys of \
+                 the settings belong with it"
+            .to_owned(),
+    }
+}

@@ -1,0 +1,157 @@
+//! Copies of a database: one state of it, whoever writes meanwhile; durable, readable by their owner alone, and never in
+//! the place of another file.
+//!
+//! `VACUUM INTO` reads in one transaction of the write-ahead log, so that writers go on. It writes used pages alone: what
+//! was deleted is not in a copy.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
+use super::disk::Disk;
+use super::error::database;
+use super::guard::least_free;
+use super::lock::beside;
+use super::{connection, schema, upkeep};
+use crate::store::StoreError;
+
+/// A copy that was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backup {
+    /// Its size.
+    pub bytes: u64,
+    /// The version of its schema.
+    pub schema: i64,
+}
+
+/// Copies the database at this path to another that does not exist yet. A server may use it meanwhile. Blocks for as
+/// long as the disk takes.
+pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup, StoreError> {
+    if !database.exists() {
+        return Err(StoreError::Database(format!("there is no database {}", database.display())));
+    }
+    let source = connection::existing(database)?;
+    let schema = schema::version(&source)?;
+    let target = std::path::absolute(target).map_err(|error| failed(target, &error))?;
+    if fs::symlink_metadata(&target).is_ok() {
+        return Err(exists(&target));
+    }
+    check_room(&source, &target, disk)?;
+    let part = beside(&target, "part");
+    copy(&source, &part)?;
+    let published = publish(&part, &target);
+    if published.is_err() {
+        // It is the copy that nobody asked for under this name.
+        _ = fs::remove_file(&part);
+    }
+    published?;
+    let bytes = fs::metadata(&target).map_err(|error| failed(&target, &error))?.len();
+    Ok(Backup { bytes, schema })
+}
+
+/// Whether the file system of this path has room for a copy, and for what responses need beside it.
+pub(super) fn check_room(source: &Connection, target: &Path, disk: &dyn Disk) -> Result<(), StoreError> {
+    let needed = upkeep::used_bytes(source)?;
+    // Nothing is known of the disk: a copy that fails will say so.
+    let Ok(space) = disk.space(folder_of(target)) else { return Ok(()) };
+    let least = least_free(space.total);
+    if space.available < needed.saturating_add(least) {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        return Err(StoreError::Full(format!(
+            "the copy needs {} MiB in {}, where {} MiB are free and {} MiB must stay so",
+            mib(needed),
+            folder_of(target).display(),
+            space.available >> 20,
+            mib(least)
+        )));
+    }
+    Ok(())
+}
+
+/// Writes a copy, all of which is on the disk when this returns, under a name that nobody has. Nothing is left if it
+/// fails.
+pub(super) fn copy(source: &Connection, part: &Path) -> Result<(), StoreError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(part) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            return Err(StoreError::Database(format!(
+                "{} exists: another copy is being written, or one was cut off; remove it in the latter case",
+                part.display()
+            )));
+        }
+        Err(error) => return Err(failed(part, &error)),
+    }
+    let written = fill(source, part);
+    if written.is_err() {
+        _ = fs::remove_file(part);
+    }
+    written
+}
+
+fn fill(source: &Connection, part: &Path) -> Result<(), StoreError> {
+    let path =
+        part.to_str().ok_or_else(|| StoreError::Database(format!("{} is not UTF-8", part.display())))?;
+    source.execute("VACUUM INTO ?1", [path]).map_err(database)?;
+    File::open(part).and_then(|file| file.sync_all()).map_err(|error| failed(part, &error))?;
+    sync_folder(part)
+}
+
+/// Gives a copy its name, if that is free.
+pub(super) fn publish(part: &Path, target: &Path) -> Result<(), StoreError> {
+    match rustix::fs::renameat_with(CWD, part, CWD, target, RenameFlags::NOREPLACE) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Err(exists(target)),
+        // Not every file system knows it.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if fs::symlink_metadata(target).is_err() => {
+            fs::rename(part, target).map_err(|error| failed(target, &error))?;
+        }
+        Err(error) => return Err(failed(target, &error.into())),
+    }
+    sync_folder(target)
+}
+
+fn exists(target: &Path) -> StoreError {
+    StoreError::Database(format!(
+        "{} exists, and no file is overwritten: choose another name",
+        target.display()
+    ))
+}
+
+/// Where a migration puts the copy of a file before it is changed; a second one of the same schema gets a number.
+pub(super) fn name(database: &Path, schema: i64, number: u32) -> PathBuf {
+    match number {
+        0 | 1 => beside(database, &format!("schema-{schema}.backup")),
+        _ => beside(database, &format!("schema-{schema}.{number}.backup")),
+    }
+}
+
+/// The last copy that a migration of this schema has left.
+pub(super) fn last_of_schema(database: &Path, schema: i64) -> Option<PathBuf> {
+    let names = (1..).map(|number| name(database, schema, number));
+    names.take_while(|name| name.exists()).last()
+}
+
+/// Writes the names in the folder of a file to the disk.
+fn sync_folder(path: &Path) -> Result<(), StoreError> {
+    let folder = folder_of(path);
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, &error))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> StoreError {
+    StoreError::Database(format!("{}: {error}", path.display()))
+}

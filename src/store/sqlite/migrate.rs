@@ -1,0 +1,153 @@
+//! Brings the file of an earlier version to the current schema, and keeps a copy of what it was.
+//!
+//! The copy has a name of its own until the migration is committed, so that a process that is killed again and again in
+//! between leaves one copy and not many. Whoever migrates holds the lock of servers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, TransactionBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::disk::{self, Disk, FileSystem};
+use super::error::database;
+use super::schema::{self, Schema};
+use super::{Location, ServerLock, Synchronous, backup, connection, guard};
+use crate::store::StoreError;
+
+/// Steps of SQLite between two looks whether to stop.
+const STEPS: i32 = 10_000;
+
+/// How a file is migrated.
+#[derive(Debug, Clone)]
+pub struct MigrateOptions {
+    /// Whether it is backed up first; it is not migrated if there is no room for that.
+    pub backup: bool,
+    /// Tells how much room the disk has.
+    pub disk: Arc<dyn Disk>,
+    /// Ends the migration early: an error, and the file as it was.
+    pub stop: CancellationToken,
+}
+
+impl Default for MigrateOptions {
+    fn default() -> Self {
+        Self { backup: true, disk: Arc::new(FileSystem), stop: CancellationToken::new() }
+    }
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migrated {
+    /// The version of the schema before.
+    pub from: i64,
+    /// The file as it was.
+    pub backup: Option<PathBuf>,
+}
+
+/// Migrates the database of this lock; `None`: there was nothing to do. Blocks for as long as the disk takes.
+pub fn migrate(lock: &ServerLock, options: &MigrateOptions) -> Result<Option<Migrated>, StoreError> {
+    let path = lock.database();
+    match Schema::of_file(path)? {
+        Schema::New | Schema::Newer(_) => Ok(None),
+        Schema::Current => settle(path).map(|()| None),
+        Schema::Older(_) => match try_migrate(path, options) {
+            Err(StoreError::Full(_)) if disk::give_up(&guard::reserve_of(path)) => try_migrate(path, options),
+            done => done,
+        },
+    }
+}
+
+fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>, StoreError> {
+    let mut connection = connection::writer(&Location::File(path.to_owned()), Synchronous::Full, None)?;
+    let Schema::Older(from) = Schema::of(&connection)? else { return Ok(None) };
+    let stop = options.stop.clone();
+    connection.progress_handler(STEPS, Some(move || stop.is_cancelled())).map_err(database)?;
+    // It changes when another connection commits.
+    let seen = data_version(&connection)?;
+    let part = part_of(path, from);
+    if options.backup {
+        back_up(&connection, path, from, options)?;
+    }
+    if let Err(error) = change(&mut connection, from, seen) {
+        _ = fs::remove_file(&part);
+        return Err(error);
+    }
+    let backup = if options.backup { Some(keep(path, from)?) } else { None };
+    tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: the schema was migrated");
+    Ok(Some(Migrated { from, backup }))
+}
+
+fn back_up(
+    connection: &Connection,
+    path: &Path,
+    from: i64,
+    options: &MigrateOptions,
+) -> Result<(), StoreError> {
+    let part = part_of(path, from);
+    backup::check_room(connection, path, &*options.disk).map_err(|error| without_backup(&error))?;
+    tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: backing the file up before its schema is migrated");
+    // A process that was killed has left it: the lock is ours.
+    if part.exists() {
+        fs::remove_file(&part)
+            .map_err(|error| StoreError::Database(format!("{}: {error}", part.display())))?;
+    }
+    backup::copy(connection, &part)
+}
+
+fn without_backup(error: &StoreError) -> StoreError {
+    match error {
+        StoreError::Full(why) => StoreError::Schema(format!(
+            "the database must be migrated to schema {}, and there is no room to back it up first: {why}. Nothing was \
+             changed. Free some space; or make a backup elsewhere with `antwort store backup FILE` and run `antwort \
+             store migrate --no-backup`",
+            Schema::CURRENT
+        )),
+        other => other.clone(),
+    }
+}
+
+/// One transaction: all of it or nothing.
+fn change(connection: &mut Connection, from: i64, seen: i64) -> Result<(), StoreError> {
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
+    if data_version(&transaction)? != seen {
+        return Err(StoreError::Schema(
+            "another process has written to the database while it was to be migrated, and nothing was changed: stop \
+             the gateway of the earlier version first"
+                .to_owned(),
+        ));
+    }
+    schema::apply(&transaction, from)?;
+    transaction.commit().map_err(database)
+}
+
+fn data_version(connection: &Connection) -> Result<i64, StoreError> {
+    connection.pragma_query_one(None, "data_version").map_err(database)
+}
+
+/// The name of a copy until the migration is committed.
+fn part_of(path: &Path, from: i64) -> PathBuf {
+    super::lock::beside(&backup::name(path, from, 1), "part")
+}
+
+/// Gives the copy its name, the first that is free.
+fn keep(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
+    let part = part_of(path, from);
+    let mut names = (1..).map(|number| backup::name(path, from, number));
+    // There is always a next number.
+    let name = names.find(|name| fs::symlink_metadata(name).is_err()).unwrap_or_else(|| part.clone());
+    backup::publish(&part, &name)?;
+    tracing::info!(backup = %name.display(), "store: the file as it was before its schema was migrated is kept");
+    Ok(name)
+}
+
+/// Gives the copies of migrations their names whose process ended right behind the commit.
+fn settle(path: &Path) -> Result<(), StoreError> {
+    for from in 1..Schema::CURRENT {
+        if part_of(path, from).exists() {
+            keep(path, from)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! Copies of a database, asked for and before a migration: whole, private, never over another file, and never many.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use antwort::store::sqlite::{Disk, DiskSpace, FileSystem, Schema, SqliteOptions, SqliteStore, backup};
+use antwort::store::{Store, StoreError};
+
+use super::migrations::insert;
+use super::{Folder, Location, texts, turn};
+
+/// A disk with so many bytes free, that does something when it is asked.
+struct Told<F>(u64, F);
+
+impl<F> std::fmt::Debug for Told<F> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} bytes", self.0)
+    }
+}
+
+impl<F: Fn() + Send + Sync> Disk for Told<F> {
+    fn space(&self, _: &Path) -> std::io::Result<DiskSpace> {
+        (self.1)();
+        Ok(DiskSpace { total: 1 << 40, available: self.0 })
+    }
+}
+
+fn number(path: &Path, query: &str) -> i64 {
+    rusqlite::Connection::open(path).unwrap().query_row(query, [], |row| row.get(0)).unwrap()
+}
+
+fn is_private(path: &Path) -> bool {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777 == 0o600
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_under_load_is_one_state_of_the_database() {
+    let folder = Folder::new();
+    let store = Arc::new(folder.open(|_| ()));
+    let over = Arc::new(AtomicBool::new(false));
+    let mut writers = tokio::task::JoinSet::new();
+    for _ in 0..4 {
+        let (store, over) = (Arc::clone(&store), Arc::clone(&over));
+        writers.spawn(async move {
+            let mut last = turn(None, "q", "a");
+            store.finish(last.clone()).await.unwrap();
+            while !over.load(Ordering::Relaxed) {
+                last = turn(Some(&last), "q", "a");
+                store.finish(last.clone()).await.unwrap();
+            }
+        });
+    }
+    let mut before = 0;
+    for n in 0..10 {
+        let (source, copy) = (folder.path(), folder.folder.path().join(format!("copy-{n}.db")));
+        let target = copy.clone();
+        let made = tokio::task::spawn_blocking(move || backup(&source, &target, &FileSystem)).await.unwrap();
+        assert_eq!(made.unwrap().schema, Schema::CURRENT);
+        let responses = number(&copy, "SELECT count(*) FROM responses");
+        assert!(responses >= before, "later copies have what earlier ones had");
+        before = responses;
+        assert_eq!(number(&copy, "SELECT count(*) FROM items"), 2 * responses, "a response and its items");
+        let orphans = "SELECT count(*) FROM responses r WHERE previous_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM responses p WHERE p.id = r.previous_id)";
+        assert_eq!(number(&copy, orphans), 0, "a response and what it continues");
+        assert_eq!(
+            number(&copy, "SELECT count(*) FROM pragma_integrity_check WHERE integrity_check <> 'ok'"),
+            0
+        );
+        assert!(is_private(&copy));
+    }
+    over.store(true, Ordering::Relaxed);
+    writers.join_all().await;
+    assert!(before > 0);
+}
+
+#[tokio::test]
+async fn a_backup_put_in_the_place_of_the_database_is_the_database() {
+    let folder = Folder::new();
+    let store = folder.open(|_| ());
+    let first = turn(None, "q", "a");
+    store.finish(first.clone()).await.unwrap();
+    let copy = folder.folder.path().join("copy.db");
+    backup(&folder.path(), &copy, &FileSystem).unwrap();
+    store.finish(turn(Some(&first), "later", "later")).await.unwrap();
+    store.close().await;
+    fs::copy(&copy, folder.path()).unwrap();
+    let store = folder.open(|_| ());
+    assert_eq!(texts(&store, &first).await.unwrap(), ["q", "a"]);
+    let second = turn(Some(&first), "q2", "a2");
+    store.finish(second.clone()).await.unwrap();
+    assert_eq!(texts(&store, &second).await.unwrap().len(), 4);
+    assert_eq!(folder.number("SELECT count(*) FROM responses"), 2);
+}
+
+#[test]
+fn a_backup_overwrites_nothing_and_leaves_nothing_when_it_fails() {
+    let folder = Folder::new();
+    drop(folder.open(|_| ()));
+    let inside = |name: &str| folder.folder.path().join(name);
+    fs::write(inside("there"), "something else").unwrap();
+    symlink(inside("nowhere"), inside("link")).unwrap();
+    let before = folder.names();
+    let refuse = |name: &str, disk: &dyn Disk, words: &str| {
+        let error = backup(&folder.path(), &inside(name), disk).unwrap_err().to_string();
+        assert!(error.contains(words), "{name}: {error}");
+    };
+    refuse("there", &FileSystem, "exists, and no file is overwritten");
+    refuse("link", &FileSystem, "exists, and no file is overwritten");
+    refuse("responses.db", &FileSystem, "exists, and no file is overwritten");
+    refuse("missing/copy.db", &FileSystem, "missing/copy.db.part: No such file");
+    refuse("copy.db", &Told(1 << 20, || ()), "32 MiB must stay so");
+    assert_eq!(folder.names(), before);
+    assert_eq!(fs::read_to_string(inside("there")).unwrap(), "something else");
+    let missing = backup(&inside("no.db"), &inside("copy.db"), &FileSystem).unwrap_err().to_string();
+    assert!(missing.contains("there is no database"), "{missing}");
+    assert_eq!(folder.names(), before, "no database is made");
+    rusqlite::Connection::open(inside("foreign.db")).unwrap().execute_batch("CREATE TABLE x (y)").unwrap();
+    let foreign = backup(&inside("foreign.db"), &inside("copy.db"), &FileSystem).unwrap_err().to_string();
+    assert!(foreign.contains("another program's"), "{foreign}");
+}
+
+/// A file of schema 3 with a response.
+fn old() -> Folder {
+    let folder = Folder::new();
+    folder.create_with_schema(3);
+    insert(&folder, "acme", "resp_old", &["msg_0"]);
+    folder
+}
+
+#[test]
+fn a_migration_keeps_the_file_as_it_was_and_says_where() {
+    let folder = old();
+    let first = folder.folder.path().join("responses.db.schema-3.backup");
+    let migrated = folder.migrate(|_| ()).unwrap().unwrap();
+    assert_eq!((migrated.from, migrated.backup.as_ref()), (3, Some(&first)));
+    assert_eq!((number(&first, "PRAGMA user_version"), number(&first, "SELECT count(*) FROM items")), (3, 1));
+    assert!(is_private(&first));
+    assert_eq!(folder.number("PRAGMA user_version"), Schema::CURRENT);
+    assert_eq!(folder.migrate(|_| ()).unwrap(), None, "once");
+
+    // Back to the earlier version, and on again: the first copy stays what it is.
+    fs::copy(&first, folder.path()).unwrap();
+    insert(&folder, "acme", "resp_later", &["msg_1"]);
+    let second = folder.migrate(|_| ()).unwrap().unwrap().backup.unwrap();
+    assert_eq!(second, folder.folder.path().join("responses.db.schema-3.2.backup"));
+    assert_eq!(
+        (number(&first, "SELECT count(*) FROM items"), number(&second, "SELECT count(*) FROM items")),
+        (1, 2)
+    );
+    assert_eq!(folder.names().len(), 3);
+}
+
+#[test]
+fn a_migration_without_room_for_a_backup_changes_nothing_and_says_what_to_do() {
+    let folder = old();
+    let error = folder.migrate(|options| options.disk = Arc::new(Told(32 << 20, || ()))).unwrap_err();
+    for words in
+        ["no room to back it up", "Nothing was changed", "store backup FILE", "store migrate --no-backup"]
+    {
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (3, vec!["responses.db".to_owned()]));
+    let done = folder.migrate(|options| options.backup = false).unwrap().unwrap();
+    assert_eq!((done.backup, folder.number("PRAGMA user_version")), (None, Schema::CURRENT));
+    assert_eq!(folder.names(), ["responses.db"]);
+}
+
+#[test]
+fn migrations_that_are_killed_again_and_again_leave_one_copy() {
+    let folder = old();
+    let part = folder.folder.path().join("responses.db.schema-3.backup.part");
+    // Killed while the copy was written.
+    fs::write(&part, "half a copy").unwrap();
+    folder.migrate(|_| ()).unwrap();
+    let kept = folder.folder.path().join("responses.db.schema-3.backup");
+    assert_eq!(folder.names(), ["responses.db", "responses.db.schema-3.backup"]);
+    assert_eq!(number(&kept, "PRAGMA user_version"), 3);
+    // Killed right behind the commit.
+    fs::rename(&kept, &part).unwrap();
+    assert_eq!(folder.migrate(|_| ()).unwrap(), None);
+    assert_eq!(folder.names(), ["responses.db", "responses.db.schema-3.backup"]);
+}
+
+#[test]
+fn a_migration_that_is_told_to_stop_leaves_the_file_as_it_was() {
+    let folder = old();
+    let items: Vec<String> = (0..3000).map(|n| format!("msg_{n}")).collect();
+    insert(&folder, "acme", "resp_long", &items.iter().map(String::as_str).collect::<Vec<_>>());
+    let stopped = folder.migrate(|options| options.stop.cancel());
+    assert!(stopped.is_err());
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (3, vec!["responses.db".to_owned()]));
+}
+
+#[test]
+fn what_an_earlier_gateway_writes_while_its_file_is_migrated_is_not_lost() {
+    let folder = Arc::new(old());
+    let writer = Arc::clone(&folder);
+    // Between the look at the file and its copy; that gateway knows no lock.
+    let disk = Told(1 << 40, move || insert(&writer, "acme", "resp_late", &["msg_late"]));
+    let error = folder.migrate(|options| options.disk = Arc::new(disk)).unwrap_err();
+    assert!(error.to_string().contains("another process has written to the database"), "{error}");
+    assert_eq!((folder.number("PRAGMA user_version"), folder.names()), (3, vec!["responses.db".to_owned()]));
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused_with_the_way_back() {
+    let folder = Folder::new();
+    drop(folder.open(|_| ()));
+    folder.sql().pragma_update(None, "user_version", Schema::CURRENT + 1).unwrap();
+    let refused = || {
+        let options = SqliteOptions::new(Location::File(folder.path()), "test");
+        let error = SqliteStore::open(options).err().unwrap();
+        assert!(matches!(error, StoreError::Schema(_)));
+        error.to_string()
+    };
+    let error = refused();
+    assert!(error.contains(&format!("a backup with schema {} or earlier", Schema::CURRENT)), "{error}");
+    for name in ["schema-3.backup", "schema-4.backup", "schema-4.2.backup"] {
+        fs::write(folder.folder.path().join(format!("responses.db.{name}")), "").unwrap();
+    }
+    let error = refused();
+    assert!(error.contains("responses.db.schema-4.2.backup, to"), "the latest that is known: {error}");
+    assert!(error.contains("responses.db-wal") && error.contains("docs/upgrading.md"), "{error}");
+    assert_eq!(folder.migrate(|_| ()).unwrap(), None, "and it is not changed");
+    assert_eq!(folder.number("PRAGMA user_version"), Schema::CURRENT + 1);
+}
+
+#[test]
+fn a_file_of_an_earlier_version_is_opened_by_nobody_before_it_is_migrated() {
+    let folder = old();
+    let error = SqliteStore::open(folder.options()).err().unwrap().to_string();
+    assert!(error.contains("antwort store migrate"), "{error}");
+    assert_eq!(folder.number("PRAGMA user_version"), 3);
+}
