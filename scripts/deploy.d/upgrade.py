@@ -1,0 +1,134 @@
+"""From an earlier version to this one and, with its binary, back: what was stored stays."""
+
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+from http1 import Client
+from phases import Row
+from processes import Failed, Gateway
+from traffic import create
+from upstream import Provider
+
+# Made by the earliest version that upgrades are promised from.
+LEFT = Path(__file__).resolve().parents[2] / "tests/it/data/stores/schema-3.sqlite"
+
+
+async def run(binary: str, old: str, parent: Path) -> Row:
+    folder = parent / "upgrade"
+    folder.mkdir()
+    provider = Provider()
+    await provider.start()
+    # Without keys, as the database in tests/ was made; and with nothing that an older version would not know.
+    config = {"providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1"}}}
+    gateway = Gateway("upgraded", folder, binary, config)
+    gateway.config["store"]["ttl"] = "off"
+    faults, figures = [], []
+    if old:
+        await gateway.start(old)
+        for number in range(20):
+            await made(gateway, f"say {number + 1} 0")
+        stored = await identifiers(gateway)
+        await gateway.stop()
+        figures.append(f"{len(stored)} responses of {version(old)}")
+    else:
+        shutil.copyfile(LEFT, gateway.database)
+        gateway.database.chmod(0o600)
+        stored = []
+        figures.append(f"the database of {LEFT.name}")
+    schema = user_version(gateway.database)
+    await gateway.start()
+    present = await identifiers(gateway)
+    stored = stored or present
+    faults += await missing(gateway, stored, "after the upgrade")
+    await made(gateway, "say 1 0", previous_response_id=await finished(gateway))
+    figures.append(f"{len(stored)} there after the upgrade to schema {user_version(gateway.database)}, one continued")
+    faults += backup(binary, gateway, folder / "by-hand.db", len(stored) + 1)
+    await gateway.stop()
+    copies = list(folder.glob(f"{gateway.database.name}.schema-{schema}*.backup"))
+    if schema == user_version(gateway.database):
+        figures.append("no migration")
+    elif len(copies) != 1 or user_version(copies[0]) != schema:
+        faults.append(f"the migration left {[copy.name for copy in copies]} as backups")
+    elif old:
+        faults += await back(gateway, old, copies[0], stored)
+        figures.append("and after the way back to its backup and the old binary")
+    provider.stop()
+    if len(stored) < 3:
+        faults.append(f"there are only {len(stored)} responses")
+    return Row("", "upgrade and rollback" if old else "upgrade", "; ".join(figures), faults)
+
+
+async def back(gateway: Gateway, old: str, copy: Path, stored: list[str]) -> list[str]:
+    """As docs/upgrading.md says: an older version refuses the file; the backup goes in its place."""
+    try:
+        await gateway.start(old)
+        await gateway.stop()
+        return ["the old binary served a file of a later schema"]
+    except Failed:
+        gateway.kill()
+    for end in ["", "-wal", "-shm"]:
+        gateway.database.with_name(gateway.database.name + end).unlink(missing_ok=True)
+    shutil.copyfile(copy, gateway.database)
+    gateway.database.chmod(0o600)
+    await gateway.start(old)
+    faults = await missing(gateway, stored, "after the rollback")
+    await made(gateway, "say 1 0", previous_response_id=await finished(gateway))
+    await gateway.stop()
+    return faults
+
+
+def backup(binary: str, gateway: Gateway, file: Path, least: int) -> list[str]:
+    """`antwort store backup` beside the server."""
+    said = subprocess.run(
+        [binary, "store", "backup", str(file), "--config", str(gateway.file)], capture_output=True, text=True, cwd=file.parent
+    )
+    if said.returncode:
+        return [f"antwort store backup: {said.stderr.strip()[-300:]}"]
+    with sqlite3.connect(file) as copy:
+        (found,) = copy.execute("SELECT count(*) FROM responses").fetchone()
+    return [] if found >= least else [f"the backup has {found} responses of {least}"]
+
+
+async def made(gateway: Gateway, text: str, **more) -> None:
+    client = Client(gateway.port)
+    reply = await client.ask("POST", "/v1/responses", create(text, **more))
+    client.close()
+    if reply.status != 200:
+        raise Failed(f"a response on {gateway.name}: {reply.status} {reply.body.decode()[:300]}")
+
+
+async def identifiers(gateway: Gateway) -> list[str]:
+    client = Client(gateway.port)
+    reply = await client.ask("GET", "/v1/responses?limit=100")
+    client.close()
+    return [each["id"] for each in reply.json.get("data", [])]
+
+
+async def finished(gateway: Gateway) -> str:
+    """A response that ended with words, and so can be continued by others."""
+    client = Client(gateway.port)
+    reply = await client.ask("GET", "/v1/responses?limit=100")
+    client.close()
+    ended = [each for each in reply.json["data"] if [item["type"] for item in each["output"]] == ["message"]]
+    return ended[0]["id"]
+
+
+async def missing(gateway: Gateway, stored: list[str], when: str) -> list[str]:
+    client, faults = Client(gateway.port), []
+    for identifier in stored:
+        reply = await client.ask("GET", f"/v1/responses/{identifier}")
+        if reply.status != 200 or reply.json.get("id") != identifier:
+            faults.append(f"{when} {identifier} is {reply.status} {reply.code}")
+    client.close()
+    return faults
+
+
+def user_version(file: Path) -> int:
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
+        return database.execute("PRAGMA user_version").fetchone()[0]
+
+
+def version(binary: str) -> str:
+    return subprocess.run([binary, "--version"], capture_output=True, text=True).stdout.strip()
