@@ -3,6 +3,7 @@
 mod assembly;
 mod connection;
 mod connection_limit;
+mod exchange;
 mod http2_stream;
 mod impatient;
 mod listen;

@@ -17,6 +17,7 @@ mod in_flight;
 mod journal;
 mod limits;
 mod mcp;
+mod noted;
 mod offer;
 mod offering;
 mod outlet;
@@ -58,6 +59,7 @@ use crate::response::machine::Events;
 use crate::response::seal::SealKeys;
 use crate::store::{Owner, Store};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::request_log::RequestLog;
 use crate::tools::Toolbox;
 use crate::tools::mcp::McpServers;
 
@@ -123,6 +125,8 @@ pub struct Caller {
     pub client_action_status: Option<ClientActionStatus>,
     /// Names the request in logs, ours and the provider's.
     pub request_id: String,
+    /// Where what the run comes to is told, if it is of a request over HTTP.
+    pub log: Option<Arc<RequestLog>>,
     /// The caller's trace, to be continued upstream.
     pub traceparent: Option<String>,
     /// What happens to tools that are not served here.

@@ -3,10 +3,14 @@
 //! Floor 1: owns names and forms, not the events; those who know what happens call in here. Nothing that
 //! clients or models say is logged, measured or traced.
 
+pub mod fields;
 mod json_line;
 pub mod logs;
 pub mod metrics;
+pub mod request_log;
 pub mod traces;
+
+use std::time::Duration;
 
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
@@ -66,6 +70,11 @@ pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, T
 fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
     let filter = EnvFilter::builder().parse(directives)?;
     if directives.contains("rmcp") { Ok(filter) } else { Ok(filter.add_directive("rmcp=off".parse()?)) }
+}
+
+/// A time as log lines have it: milliseconds, with three digits behind the point.
+pub fn milliseconds(time: Duration) -> f64 {
+    (time.as_micros() as f64) / 1e3
 }
 
 #[cfg(test)]

@@ -11,12 +11,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Version, header};
-use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
+use crate::telemetry::request_log::Ended;
 use crate::transport::Stopping;
 
 /// A connection that was told to close and is not asked for anything is cut after this.
@@ -65,6 +64,8 @@ pub(super) struct Activity {
     waiting: Mutex<(Awaited, Instant)>,
     /// Why it was told to close, for metrics; unset where all are.
     reason: OnceLock<&'static str>,
+    /// Why it is cut in the middle of its responses, if it is the gateway that does it.
+    cut_by: OnceLock<Ended>,
     /// Ends it, as soon as what it works on is done.
     close: CancellationToken,
     stopping: Stopping,
@@ -79,6 +80,7 @@ impl Activity {
             http2: AtomicBool::new(false),
             waiting: Mutex::new((Awaited::FirstByte, Instant::now())),
             reason: OnceLock::new(),
+            cut_by: OnceLock::new(),
             close,
             stopping,
         })
@@ -121,6 +123,17 @@ impl Activity {
         // The first one counts.
         _ = self.reason.set(reason);
         self.close.cancel();
+    }
+
+    /// It is about to be cut, with all that it works on.
+    pub fn cut(&self, why: Ended) {
+        // The first one counts.
+        _ = self.cut_by.set(why);
+    }
+
+    /// Why it was cut, if it was not its peer that went.
+    pub fn cut_by(&self) -> Option<Ended> {
+        self.cut_by.get().copied()
     }
 
     /// Since when it has been working on nothing; `None` if it works on something, or is closing anyway.
@@ -190,38 +203,6 @@ impl Drop for Request {
         // Before the count: who sees that nothing is worked on must see since when.
         *self.0.waiting() = (Awaited::NextRequest, Instant::now());
         self.0.requests.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The body of a response, with whose end its request ends.
-pub(super) struct Tracked {
-    body: axum::body::Body,
-    _request: Request,
-}
-
-impl Tracked {
-    pub fn new(body: axum::body::Body, request: Request) -> Self {
-        Self { body, _request: request }
-    }
-}
-
-impl Body for Tracked {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

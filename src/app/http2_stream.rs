@@ -18,6 +18,8 @@ use hyper::rt::Executor;
 use tokio::time::Instant;
 
 use super::connection::Activity;
+use super::exchange::Exchange;
+use crate::telemetry::request_log::{Ended, RequestLog};
 
 /// Bodies are handed on in pieces of at most this, so that it shows whether they are taken.
 const PIECE: usize = 64 << 10;
@@ -31,7 +33,8 @@ tokio::task_local! {
 struct Sending {
     /// The number of the piece that was handed on last; 0 while the body itself is waited for.
     untaken: AtomicU64,
-    connection: OnceLock<Arc<Activity>>,
+    /// The connection, and the request that is answered.
+    of: OnceLock<(Arc<Activity>, Arc<RequestLog>)>,
 }
 
 /// Runs the streams of HTTP/2 connections.
@@ -68,8 +71,9 @@ async fn limit(stream: impl Future<Output = ()>, sending: Arc<Sending>, write_ti
             alarm.as_mut().reset(Instant::now() + write_timeout);
         }
         ready!(alarm.as_mut().poll(context));
-        if let Some(connection) = sending.connection.get() {
+        if let Some((connection, log)) = sending.of.get() {
             connection.close("write_timeout");
+            log.ended(Ended::TimedOut);
         }
         Poll::Ready(())
     })
@@ -77,12 +81,12 @@ async fn limit(stream: impl Future<Output = ()>, sending: Arc<Sending>, write_ti
 }
 
 /// The body of a response as its connection sends it: on a stream of HTTP/2 in pieces, otherwise as it is.
-pub(super) fn in_pieces(body: Body, connection: &Arc<Activity>) -> Body {
+pub(super) fn in_pieces(body: Body, exchange: &Exchange) -> Body {
     match STREAM.try_with(Arc::clone) {
         Err(_) => body,
         Ok(sending) => {
             // One response a stream.
-            _ = sending.connection.set(Arc::clone(connection));
+            _ = sending.of.set((Arc::clone(exchange.connection()), Arc::clone(exchange.log())));
             Body::new(Pieces { body, rest: Bytes::new(), number: 0, sending })
         }
     }

@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::connection::Activity;
+use crate::telemetry::request_log::Ended;
 
 /// A connection whose writes fail once the peer has taken nothing for `patience`.
 pub(super) struct Impatient<S> {
@@ -42,7 +43,10 @@ impl<S> Impatient<S> {
             self.activity.set_blocked(true);
             self.alarm.as_mut().reset(Instant::now() + self.patience);
         }
-        self.alarm.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        self.alarm.as_mut().poll(context).map(|()| {
+            self.activity.cut(Ended::TimedOut);
+            Err(io::ErrorKind::TimedOut.into())
+        })
     }
 }
 

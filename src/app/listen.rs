@@ -16,12 +16,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use super::connection::{self, Activity, ConnectionTimeouts, Tracked};
+use super::connection::{self, Activity, ConnectionTimeouts};
 use super::connection_limit::{ConnectionLimit, max_connections};
+use super::exchange::{Exchange, Tracked};
 use super::http2_stream::{StreamExecutor, in_pieces};
 use super::impatient::Impatient;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::request_log::Ended;
 use crate::transport::Stopping;
 
 /// After a failed accept, such as one for want of file descriptors.
@@ -41,6 +43,8 @@ pub(super) struct Listening {
     tasks: TaskTracker,
     closing: CancellationToken,
     stopping: Stopping,
+    /// The time for closing is over, too.
+    overdue: CancellationToken,
 }
 
 impl Listening {
@@ -68,6 +72,7 @@ impl Listening {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping,
+            overdue: CancellationToken::new(),
         }
     }
 
@@ -87,6 +92,8 @@ impl Listening {
         self.tasks.close();
         if tokio::time::timeout(time, self.tasks.wait()).await.is_err() {
             tracing::warn!("connections were still open when their time was over");
+            self.overdue.cancel();
+            self.tasks.wait().await;
         }
     }
 
@@ -115,25 +122,35 @@ impl Listening {
         let activity = Activity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let place = self.limit.enter(permit, &activity);
         let (router, requests) = (self.service.clone(), Arc::clone(&activity));
-        let service = service_fn(move |request: Request<Incoming>| {
-            let working = requests.begin(request.version());
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let exchange = Exchange::begin(&requests, &mut request);
             let answer = router.clone().oneshot(request);
             async move {
                 let response = answer.await;
                 response.map(|mut response| {
-                    working.answer(response.headers_mut());
-                    response.map(|body| Tracked::new(in_pieces(body, working.connection()), working))
+                    exchange.answer(response.headers_mut());
+                    response.map(|body| Tracked::new(in_pieces(body, &exchange), exchange))
                 })
             }
         });
         let stream = Impatient::new(stream, self.write_timeout, Arc::clone(&activity));
         let connection = self.http.serve_connection(TokioIo::new(stream), service).into_owned();
-        let metrics = Arc::clone(&self.metrics);
+        let (metrics, overdue) = (Arc::clone(&self.metrics), self.overdue.clone());
         self.tasks.spawn(async move {
             let _place = place;
-            if let Some(why) = connection::drive(connection, &activity).await {
-                metrics.connection_closed(why);
-                tracing::debug!(why, "a connection was closed");
+            tokio::select! {
+                biased;
+                why = connection::drive(connection, &activity) => {
+                    if let Some(why) = why {
+                        metrics.connection_closed(why);
+                        tracing::debug!(why, "a connection was closed");
+                    }
+                }
+                // Before the connection is dropped, which asks why.
+                () = async {
+                    overdue.cancelled().await;
+                    activity.cut(Ended::Drained);
+                } => {}
             }
         });
     }

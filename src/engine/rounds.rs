@@ -40,6 +40,7 @@ impl Run {
         let turn = self.journalled;
         self.journalled += 1;
         self.machine.dispatch_calls();
+        self.tool_calls += u32::try_from(calls.len()).unwrap_or(u32::MAX);
         let offer = &self.prepared.offer;
         let runner =
             |made: &ServerCall| offer.runner(made.call.namespace.as_deref(), &made.call.name).cloned();

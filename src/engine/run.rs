@@ -19,6 +19,7 @@ use super::calls::Calls;
 use super::choice::Choice;
 use super::gate::{Denied, Gate};
 use super::in_flight::shutting_down;
+use super::noted::Noted;
 use super::outlet::{Gone, Outlet};
 use super::prepare::Prepared;
 use super::structured::Judgement;
@@ -31,6 +32,8 @@ use crate::provider::{CallContext, Failure, ModelStream, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
 use crate::response::turn::{CallChoice, Context, FinishReason, ModelEvent, ProviderState};
 use crate::store::RunRegistration;
+use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
+use crate::telemetry::request_log::RequestLog;
 
 /// Turns in a row in which the model only called what it must not.
 const MAX_DENIED_TURNS: usize = 3;
@@ -97,12 +100,15 @@ pub(super) struct Run {
     alarm: Alarm,
     clock: Pin<Box<Sleep>>,
     first_event: Option<Duration>,
+    log: Option<Arc<RequestLog>>,
     /// Whether the provider has said anything in this turn.
     heard: bool,
     /// A row says that the run is in progress.
     pub(super) recorded: bool,
     /// Inferences that were begun.
     turns: u32,
+    /// Calls of tools that were made.
+    pub(super) tool_calls: u32,
     /// Turns so far that made calls: the journal's number of the next.
     pub(super) journalled: u32,
     denied_turns: usize,
@@ -159,9 +165,11 @@ impl Run {
                 if prepared.ask.stream { commit_at } else { deadline }.into(),
             )),
             first_event: None,
+            log: caller.log,
             heard: false,
             recorded: false,
             turns: 0,
+            tool_calls: 0,
             journalled: 0,
             denied_turns: 0,
             asked_for_call: false,
@@ -563,6 +571,8 @@ impl Run {
             *self;
         // Until the row is committed.
         let _registration = self.registration;
+        let first = first_event.map(|after| started + after);
+        let noted = Noted { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
         calls.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
@@ -571,6 +581,7 @@ impl Run {
             Outcome::Refused(error) => {
                 log_failure(&prepared, &call, error.code(), error.body.param.as_deref());
                 metrics.run_refused(prepared.provider.name(), &prepared.ask.model, error.code(), took);
+                noted.refusal(&prepared, error.body.code.clone());
                 return outlet.refuse(error).await;
             }
         };
@@ -609,6 +620,7 @@ impl Run {
             let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
             log_failure(&prepared, &call, code, param.as_deref());
         }
+        noted.response(&prepared, response);
         // A client that has gone finds the response in the store.
         let _gone = outlet.flush().await;
     }
@@ -617,12 +629,14 @@ impl Run {
 /// All that an operator needs to find what failed; its message may quote what was said, and stays with the client.
 fn log_failure(prepared: &Prepared, call: &CallContext, code: &str, param: Option<&str>) {
     tracing::warn!(
-        request_id = call.request_id,
-        response_id = %prepared.response.id,
-        provider = prepared.provider.name(),
-        model = prepared.ask.model,
-        code,
-        param,
+        {
+            { REQUEST_ID } = call.request_id,
+            { RESPONSE_ID } = prepared.response.id.as_str(),
+            { PROVIDER } = prepared.provider.name(),
+            { MODEL } = prepared.ask.model,
+            { CODE } = code,
+            { PARAM } = param,
+        },
         "a response failed"
     );
 }

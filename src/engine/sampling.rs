@@ -88,6 +88,7 @@ impl Sampler for EngineSampler {
             dialect: Dialect::OpenAi,
             client_action_status: None,
             request_id: format!("mcp-{}", request.server),
+            log: None,
             traceparent: None,
             unserved_tools: OnUnservedTool::Refuse,
             authorization: None,

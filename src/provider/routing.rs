@@ -106,17 +106,28 @@ impl Router {
         let model = read_model(body)?;
         let route = self.resolve(&model)?;
         let body = if route.model == model { body.clone() } else { rename(body, &route.model)? };
-        Ok(Directed { provider: route.provider, body })
+        Ok(Directed { provider: route.provider, model: route.model, body })
     }
 }
 
 /// A request that is handed on.
 pub struct Directed {
     provider: Arc<dyn Provider>,
+    model: String,
     body: Bytes,
 }
 
 impl Directed {
+    /// The name of the provider that gets it.
+    pub fn provider(&self) -> &str {
+        self.provider.name()
+    }
+
+    /// The provider's name of the model.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+
     /// Hands it on.
     ///
     /// # Errors

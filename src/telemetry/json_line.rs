@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber};
@@ -11,13 +12,17 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use super::fields::{MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
+
 /// Fields of spans that lines have, and their names there.
 const OF_SPANS: [(&str, &str); 4] = [
-    ("request_id", "request_id"),
-    ("response_id", "response_id"),
-    ("gen_ai.provider.name", "provider"),
-    ("gen_ai.request.model", "model"),
+    (REQUEST_ID, REQUEST_ID),
+    (RESPONSE_ID, RESPONSE_ID),
+    ("gen_ai.provider.name", PROVIDER),
+    ("gen_ai.request.model", MODEL),
 ];
+/// Room for a line of a request.
+const USUAL_LINE: usize = 640;
 
 /// Writes the lines. Needs the fields of spans as JSON.
 pub(super) struct JsonLine;
@@ -31,55 +36,72 @@ where
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         let metadata = event.metadata();
-        let mut line = Line(Map::new());
-        line.put("timestamp", time.into());
-        line.put("level", metadata.level().as_str().into());
+        let mut line = Line { text: Vec::with_capacity(USUAL_LINE), has: [false; OF_SPANS.len()] };
+        line.put("timestamp", &time);
+        line.put("level", metadata.level().as_str());
         event.record(&mut line);
         for span in ctx.event_scope().into_iter().flatten() {
             let extensions = span.extensions();
             let Some(fields) = extensions.get::<FormattedFields<N>>() else { continue };
             let Ok(fields) = serde_json::from_str::<Map<String, Value>>(&fields.fields) else { continue };
-            for (name, shown) in OF_SPANS {
-                if let Some(value) = fields.get(name).filter(|_| !line.0.contains_key(shown)) {
-                    line.put(shown, value.clone());
+            for (i, (name, shown)) in OF_SPANS.iter().enumerate() {
+                if let Some(value) = fields.get(*name).filter(|_| line.has.get(i) == Some(&false)) {
+                    line.put(shown, value);
                 }
             }
         }
-        line.put("target", metadata.target().into());
-        writeln!(to, "{}", Value::Object(line.0))
+        line.put("target", metadata.target());
+        line.text.extend_from_slice(b"}\n");
+        to.write_str(std::str::from_utf8(&line.text).map_err(|_| fmt::Error)?)
     }
 }
 
-struct Line(Map<String, Value>);
+/// A line in the making.
+struct Line {
+    text: Vec<u8>,
+    /// Which of [`OF_SPANS`] are in it.
+    has: [bool; OF_SPANS.len()],
+}
 
 impl Line {
-    fn put(&mut self, name: &str, value: Value) {
-        self.0.insert(name.to_owned(), value);
+    fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        for (has, (_, shown)) in self.has.iter_mut().zip(OF_SPANS) {
+            *has |= shown == name;
+        }
+        let before = self.text.len();
+        self.text.push(if before == 0 { b'{' } else { b',' });
+        let written = serde_json::to_writer(&mut self.text, name).and_then(|()| {
+            self.text.push(b':');
+            serde_json::to_writer(&mut self.text, value)
+        });
+        if written.is_err() {
+            self.text.truncate(before);
+        }
     }
 }
 
 impl Visit for Line {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field.name(), value.into());
+        self.put(field.name(), &value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field.name(), value.into());
+        self.put(field.name(), &value);
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field.name(), value.into());
+        self.put(field.name(), &value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field.name(), value.into());
+        self.put(field.name(), &value);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field.name(), value.into());
+        self.put(field.name(), value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field.name(), format!("{value:?}").into());
+        self.put(field.name(), &format!("{value:?}"));
     }
 }

@@ -14,6 +14,11 @@ use super::context::ToolContext;
 use super::error::{Code, ToolError};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
+use crate::telemetry::fields::{
+    AGENT, ARGUMENTS_SHA256, ATTEMPTS, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS, PRINCIPAL,
+    RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
+};
+use crate::telemetry::milliseconds;
 
 /// Digits enough to tell calls apart.
 const HASH_BYTES: usize = 16;
@@ -50,23 +55,26 @@ impl Caller {
 
     /// Records that the call is over.
     pub(super) fn call(&self, end: &End<'_>) {
-        tracing::info!(
+        tracing::event!(
             target: "antwort::audit",
-            record = "call",
-            tenant = &*self.context.tenant,
-            principal = &*self.context.principal,
-            agent = self.context.agent.as_deref(),
-            response = self.context.response_id.as_ref().map(tracing::field::display),
-            request = self.context.request_id,
-            call = self.key.as_ref().map(tracing::field::display),
-            tool = end.tool,
-            executor = end.executor,
-            arguments_sha256 = self.arguments,
-            decision = end.decision,
-            code = end.code.map(Code::as_str),
-            duration_ms = u64::try_from(end.duration.as_millis()).unwrap_or(u64::MAX),
-            attempts = end.attempts,
-            fallback_from = end.fallback_from,
+            Level::INFO,
+            {
+                { RECORD } = "call",
+                { TENANT } = &*self.context.tenant,
+                { PRINCIPAL } = &*self.context.principal,
+                { AGENT } = self.context.agent.as_deref(),
+                { RESPONSE_ID } = self.context.response_id.as_ref().map(tracing::field::display),
+                { REQUEST_ID } = self.context.request_id,
+                { CALL_ID } = self.key.as_ref().map(tracing::field::display),
+                { TOOL } = end.tool,
+                { EXECUTOR } = end.executor,
+                { ARGUMENTS_SHA256 } = self.arguments,
+                { DECISION } = end.decision,
+                { CODE } = end.code.map(Code::as_str),
+                { MS } = milliseconds(end.duration),
+                { ATTEMPTS } = end.attempts,
+                { FALLBACK_FROM } = end.fallback_from,
+            }
         );
     }
 }
@@ -77,20 +85,23 @@ pub(super) fn decision(request: &ToolRequest, denied: Option<&ToolError>) {
         return;
     }
     let context = &request.context;
-    tracing::info!(
+    tracing::event!(
         target: "antwort::audit",
-        record = "decision",
-        tenant = &*context.tenant,
-        principal = &*context.principal,
-        agent = context.agent.as_deref(),
-        response = context.response_id.as_ref().map(tracing::field::display),
-        request = context.request_id,
-        call = request.call.key.as_ref().map(tracing::field::display),
-        tool = request.plan.qualified_name(),
-        executor = &*request.plan.definition.executor,
-        arguments_sha256 = hash(&request.call.raw),
-        decision = if denied.is_some() { "denied" } else { "allowed" },
-        code = denied.map(|error| error.code.as_str()),
+        Level::INFO,
+        {
+            { RECORD } = "decision",
+            { TENANT } = &*context.tenant,
+            { PRINCIPAL } = &*context.principal,
+            { AGENT } = context.agent.as_deref(),
+            { RESPONSE_ID } = context.response_id.as_ref().map(tracing::field::display),
+            { REQUEST_ID } = context.request_id,
+            { CALL_ID } = request.call.key.as_ref().map(tracing::field::display),
+            { TOOL } = request.plan.qualified_name(),
+            { EXECUTOR } = &*request.plan.definition.executor,
+            { ARGUMENTS_SHA256 } = hash(&request.call.raw),
+            { DECISION } = if denied.is_some() { "denied" } else { "allowed" },
+            { CODE } = denied.map(|error| error.code.as_str()),
+        }
     );
 }
 

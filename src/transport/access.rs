@@ -1,5 +1,7 @@
 //! Who may use which route.
 
+use std::sync::Arc;
+
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -8,6 +10,7 @@ use super::AppState;
 use super::error::Problem;
 use super::outgoing;
 use super::routes::{Access, access_of};
+use super::trail::Trail;
 use crate::admission::Requester;
 use crate::auth::Principal;
 use crate::protocol::error::ApiError;
@@ -36,6 +39,10 @@ pub(super) async fn check(
         return Ok(next.run(request).await);
     }
     let principal = app.auth.authenticate(request.headers())?;
+    if let Some(trail) = request.extensions().get::<Trail>() {
+        let tenant = Arc::clone(&principal.owner.tenant);
+        trail.log.note(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
+    }
     match access {
         Some(Access::Needs(scope)) => principal.require(scope)?,
         _ => {

@@ -14,6 +14,7 @@ use super::body::JsonBody;
 use super::error::Problem;
 use super::trail::Trail;
 use crate::provider::CallContext;
+use crate::telemetry::request_log::Asked;
 
 /// `POST /v1/chat/completions`
 pub(super) async fn chat(
@@ -42,10 +43,16 @@ async fn pass(
     path: &str,
     body: JsonBody,
 ) -> Result<Response, Problem> {
-    let call = CallContext { deadline: None, traceparent: trail.outgoing(), request_id: trail.request_id };
+    let call = CallContext {
+        deadline: None,
+        traceparent: trail.outgoing(),
+        request_id: (*trail.request_id).to_owned(),
+    };
     let router = Arc::clone(app.engine.router());
     // Reserved until the provider answers: until then the body may be sent again.
     let (directed, _reserved) = body.read(app, caller, move |body| router.direct(body)).await?;
+    let asked = Asked::new(directed.provider(), directed.model());
+    trail.log.note(|facts| facts.model = Some(asked));
     let passed = directed.pass_through(path, &call).await?;
     let mut response = Response::new(Body::new(passed.body));
     *response.status_mut() = StatusCode::from_u16(passed.status).unwrap_or(StatusCode::BAD_GATEWAY);

@@ -51,7 +51,7 @@ pub(super) async fn create(
     let first = run.first().await?;
     let mut response = if stream {
         let budget = ResponseBudget::new(&app, principal.requester());
-        sse::response(&first, run, app.keepalive, budget).await?
+        sse::response(&first, run, app.keepalive, budget, Arc::clone(&trail.log)).await?
     } else {
         stored::json(Body::from(terminal(first, &mut run).await?.json().to_owned()))
     };
@@ -80,7 +80,8 @@ pub(super) fn caller(
             .0
             .client_action_status
             .or_else(|| client.and_then(|client| client.client_action_status)),
-        request_id: trail.request_id.clone(),
+        request_id: (*trail.request_id).to_owned(),
+        log: Some(Arc::clone(&trail.log)),
         traceparent: trail.outgoing(),
         unserved_tools: OnUnservedTool::from_setting(
             app.unserved_tools,
@@ -120,7 +121,7 @@ pub(super) async fn terminal(
         }
         events = run.next().await;
     }
-    tracing::error!(response = %run.id, "a run ended without a terminal event");
+    tracing::error!(response_id = %run.id, "a run ended without a terminal event");
     Err(ApiError::internal())
 }
 

@@ -22,6 +22,7 @@ use crate::admission::Permit;
 use crate::engine::RunHandle;
 use crate::protocol::event::Encoding;
 use crate::response::machine::Events;
+use crate::telemetry::request_log::{Ended, RequestLog};
 
 /// A comment: clients ignore it, proxies see that the connection lives.
 const KEEPALIVE: &[u8] = b": keepalive\n\n";
@@ -42,8 +43,9 @@ pub(super) async fn response(
     run: RunHandle,
     keepalive: Duration,
     budget: ResponseBudget,
+    log: Arc<RequestLog>,
 ) -> Result<Response, Problem> {
-    let mut body = EventBody::new(first, run, keepalive, budget);
+    let mut body = EventBody::new(first, run, keepalive, budget, log);
     if body.buffer.len() > UNRESERVED {
         body.reserved = Some(body.budget.clone().acquire(body.buffer.len()).await?);
     }
@@ -66,6 +68,7 @@ struct EventBody {
     reserved: Option<Permit>,
     reserving: Option<Reserving>,
     budget: ResponseBudget,
+    log: Arc<RequestLog>,
     ended: bool,
     keepalive: Duration,
     last: Instant,
@@ -73,7 +76,13 @@ struct EventBody {
 }
 
 impl EventBody {
-    fn new(first: &Events, run: RunHandle, keepalive: Duration, budget: ResponseBudget) -> Self {
+    fn new(
+        first: &Events,
+        run: RunHandle,
+        keepalive: Duration,
+        budget: ResponseBudget,
+        log: Arc<RequestLog>,
+    ) -> Self {
         let encoding = run.encoding;
         let mut body = Self {
             run,
@@ -82,6 +91,7 @@ impl EventBody {
             reserved: None,
             reserving: None,
             budget,
+            log,
             ended: false,
             keepalive,
             last: Instant::now(),
@@ -148,7 +158,8 @@ impl http_body::Body for EventBody {
                 // The reader was given up by the run. The connection breaks, so that what it has does not
                 // look whole.
                 Poll::Ready(None) => {
-                    tracing::info!(response = %self.run.id, "a reader that took nothing was cut");
+                    tracing::info!(response_id = %self.run.id, "a reader that took nothing was cut");
+                    self.log.ended(Ended::TimedOut);
                     self.ended = true;
                     self.buffer.clear();
                     return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));
@@ -164,7 +175,7 @@ impl http_body::Body for EventBody {
             self.buffer.extend_from_slice(KEEPALIVE);
         }
         let Ok(bytes) = ready!(self.poll_bytes(context)) else {
-            tracing::info!(response = %self.run.id, "a reader was cut: there was no room for what it does not take");
+            tracing::info!(response_id = %self.run.id, "a reader was cut: there was no room for what it does not take");
             self.ended = true;
             self.buffer.clear();
             return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));

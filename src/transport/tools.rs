@@ -23,7 +23,7 @@ use crate::protocol::request::ToolCacheMode;
 use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::CallerCatalog;
 use crate::tools::{
-    CacheUse, Catalog, Progress, RegisteredTool, Subject, ToolCall, ToolContext, ToolDefinition,
+    CacheUse, Catalog, Code, Progress, RegisteredTool, Subject, ToolCall, ToolContext, ToolDefinition,
 };
 
 /// `GET /v1/tools`: the gateway's own tools, or those of one server of the configuration.
@@ -133,11 +133,12 @@ pub(super) async fn execute(
             channel: context.channel,
             chat_id: context.chat_id,
             traceparent: trail.outgoing(),
-            request_id: trail.request_id.clone(),
+            request_id: (*trail.request_id).to_owned(),
             cache: if cache == ToolCacheMode::Bypass { CacheUse::Bypass } else { CacheUse::Allowed },
             reads_kept_results: true,
             ..ToolContext::default()
         };
+        trail.log.note(|facts| facts.tool_calls = Some(1));
         let cancel = context.cancel.clone().drop_guard();
         let call = ToolCall::direct(&name, arguments);
         let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
@@ -145,6 +146,11 @@ pub(super) async fn execute(
         Ok::<_, Problem>(outcome)
     };
     let outcome = admitted.work(called).await??;
+    let failure = match &outcome {
+        Ok(output) => output.is_error.then_some(Code::ToolExecutionFailed),
+        Err(error) => Some(error.code),
+    };
+    trail.log.note(|facts| facts.code = failure.map(|code| code.as_str().into()));
     Ok(render(view, &trail.request_id, &name, outcome).into_response())
 }
 

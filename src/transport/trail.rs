@@ -1,9 +1,9 @@
-//! What every request leaves behind: a request id, an access log line, metrics, and a few headers.
+//! What every request leaves behind: a request id, what its line in the log says, metrics, and a few headers.
 
-use std::time::Instant;
+use std::sync::Arc;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -14,6 +14,7 @@ use super::AppState;
 use super::client_profile::{self, ClientProfile};
 use super::error::Refusal;
 use crate::protocol::id::Id;
+use crate::telemetry::request_log::RequestLog;
 use crate::telemetry::traces::{self, TraceParent};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -27,7 +28,9 @@ const LONGEST_ID: usize = 128;
 #[derive(Debug, Clone)]
 pub(super) struct Trail {
     /// Sent back, logged, and sent upstream.
-    pub request_id: String,
+    pub request_id: Arc<str>,
+    /// Where what is known of the request goes.
+    pub log: Arc<RequestLog>,
     /// Where in which trace the caller is.
     pub caller: Option<TraceParent>,
     /// What is different for the client, where it is recognised.
@@ -35,14 +38,17 @@ pub(super) struct Trail {
 }
 
 impl Trail {
-    fn of(headers: &HeaderMap, client_profiles: bool) -> Self {
+    fn of(request: &Request, client_profiles: bool) -> Self {
+        let headers = request.headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let acceptable =
             |id: &&str| (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
         Self {
             request_id: text("x-request-id")
                 .filter(acceptable)
-                .map_or_else(|| Id::mint("req").to_string(), str::to_owned),
+                .map_or_else(|| Id::mint("req").as_str().into(), Arc::from),
+            // From whoever gives it the answer, and so knows how the request ends.
+            log: request.extensions().get().cloned().unwrap_or_else(RequestLog::begin),
             caller: text("traceparent").and_then(TraceParent::parse),
             client: client_profiles.then(|| client_profile::of(headers)).flatten(),
         }
@@ -56,12 +62,17 @@ impl Trail {
 
 /// Outermost of the middleware: sees every answer, whoever gave it.
 pub(super) async fn leave(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let trail = Trail::of(request.headers(), app.client_profiles);
+    let trail = Trail::of(&request, app.client_profiles);
     let request_id = HeaderValue::from_str(&trail.request_id);
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
+    let pattern = route.as_ref().map_or("unmatched", MatchedPath::as_str);
+    trail.log.note(|facts| {
+        facts.request_id = Some(Arc::clone(&trail.request_id));
+        facts.method = method.clone();
+        facts.route = pattern.into();
+    });
     let span = tracing::info_span!(
         "request",
         otel.name = "HTTP",
@@ -77,7 +88,7 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     if response.status().is_server_error() {
         span.record("otel.status_code", "ERROR");
     }
-    let took = started.elapsed();
+    let took = trail.log.started().elapsed();
     let headers = response.headers_mut();
     if let Ok(request_id) = request_id {
         headers.insert(REQUEST_ID, request_id);
@@ -87,18 +98,13 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
     }
     headers.insert(PROCESSING_MS, HeaderValue::from(took.as_millis() as u64));
     headers.insert(VERSION, HeaderValue::from_static("2020-10-01"));
-    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
-    app.metrics.http_request(route, method.as_str(), response.status().as_u16(), took);
-    let refusal = response.extensions().get::<Refusal>();
-    tracing::info!(
-        request_id = %trail.request_id,
-        %method,
-        route,
-        status = response.status().as_u16(),
-        code = refusal.and_then(|refusal| refusal.code.as_deref()),
-        param = refusal.and_then(|refusal| refusal.param.as_deref()),
-        ms = took.as_secs_f64() * 1e3,
-        "request"
-    );
+    app.metrics.http_request(pattern, method.as_str(), response.status().as_u16(), took);
+    let refusal = response.extensions_mut().remove::<Refusal>();
+    trail.log.note(|facts| {
+        facts.status = Some(response.status().as_u16());
+        if let Some(Refusal { code, param }) = refusal {
+            (facts.code, facts.param) = (code, param);
+        }
+    });
     response
 }

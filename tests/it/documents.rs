@@ -17,6 +17,7 @@ const COMPATIBILITY: &str = include_str!("../../docs/compatibility.md");
 const REQUIREMENTS: &str = include_str!("../../docs/dev/requirements.md");
 const OPEN_RESPONSES: &str = include_str!("../../docs/dev/open-responses.md");
 const SECURITY: &str = include_str!("../../docs/security.md");
+const OPERATIONS: &str = include_str!("../../docs/operations.md");
 const TOOLS: &str = include_str!("../../docs/tools.md");
 const EXAMPLE: &str = include_str!("../../examples/custom_tool.rs");
 
@@ -65,6 +66,17 @@ fn every_operation_that_needs_a_key_documents_its_refusals() {
         // Web pages are refused everywhere.
         assert_eq!((described("401"), described("403")), (guarded, true), "{method} {path}");
     }
+}
+
+#[test]
+fn the_page_on_operations_lists_every_field_of_the_log() {
+    let section = OPERATIONS.split("\n## ").find(|section| section.starts_with("Logs\n")).expect("a section");
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let listed: BTreeSet<&str> = rows
+        .flat_map(|row| row.split(" |").next().unwrap_or_default().split('`').skip(1).step_by(2))
+        .collect();
+    let fields: BTreeSet<&str> = antwort::telemetry::fields::ALL.iter().copied().collect();
+    assert_eq!(listed, fields);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod drain;
 mod exclusive;
 mod logs;
 mod probes;
+mod request_lines;
 mod shutdown_delay;
 mod traces;
 mod upgrade;

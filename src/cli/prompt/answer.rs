@@ -61,6 +61,7 @@ async fn ask(
         dialect: if args.json() { gateway.settings.engine.dialect } else { Dialect::OpenAi },
         client_action_status: None,
         request_id: "cli".into(),
+        log: None,
         traceparent: None,
         unserved_tools: OnUnservedTool::from_setting(
             gateway.settings.compat.unserved_tools,

@@ -73,7 +73,7 @@ async fn every_decision_and_every_call_is_recorded_without_what_was_said() {
         .iter()
         .map(|record| {
             let field = |name: &str| record["fields"][name].as_str().unwrap_or("-").to_owned();
-            [field("record"), field("call"), field("tool"), field("decision"), field("code")].join(" ")
+            [field("record"), field("call_id"), field("tool"), field("decision"), field("code")].join(" ")
         })
         .collect();
     assert_eq!(
@@ -104,14 +104,14 @@ async fn every_decision_and_every_call_is_recorded_without_what_was_said() {
         ("tenant", "acme"),
         ("principal", "ann"),
         ("agent", "helper"),
-        ("response", "resp_7"),
+        ("response_id", "resp_7"),
         ("executor", "x"),
     ] {
         assert_eq!(first[name], value);
     }
     // sha256 of {"q":"secret"}, its first half.
     assert_eq!(first["arguments_sha256"].as_str().unwrap().len(), 32);
-    assert!(first["duration_ms"].is_u64());
+    assert!(first["ms"].is_f64());
     assert!(!format!("{records:?}").contains("secret"));
 }
 

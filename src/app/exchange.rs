@@ -1,0 +1,118 @@
+//! One request from its head to the last byte of its response: how much of it went over the connection, and how it ended.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request};
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+
+use super::connection::{self, Activity};
+use crate::telemetry::request_log::{Ended, RequestLog, Sent};
+
+/// A request that is answered. However it ends, its log is told.
+pub(super) struct Exchange {
+    log: Arc<RequestLog>,
+    request: connection::Request,
+    /// Whether the body of its response is sent at all.
+    is_head: bool,
+    bytes: u64,
+    first_byte: Option<Instant>,
+    /// `None` until the response has been given to the connection, or cannot be any more.
+    ended: Option<Ended>,
+}
+
+impl Exchange {
+    /// A request has come. Those who answer it find its log in its extensions.
+    pub fn begin<B>(connection: &Arc<Activity>, request: &mut Request<B>) -> Self {
+        let log = RequestLog::begin();
+        request.extensions_mut().insert(Arc::clone(&log));
+        Self {
+            log,
+            request: connection.begin(request.version()),
+            is_head: request.method() == Method::HEAD,
+            bytes: 0,
+            first_byte: None,
+            ended: None,
+        }
+    }
+
+    /// What happens on its connection.
+    pub fn connection(&self) -> &Arc<Activity> {
+        self.request.connection()
+    }
+
+    /// Its answer begins with these headers.
+    pub fn answer(&self, headers: &mut HeaderMap) {
+        self.request.answer(headers);
+    }
+
+    /// Where it is logged.
+    pub fn log(&self) -> &Arc<RequestLog> {
+        &self.log
+    }
+
+    fn count(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.bytes += bytes as u64;
+            self.first_byte.get_or_insert_with(Instant::now);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let ended = self.ended.or(self.connection().cut_by()).unwrap_or(Ended::ClientGone);
+        self.log.sent(Sent { bytes: self.bytes, first_byte: self.first_byte, ended });
+    }
+}
+
+/// The body of a response, with whose end its request ends.
+pub(super) struct Tracked {
+    body: Body,
+    exchange: Exchange,
+}
+
+impl Tracked {
+    pub fn new(body: Body, mut exchange: Exchange) -> Self {
+        if exchange.is_head || body.is_end_stream() {
+            exchange.ended = Some(Ended::Done);
+        }
+        Self { body, exchange }
+    }
+}
+
+impl http_body::Body for Tracked {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(context);
+        match &polled {
+            Poll::Pending => {}
+            Poll::Ready(None) => self.exchange.ended = Some(Ended::Done),
+            Poll::Ready(Some(Err(_))) => self.exchange.ended = Some(Ended::Cut),
+            Poll::Ready(Some(Ok(frame))) => {
+                self.exchange.count(frame.data_ref().map_or(0, Bytes::len));
+                if self.body.is_end_stream() {
+                    self.exchange.ended = Some(Ended::Done);
+                }
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

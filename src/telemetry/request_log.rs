@@ -1,0 +1,239 @@
+//! The one line that a request leaves in the log, at its end.
+//!
+//! Those who work on a request share a [`RequestLog`] and put into it what they know, once each. The line is written
+//! when the last of them has let go: of a stream that its client has left that is when its run has ended, too, so
+//! that the line has its tokens.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use hyper::Method;
+
+use super::fields::{
+    BYTES, CACHED_TOKENS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, INPUT_TOKENS, KEY, METHOD, MODEL, MS,
+    OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID, ROUTE, STATUS, TENANT, TOOL_CALLS, TURNS,
+};
+use super::milliseconds;
+use crate::protocol::id::Id;
+use crate::protocol::parse::shorten;
+use crate::protocol::response::Usage;
+
+/// The target of the lines, for filters.
+const TARGET: &str = "antwort::access";
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All of its answer was given to the connection.
+    Done,
+    /// The client closed the connection, or its stream of HTTP/2, before that.
+    ClientGone,
+    /// The gateway was told to stop.
+    Drained,
+    /// A time limit was over: of the run, of the provider, of the request's body, or of a client that takes nothing.
+    TimedOut,
+    /// The answer broke off: its provider did, or there was no room for it.
+    Cut,
+}
+
+impl Ended {
+    /// Its name in the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::ClientGone => "client_gone",
+            Self::Drained => "drained",
+            Self::TimedOut => "timed_out",
+            Self::Cut => "cut",
+        }
+    }
+
+    /// How a request ended whose answer is whole, by the code in it.
+    fn by_code(code: Option<&str>) -> Self {
+        match code {
+            Some("server_shutting_down") => Self::Drained,
+            // Limits of a run: for all, or for one request.
+            Some("run_timeout" | "max_seconds") => Self::TimedOut,
+            Some(code) if code.ends_with("_timeout") => Self::TimedOut,
+            _ => Self::Done,
+        }
+    }
+}
+
+/// What is known of a request. What is not, or does not apply, is left out of its line.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// As in `x-request-id`. Without one there is no line.
+    pub request_id: Option<Arc<str>>,
+    /// HTTP method.
+    pub method: Method,
+    /// Pattern of the path.
+    pub route: Box<str>,
+    /// HTTP status, unless the client left before there was one.
+    pub status: Option<u16>,
+    /// Name of the API key, and its tenant.
+    pub key: Option<(Arc<str>, Arc<str>)>,
+    /// Of an error.
+    pub code: Option<Cow<'static, str>>,
+    /// The refused field.
+    pub param: Option<String>,
+    /// What the request was about, where a provider was asked.
+    pub model: Option<Asked>,
+    /// What a run came to.
+    pub run: Option<RunFigures>,
+    /// Calls of tools that the gateway made.
+    pub tool_calls: Option<u32>,
+    /// How it ended, where that is no matter of the connection.
+    pub ended: Option<Ended>,
+}
+
+/// The model that was asked.
+#[derive(Debug)]
+pub struct Asked {
+    /// Key of the provider.
+    pub provider: Box<str>,
+    /// The provider's name of the model.
+    pub model: Box<str>,
+}
+
+impl Asked {
+    /// This model of this provider. Names that clients invented are cut to a usual length.
+    pub fn new(provider: &str, model: &str) -> Self {
+        Self { provider: provider.into(), model: shorten(model).into() }
+    }
+}
+
+/// Figures of a run.
+#[derive(Debug)]
+pub struct RunFigures {
+    /// The response.
+    pub response_id: Id,
+    /// Inferences.
+    pub turns: u32,
+    /// Where the provider said.
+    pub usage: Option<Usage>,
+    /// When the model's first word came, of a stream.
+    pub first_delta: Option<Instant>,
+}
+
+/// What went over the connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    /// Bytes of the body.
+    pub bytes: u64,
+    /// When the first of them went.
+    pub first_byte: Option<Instant>,
+    /// How it ended, as far as the connection knows.
+    pub ended: Ended,
+}
+
+/// A request on its way to its line in the log.
+#[derive(Debug)]
+pub struct RequestLog {
+    started: Instant,
+    facts: Mutex<Facts>,
+    /// What went over the connection, and when that was over.
+    sent: Mutex<Option<(Sent, Instant)>>,
+}
+
+impl RequestLog {
+    /// A request that begins now.
+    pub fn begin() -> Arc<Self> {
+        Arc::new(Self { started: Instant::now(), facts: Mutex::default(), sent: Mutex::new(None) })
+    }
+
+    /// When it began.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Adds to what is known.
+    pub fn note(&self, add: impl FnOnce(&mut Facts)) {
+        add(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Says how it ended. The first one who knows counts.
+    pub fn ended(&self, ended: Ended) {
+        self.note(|facts| _ = facts.ended.get_or_insert(ended));
+    }
+
+    /// Nothing more goes over the connection.
+    pub fn sent(&self, sent: Sent) {
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some((sent, Instant::now()));
+    }
+}
+
+impl Drop for RequestLog {
+    fn drop(&mut self) {
+        let facts = self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let sent = self.sent.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (sent, over) = sent.take().unzip();
+        write(self.started, facts, sent, over.unwrap_or_else(Instant::now));
+    }
+}
+
+fn write(started: Instant, facts: &Facts, sent: Option<Sent>, over: Instant) {
+    let Some(request_id) = facts.request_id.as_deref() else { return };
+    let code = facts.code.as_deref();
+    let ended = match (facts.ended, sent.map(|sent| sent.ended)) {
+        (Some(ended), _) => Some(ended),
+        (None, Some(Ended::Done)) => Some(Ended::by_code(code)),
+        (None, ended) => ended,
+    };
+    let (key, tenant) = facts.key.as_ref().map(|(key, tenant)| (&**key, &**tenant)).unzip();
+    let (provider, model) = facts.model.as_ref().map(|asked| (&*asked.provider, &*asked.model)).unzip();
+    let run = facts.run.as_ref();
+    let usage = run.and_then(|run| run.usage);
+    let ms = |until: Instant| milliseconds(until.saturating_duration_since(started));
+    tracing::info!(
+        target: TARGET,
+        // Whoever lets go last may be in any span.
+        parent: None,
+        {
+            { REQUEST_ID } = request_id,
+            { RESPONSE_ID } = run.map(|run| run.response_id.as_str()),
+            { METHOD } = facts.method.as_str(),
+            { ROUTE } = &*facts.route,
+            { STATUS } = facts.status,
+            { CODE } = code.map(shorten).as_deref(),
+            { PARAM } = facts.param.as_deref().map(shorten).as_deref(),
+            { ENDED } = ended.map(Ended::as_str),
+            { KEY } = key,
+            { TENANT } = tenant,
+            { PROVIDER } = provider,
+            { MODEL } = model,
+            { TURNS } = run.map(|run| run.turns),
+            { TOOL_CALLS } = facts.tool_calls,
+            { INPUT_TOKENS } = usage.map(|usage| usage.input_tokens),
+            { CACHED_TOKENS } = usage.map(|usage| usage.input_tokens_details.cached_tokens),
+            { OUTPUT_TOKENS } = usage.map(|usage| usage.output_tokens),
+            { BYTES } = sent.map(|sent| sent.bytes),
+            { MS } = ms(over),
+            { FIRST_BYTE_MS } = sent.and_then(|sent| sent.first_byte).map(ms),
+            { FIRST_DELTA_MS } = run.and_then(|run| run.first_delta).map(ms),
+        },
+        "request"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ended;
+
+    #[test]
+    fn a_whole_answer_ended_as_its_code_says() {
+        for (code, ended) in [
+            (None, Ended::Done),
+            (Some("rate_limit_exceeded"), Ended::Done),
+            (Some("max_output_tokens"), Ended::Done),
+            (Some("server_shutting_down"), Ended::Drained),
+            (Some("run_timeout"), Ended::TimedOut),
+            (Some("max_seconds"), Ended::TimedOut),
+            (Some("request_timeout"), Ended::TimedOut),
+            (Some("upstream_idle_timeout"), Ended::TimedOut),
+        ] {
+            assert_eq!(Ended::by_code(code), ended, "{code:?}");
+        }
+    }
+}
