@@ -122,6 +122,7 @@ impl App {
             cors_origins: settings.server.cors.allowed_origins.clone(),
             allowed_hosts: settings.server.allowed_hosts.clone(),
             client_profiles: settings.compat.client_profiles == Switch::On,
+            ready_requires: settings.server.ready_requires.clone(),
             readiness: Readiness::default(),
             stopping: Stopping::default(),
         });

@@ -93,9 +93,11 @@ pub enum Command {
         #[arg(long, value_enum, default_value_t = DocumentFormat::Yaml)]
         format: DocumentFormat,
     },
-    /// Asks a running gateway whether it is ready; exits with 0 if it is. For images without a shell.
+    /// Asks a running gateway whether it lives; exits with 0 if it does, else with 1. For images without a shell.
+    ///
+    /// Of the settings only `listen` is read: flags, environment, the file as far as it can be read, else port 8080.
     Healthcheck {
-        /// What to ask [default: /readyz of the configured address]
+        /// What to ask, /healthz if it has no path [default: /healthz where the gateway listens]
         #[arg(long, value_name = "URL")]
         url: Option<String>,
     },

@@ -9,6 +9,7 @@ mod de;
 mod error;
 pub mod import;
 mod interpolate;
+mod listen_address;
 mod load;
 pub(crate) mod mcp;
 pub mod provider;
@@ -24,6 +25,7 @@ mod tree;
 mod units;
 
 pub use error::{ConfigError, ConfigErrors};
+pub use listen_address::listen_address;
 pub use load::{LoadOptions, Loaded, load};
 pub use provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts,
@@ -38,9 +40,9 @@ pub use settings::{
 };
 pub use settings::{
     AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
-    LogSettings, Migrate, ModelsSettings, OnMismatch, OnMissingCall, ReasoningDisplay, Scope, SealKey,
-    SealSettings, ServerSettings, Settings, SseSettings, StoreSettings, StoreUrl, StructuredSettings, Switch,
-    Synchronous, TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
+    LogSettings, Migrate, ModelsSettings, OnMismatch, OnMissingCall, ReadyRequirement, ReasoningDisplay,
+    Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings, StoreSettings, StoreUrl,
+    StructuredSettings, Switch, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::auth::Authenticator;
-use crate::config::UnservedTools;
+use crate::config::{ReadyRequirement, UnservedTools};
 use crate::engine::Engine;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
@@ -73,6 +73,8 @@ pub struct Shared {
     pub client_profiles: bool,
     /// Tools of the API that are not served.
     pub unserved_tools: UnservedTools,
+    /// What readiness takes.
+    pub ready_requires: Vec<ReadyRequirement>,
     /// What readiness probes were told last.
     pub readiness: Readiness,
     /// Whether the process was told to stop.

@@ -1,5 +1,7 @@
-//! `antwort healthcheck`: asks a running gateway whether it is ready.
+//! `antwort healthcheck`: asks a running gateway whether it lives.
 //!
+//! Not whether it is ready: who asks this restarts what does not answer, and a restart mends neither a provider that is
+//! down nor a drain that takes its time. Of the settings it reads where the gateway listens, and nothing else.
 //! Plain HTTP/1.1 over a blocking socket: it is run every few seconds and should cost next to nothing.
 
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,31 +12,31 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::{complain, say};
-use crate::config::{LoadOptions, Settings};
+use crate::config::{LoadOptions, listen_address};
 
 /// More than the gateway takes for its own checks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Asks the given URL, or the configured address.
+/// Asks the given URL, or the address where the gateway listens.
 pub(super) fn ask(url: Option<&str>, options: &LoadOptions) -> ExitCode {
     let answer = match url {
         Some(url) => get(url),
-        None => match Settings::load(options) {
-            Ok(settings) => get(&format!("http://{}/readyz", reachable(settings.listen))),
+        None => match listen_address(options) {
+            Ok(address) => get(&format!("http://{}", reachable(address))),
             Err(errors) => Err(io::Error::other(errors.to_string())),
         },
     };
     match answer {
         Ok(200) => {
-            say("ready");
+            say("alive");
             ExitCode::SUCCESS
         }
         Ok(status) => {
-            complain(&format!("not ready: status {status}"));
+            complain(&format!("not alive: status {status}"));
             ExitCode::FAILURE
         }
         Err(error) => {
-            complain(&format!("not ready: {error}"));
+            complain(&format!("not alive: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -50,7 +52,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// The status of a GET.
+/// The status of a GET; of `/healthz` where the URL has no path.
 fn get(url: &str) -> io::Result<u16> {
     let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{why}: {url}"));
     let url = Url::parse(url).map_err(|_| wrong("not a URL"))?;
@@ -64,7 +66,8 @@ fn get(url: &str) -> io::Result<u16> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     // In one write: `write!` would send each piece for itself.
-    let request = format!("GET {} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n", url.path());
+    let path = if url.path() == "/" { "/healthz" } else { url.path() };
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
@@ -117,6 +120,9 @@ mod tests {
             let request = serving.join().expect("served");
             assert!(request.starts_with("GET /readyz HTTP/1.1\r\n"), "{request}");
         }
+        let (port, serving) = server("HTTP/1.1 200 OK\r\n\r\n{}");
+        assert_eq!(get(&format!("http://localhost:{port}")).ok(), Some(200));
+        assert!(serving.join().expect("served").starts_with("GET /healthz HTTP/1.1\r\n"));
     }
 
     #[test]

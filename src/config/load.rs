@@ -139,7 +139,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     findings.into_result(Loaded { settings, file, origins: tree.origins(), warnings })
 }
 
-fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<PathBuf> {
+pub(super) fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<PathBuf> {
     let named = options.file.clone().or_else(|| lookup(FILE_VARIABLE).map(PathBuf::from));
     named
         .or_else(|| options.directory.as_ref().map(|dir| dir.join(DEFAULT_FILE)).filter(|path| path.exists()))
@@ -222,7 +222,7 @@ fn fill_in(layer: &mut Node, lookup: Option<interpolate::Lookup<'_>>, findings: 
     }
 }
 
-fn from_environment(options: &LoadOptions, below: &Node) -> Node {
+pub(super) fn from_environment(options: &LoadOptions, below: &Node) -> Node {
     let mut layer = Node::empty();
     let set = options.environment.iter().filter(|(_, value)| !value.is_empty());
     for (name, value) in set.clone() {
@@ -261,7 +261,7 @@ fn add_shared_variables(options: &LoadOptions, tree: &mut Node) {
     }
 }
 
-fn text_at<'a>(tree: &'a Node, path: &[&str]) -> Option<&'a str> {
+pub(super) fn text_at<'a>(tree: &'a Node, path: &[&str]) -> Option<&'a str> {
     match path.iter().try_fold(tree, |node, step| node.child(step))? {
         Node::Leaf { value: Scalar::Text(text) | Scalar::Spoken(text), .. } => Some(text),
         _ => None,
@@ -285,7 +285,7 @@ fn spelled_as_below(key: &str, below: &Node) -> Vec<String> {
     path
 }
 
-fn from_flags(options: &LoadOptions) -> Node {
+pub(super) fn from_flags(options: &LoadOptions) -> Node {
     let mut layer = Node::empty();
     for (value, flag, path) in [
         (&options.listen, "--listen", ["listen"].as_slice()),

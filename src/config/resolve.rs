@@ -66,6 +66,12 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
     settings
 }
 
+/// The address and port of a `listen`.
+pub(super) fn listen(said: &str) -> Option<SocketAddr> {
+    // A name would have to be resolved, to who knows how many addresses; this one is always the same.
+    said.replacen("localhost:", "127.0.0.1:", 1).parse().ok()
+}
+
 /// Where what is wrong is noted.
 struct Check<'a> {
     tree: &'a Node,
@@ -95,9 +101,7 @@ impl Check<'_> {
     fn listen(&mut self, said: Option<String>) -> SocketAddr {
         let default = Settings::default().listen;
         let Some(said) = said else { return default };
-        // A name would have to be resolved, to who knows how many addresses; this one is always the same.
-        let address = said.replacen("localhost:", "127.0.0.1:", 1);
-        address.parse().unwrap_or_else(|_| {
+        listen(&said).unwrap_or_else(|| {
             let message =
                 format!("expected an address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:80, found \"{said}\"");
             self.wrong(&["listen"], message);

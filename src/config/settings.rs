@@ -154,6 +154,8 @@ pub struct ServerSettings {
     /// How long running responses may take to end after that.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
+    /// What `/readyz` answers for, beside that the process was not told to stop.
+    pub ready_requires: Vec<ReadyRequirement>,
     /// Connections at a time; `None`: half of the open files that are not reserved for providers, tools and the store.
     #[serde(with = "units::count_or_auto")]
     pub max_connections: Option<usize>,
@@ -187,6 +189,7 @@ impl Default for ServerSettings {
             write_timeout: Duration::from_secs(30),
             shutdown_delay: None,
             drain_timeout: Duration::from_secs(30),
+            ready_requires: vec![ReadyRequirement::Store],
             max_connections: None,
             first_byte_timeout: Duration::from_secs(10),
             header_timeout: Duration::from_secs(30),
@@ -196,6 +199,16 @@ impl Default for ServerSettings {
             request_limits: RequestSizeLimits::default(),
         }
     }
+}
+
+/// Something without which a gateway is not ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReadyRequirement {
+    /// The store is open and can be written to.
+    Store,
+    /// A model server answers.
+    Provider,
 }
 
 /// Which web pages may call.

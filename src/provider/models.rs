@@ -1,5 +1,6 @@
 //! The models of all providers, under the names that requests use; kept for a while.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,6 @@ use tokio::sync::Mutex;
 
 use super::routing::Router;
 use super::{ModelInfo, ProviderError};
-
-/// How long a provider that was found well is not asked again by readiness probes.
-const WELL_FOR: Duration = Duration::from_secs(5);
 
 /// How long a failure is told to others before the providers are asked again: those who waited together
 /// must not ask one after the other.
@@ -22,7 +20,6 @@ pub struct ModelCatalog {
     ttl: Duration,
     /// Held while the providers are asked: whoever comes meanwhile waits for the same answer.
     kept: Mutex<Kept>,
-    well_since: std::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
@@ -34,7 +31,7 @@ struct Kept {
 impl ModelCatalog {
     /// A catalogue that has asked nobody yet.
     pub fn new(router: Arc<Router>, ttl: Duration) -> Self {
-        Self { router, ttl, kept: Mutex::default(), well_since: std::sync::Mutex::new(None) }
+        Self { router, ttl, kept: Mutex::default() }
     }
 
     /// All models. A provider that does not answer is left out, unless none answers; then the last list
@@ -64,26 +61,18 @@ impl ModelCatalog {
         }
     }
 
-    /// Whether a provider answers at all.
-    pub async fn ready(&self) -> bool {
-        let well = |since: &Option<Instant>| since.is_some_and(|at| at.elapsed() < WELL_FOR);
-        if self.well_since.lock().is_ok_and(|since| well(&since)) {
-            return true;
-        }
-        for provider in self.router.providers() {
-            // A server without a list of models answers too: with an error.
-            let answers = match provider.models().await {
-                Ok(_) => true,
-                Err(error) => error.is_an_answer(),
+    /// Which providers answer, by name; one that takes longer than this does not.
+    pub async fn answering(&self, patience: Duration) -> BTreeMap<String, bool> {
+        let asked = self.router.providers().map(async |provider| {
+            let answers = match tokio::time::timeout(patience, provider.models()).await {
+                Ok(Ok(_)) => true,
+                // A server without a list of models answers too: with an error.
+                Ok(Err(error)) => error.is_an_answer(),
+                Err(_) => false,
             };
-            if answers {
-                if let Ok(mut since) = self.well_since.lock() {
-                    *since = Some(Instant::now());
-                }
-                return true;
-            }
-        }
-        false
+            (provider.name().to_owned(), answers)
+        });
+        join_all(asked).await.into_iter().collect()
     }
 
     async fn ask(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
@@ -133,7 +122,6 @@ fn alias_of(alias: &str, name: &str, found: &[ModelInfo]) -> ModelInfo {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
@@ -203,7 +191,6 @@ mod tests {
         let models = catalog.list().await.unwrap();
         assert_eq!(ids(&models), ["b/m", "fast", "org/m:7b", "z"]);
         assert_eq!((models[1].created, models[1].owned_by.as_str()), (7, "o"));
-        assert!(catalog.ready().await);
     }
 
     #[tokio::test]
@@ -227,8 +214,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gateway_whose_providers_are_gone_is_not_ready() {
-        let broken = lister(None);
-        assert!(!catalog(&[(&broken, None)], Duration::ZERO).ready().await);
+    async fn each_provider_is_asked_whether_it_answers() {
+        for models in [Some(vec!["m"]), None] {
+            let answers = models.is_some();
+            let asked = lister(models);
+            let found = catalog(&[(&asked, None)], Duration::ZERO).answering(Duration::from_secs(60)).await;
+            assert_eq!(found, BTreeMap::from([("lister".to_owned(), answers)]));
+        }
     }
 }

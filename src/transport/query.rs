@@ -66,6 +66,11 @@ impl Query {
         }
     }
 
+    /// Whether a switch is on, which needs no value.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, value)| known == name && value != "false")
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.0
             .iter()

@@ -4,6 +4,7 @@ mod browsers;
 mod clients;
 mod drain;
 mod exclusive;
+mod healthcheck;
 mod logs;
 mod probes;
 mod request_lines;

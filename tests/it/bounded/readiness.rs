@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use antwort::config::{ReadyRequirement, Settings};
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
 
@@ -11,6 +12,10 @@ use crate::support::gateway::Gateway;
 
 /// One page and its header in the write-ahead log.
 const FRAME: u64 = 4096 + 24;
+
+fn requires_provider(settings: &mut Settings) {
+    settings.server.ready_requires = vec![ReadyRequirement::Store, ReadyRequirement::Provider];
+}
 
 #[tokio::test]
 async fn probes_ask_provider_and_store_once_a_second_however_many_they_are() {
@@ -27,7 +32,7 @@ async fn probes_ask_provider_and_store_once_a_second_however_many_they_are() {
     });
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
-    let gateway = Gateway::before_url(&url).database(database.clone()).spawn().await;
+    let gateway = Gateway::before_url(&url).set(requires_provider).database(database.clone()).spawn().await;
     let log = || std::fs::metadata(database.with_extension("db-wal")).map_or(0, |file| file.len());
 
     let first = gateway.get("/readyz").await;
@@ -61,7 +66,7 @@ async fn a_provider_that_hangs_makes_one_probe_of_a_series_wait_and_not_each() {
             open.push(stream);
         }
     });
-    let gateway = Gateway::before_url(&url).spawn().await;
+    let gateway = Gateway::before_url(&url).set(requires_provider).spawn().await;
     let started = Instant::now();
     for _ in 0..PROBES {
         let answer = gateway.get("/readyz").await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use antwort::config::{ReadyRequirement, Settings};
 use serde_json::{Value, json};
 
 use super::ask;
@@ -9,10 +10,14 @@ use crate::support::gateway::Gateway;
 use crate::support::openapi;
 use crate::support::upstream::{Reply, Upstream};
 
+fn requires_provider(settings: &mut Settings) {
+    settings.server.ready_requires = vec![ReadyRequirement::Store, ReadyRequirement::Provider];
+}
+
 #[tokio::test]
 async fn probes_tell_alive_from_ready() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::before(&upstream).set(requires_provider).spawn().await;
     assert_eq!(gateway.get("/healthz").await.body, json!({"status": "ok"}));
     let ready = gateway.get("/readyz").await;
     assert_eq!(
@@ -20,7 +25,7 @@ async fn probes_tell_alive_from_ready() {
         (200, json!({"status": "ok", "checks": {"store": "ok", "provider": "ok"}}))
     );
 
-    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").spawn().await;
+    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").set(requires_provider).spawn().await;
     assert_eq!(gateway.get("/healthz").await.status, 200, "alive, whatever the provider does");
     let ready = gateway.get("/readyz").await;
     assert_eq!(ready.status, 503);
@@ -30,13 +35,45 @@ async fn probes_tell_alive_from_ready() {
     );
 }
 
+/// It took all replicas out of the pool, with all that they had stored.
 #[tokio::test]
-async fn a_provider_that_hangs_makes_the_gateway_unready_in_bounded_time() {
+async fn an_outage_of_the_provider_leaves_the_gateway_ready() {
+    let down = "http://127.0.0.1:9/v1";
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::before_url(down)
+        .set(|settings| {
+            let other =
+                antwort::config::ProviderSettings::of(antwort::config::Preset::Generic, &upstream.url);
+            settings.providers.insert("other".into(), other);
+        })
+        .spawn()
+        .await;
+    let ready = gateway.get("/readyz").await;
+    assert_eq!((ready.status, ready.body), (200, json!({"status": "ok", "checks": {"store": "ok"}})));
+    let verbose = gateway.get("/readyz?verbose").await;
+    let providers = json!({"default": "unavailable", "other": "ok"});
+    let checks = json!({"store": "ok", "provider": "ok"});
+    assert_eq!(
+        (verbose.status, verbose.body),
+        (200, json!({"status": "ok", "checks": checks, "providers": providers}))
+    );
+
+    let gateway = Gateway::before_url(down).spawn().await;
+    let verbose = gateway.get("/readyz?verbose=true").await;
+    assert_eq!((verbose.status, &verbose.body["checks"]["provider"]), (200, &json!("unavailable")));
+}
+
+#[tokio::test]
+async fn a_provider_that_hangs_makes_the_gateway_unready_in_bounded_time_where_it_is_required() {
     let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gateway = Gateway::before_url(&format!("http://{}/v1", hanging.local_addr().unwrap())).spawn().await;
+    let url = format!("http://{}/v1", hanging.local_addr().unwrap());
+    let gateway = Gateway::before_url(&url).set(requires_provider).spawn().await;
     let ready =
         tokio::time::timeout(Duration::from_secs(15), gateway.get("/readyz")).await.expect("an answer");
     assert_eq!(ready.status, 503);
+    // Elsewhere nobody asks it.
+    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").spawn().await;
+    assert!(gateway.get("/readyz").await.body["checks"].get("provider").is_none());
 }
 
 #[tokio::test]

@@ -1,0 +1,94 @@
+//! Where a gateway with these settings listens, whatever else is wrong with them: a health check must not fail because
+//! of what was typed into the file since the gateway was started.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+
+use super::error::ConfigErrors;
+use super::load::{find_file, from_environment, from_flags, text_at};
+use super::tree::Node;
+use super::{LoadOptions, Settings, interpolate, resolve};
+
+/// What flags and environment say, else the file, else the default.
+///
+/// # Errors
+/// If a flag or a variable says something that is no address.
+pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors> {
+    let mut said = from_environment(options, &Node::empty());
+    said.merge(from_flags(options));
+    if let Some(text) = text_at(&said, &["listen"]) {
+        return resolve::listen(text)
+            .ok_or_else(|| ConfigErrors::one(format!("listen: \"{text}\" is no address with a port")));
+    }
+    let in_file = in_file(options).and_then(|text| resolve::listen(&text));
+    Ok(in_file.unwrap_or_else(|| Settings::default().listen))
+}
+
+/// What the file says, as far as it can be read.
+fn in_file(options: &LoadOptions) -> Option<String> {
+    let lookup = |name: &str| options.environment.get(name).filter(|value| !value.is_empty()).cloned();
+    let text = fs::read_to_string(find_file(options, &lookup)?).ok()?;
+    let said = match serde_norway::from_str::<serde_norway::Value>(&text) {
+        Ok(file) => file.get("listen")?.as_str()?.to_owned(),
+        // It is no YAML any more, but the line may still be there.
+        Err(_) => text.lines().filter(|line| line.starts_with("listen:")).find_map(value)?,
+    };
+    let filled = interpolate::variables(&said, &lookup).ok()?.unwrap_or(said);
+    Some(interpolate::file(&filled).ok()?.unwrap_or(filled))
+}
+
+/// The text behind the key of a line.
+fn value(line: &str) -> Option<String> {
+    serde_norway::from_str::<BTreeMap<String, String>>(line).ok()?.into_values().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(file: Option<&str>, environment: &[(&str, &str)], flag: Option<&str>) -> Option<String> {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(text) = file {
+            fs::write(folder.path().join("antwort.yaml"), text).unwrap();
+        }
+        let environment = environment.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let options = LoadOptions {
+            listen: flag.map(str::to_owned),
+            environment,
+            directory: Some(folder.path().to_owned()),
+            ..LoadOptions::default()
+        };
+        listen_address(&options).ok().map(|address| address.to_string())
+    }
+
+    #[test]
+    fn the_address_is_found_whatever_else_is_wrong_with_the_file() {
+        for file in [
+            "listen: 0.0.0.0:9",
+            "listen: '0.0.0.0:9' # everywhere\nsever: {max_runs: many}",
+            "providers: {a: {url: nowhere}}\nlisten: ${HOST:-0.0.0.0}:9",
+            "listen: 0.0.0.0:9\nproviders: {a: [",
+            "listen: \"0.0.0.0:9\"\nlog: x\nlog: y",
+            "server:\n\tmax_runs: 1\nlisten: 0.0.0.0:9",
+        ] {
+            assert_eq!(address(Some(file), &[], None).as_deref(), Some("0.0.0.0:9"), "{file}");
+        }
+    }
+
+    #[test]
+    fn flags_count_before_the_environment_the_file_and_the_default() {
+        let file = Some("listen: 0.0.0.0:9");
+        let variable = [("ANTWORT_LISTEN", "localhost:7")];
+        assert_eq!(address(file, &variable, Some("[::1]:8")).as_deref(), Some("[::1]:8"));
+        assert_eq!(address(file, &variable, None).as_deref(), Some("127.0.0.1:7"));
+        assert_eq!(
+            address(file, &[("ANTWORT__LISTEN", "127.0.0.1:6")], None).as_deref(),
+            Some("127.0.0.1:6")
+        );
+        for nothing in [None, Some(""), Some("listen: [1]"), Some("listen: everywhere"), Some("\u{0}")] {
+            assert_eq!(address(nothing, &[], None).as_deref(), Some("127.0.0.1:8080"), "{nothing:?}");
+        }
+        assert_eq!(address(file, &[], Some("everywhere")), None, "what was just said is not guessed at");
+    }
+}
