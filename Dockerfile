@@ -1,24 +1,63 @@
-# Builds a static-enough binary and ships it alone: no shell, no package manager, not root.
-FROM rust:1.95-bookworm AS build
+# Builds the gateway and ships it with the libraries that it needs and nothing else: no shell, no package manager, not root.
+#
+#   docker build -t antwort .                                  the gateway
+#   docker build -t antwort:programs --target programs .       the same with Node.js, Python and uv, for MCP servers that
+#                                                              are programs (mcp.servers.<label>.command)
+#
+# Base images are named by exact tags; a release resolves them and records the digests. scripts/test-image holds this file,
+# and rehearses what it builds.
+FROM rust:1.95.0-bookworm AS build
 WORKDIR /src
-COPY Cargo.toml Cargo.lock ./
+COPY Cargo.toml Cargo.lock build.rs ./
 # Dependencies first, so that a change of ours does not build them again.
 RUN mkdir -p src benches tests/it \
     && echo 'fn main() {}' | tee src/main.rs benches/hot_path.rs tests/it/main.rs > src/lib.rs \
     && cargo build --release --locked --bin antwort \
-    && rm -rf src benches tests
-COPY . .
+    && rm -rf src
+# What the binary is made of, and no more: a change of anything else builds nothing again.
+COPY config/default.yaml config/
+COPY migrations migrations
+COPY openapi.yaml ./
+COPY src src
 RUN touch src/main.rs src/lib.rs && cargo build --release --locked --bin antwort
-# An empty directory that the user of the final image may write to.
-RUN mkdir -p /empty/data
+COPY config/image.yaml config/
+COPY scripts/image-root scripts/
+RUN scripts/image-root target/release/antwort config/image.yaml /image
 
-FROM gcr.io/distroless/cc-debian12:nonroot
-COPY --from=build /src/target/release/antwort /usr/local/bin/antwort
-COPY --from=build --chown=65532:65532 /empty/data /data
+# The texts of licences; a release builds with `--build-context licences=DIR`, which has those of third parties, too.
+FROM scratch AS licences
+COPY LICENSE /
+
+FROM node:24.18.0-bookworm-slim AS programs
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends ca-certificates python3 python3-venv \
+    && rm -rf /var/lib/apt/lists/* \
+    && python3 -m venv /opt/uv \
+    && /opt/uv/bin/pip install --no-cache-dir uv==0.13.8 \
+    && ln -s /opt/uv/bin/uv /opt/uv/bin/uvx /usr/local/bin/
+COPY --from=build /image/root/usr/local/bin/antwort /usr/local/bin/antwort
+COPY --from=build /image/root/etc/antwort/antwort.yaml /etc/antwort/antwort.yaml
+COPY --from=build /image/root/usr/share/doc/antwort /usr/share/doc/antwort
+COPY --from=licences / /usr/share/doc/antwort/
+COPY --from=build --chown=65532:65532 /image/data /data
+# Where npx and uvx keep what they fetch: the root file system may be read-only here, too.
+ENV HOME=/data
+USER 65532:65532
+VOLUME /data
+EXPOSE 8080
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=5s CMD ["/usr/local/bin/antwort", "healthcheck"]
+ENTRYPOINT ["/usr/local/bin/antwort"]
+CMD ["serve"]
+
+FROM scratch AS runtime
+COPY --from=build /image/root /
+COPY --from=licences / /usr/share/doc/antwort/
+COPY --from=build --chown=65532:65532 /image/data /data
+# The settings of the image are in /etc/antwort/antwort.yaml, which a file of yours may take the place of.
 USER 65532:65532
 # The root file system may be read-only; state is here alone.
 VOLUME /data
-ENV ANTWORT_LISTEN=0.0.0.0:8080 ANTWORT_STORE_URL=sqlite:/data/antwort.db
 EXPOSE 8080
 STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=5s --start-period=5s CMD ["/usr/local/bin/antwort", "healthcheck"]

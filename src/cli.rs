@@ -44,7 +44,7 @@ pub struct Cli {
 /// Settings that are said on the command line; they beat the environment and the file.
 #[derive(Debug, Default, Args)]
 pub struct Overrides {
-    /// The configuration file [default: ANTWORT_CONFIG, or ./antwort.yaml if it exists]
+    /// The configuration file [default: ANTWORT_CONFIG, else ./antwort.yaml or /etc/antwort/antwort.yaml if they exist]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where to serve [default: ANTWORT_LISTEN, or 127.0.0.1:8080]

@@ -13,6 +13,9 @@ use super::{Settings, de, interpolate, resolve, spellings};
 /// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "antwort.yaml";
 
+/// Read if it exists, no other file is named and there is no [`DEFAULT_FILE`]: the settings of an image or a package.
+const SYSTEM_FILE: &str = "/etc/antwort/antwort.yaml";
+
 /// Environment variables with names of their own, and the keys that they set.
 const VARIABLES: [(&str, &[&str]); 9] = [
     ("ANTWORT_LISTEN", &["listen"]),
@@ -63,6 +66,8 @@ pub struct LoadOptions {
     pub environment: BTreeMap<String, String>,
     /// Where `antwort.yaml` is looked for; `None`: nowhere.
     pub directory: Option<PathBuf>,
+    /// What is looked for where that is not there.
+    pub system_file: Option<PathBuf>,
 }
 
 impl LoadOptions {
@@ -71,7 +76,12 @@ impl LoadOptions {
         // A variable that is not UTF-8 cannot be one of ours; `vars` would panic on it.
         let environment = env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        Self { environment: environment.collect(), directory: Some(PathBuf::from(".")), ..Self::default() }
+        Self {
+            environment: environment.collect(),
+            directory: Some(PathBuf::from(".")),
+            system_file: Some(PathBuf::from(SYSTEM_FILE)),
+            ..Self::default()
+        }
     }
 }
 
@@ -141,8 +151,9 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
 
 pub(super) fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<PathBuf> {
     let named = options.file.clone().or_else(|| lookup(FILE_VARIABLE).map(PathBuf::from));
-    named
-        .or_else(|| options.directory.as_ref().map(|dir| dir.join(DEFAULT_FILE)).filter(|path| path.exists()))
+    let own = || options.directory.as_ref().map(|dir| dir.join(DEFAULT_FILE)).filter(|path| path.exists());
+    let system = || options.system_file.clone().filter(|path| path.exists());
+    named.or_else(own).or_else(system)
 }
 
 fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {

@@ -103,6 +103,15 @@ fn the_example_is_valid() {
 }
 
 #[test]
+fn the_image_serves_everybody_with_a_key_and_keeps_responses_in_its_volume() {
+    let image = include_str!("../../config/image.yaml");
+    let settings = settings(image, &[("ANTWORT_API_KEY", "a-key-of-this-test")]);
+    assert!(settings.listen.ip().is_unspecified());
+    assert_eq!(settings.store.url, StoreUrl::Sqlite("/data/antwort.db".into()));
+    assert!(!errors(image, &[]).is_empty(), "and without keys nobody");
+}
+
+#[test]
 fn flags_beat_the_environment_beats_the_file_beats_defaults() {
     let yaml = "log: {filter: debug}\nserver: {max_runs: 5, write_timeout: 9s}\nlisten: 127.0.0.1:1";
     let environment =
@@ -133,6 +142,13 @@ fn the_file_is_found_by_flag_then_variable_then_place() {
     assert_eq!(port(&options), 2);
     options.environment.clear();
     assert_eq!(port(&options), 8080);
+    options.system_file = Some(dir.path().join("system.yaml"));
+    assert_eq!(port(&options), 8080, "it need not be there");
+    file("system.yaml", 4);
+    assert_eq!(port(&options), 4);
+    options.environment.insert("ANTWORT_LISTEN".into(), "127.0.0.1:5".into());
+    assert_eq!(port(&options), 5);
+    options.environment.clear();
     file("antwort.yaml", 3);
     assert_eq!(port(&options), 3);
     options.file = Some("/no/such/file".into());

@@ -257,7 +257,8 @@ async fn walk(schema: i64) {
     let before = stored(&folder.database());
     assert!(before.len() >= 5, "schema {schema}");
     let upstream = Upstream::spawn().await;
-    let environment = [("ANTWORT_SEAL_KEYS", SEAL_KEY), ("ANTWORT__STORE__TTL", "off")];
+    let environment =
+        [("ANTWORT_SEAL_KEYS", SEAL_KEY), ("ANTWORT__STORE__TTL", "off"), ("ANTWORT_LOG", "antwort=info")];
     let mut gateway = Process::start_with_environment(folder.0.path(), &upstream, &environment).await;
     assert_eq!(folder.schema(), Schema::CURRENT);
     let backup = folder.0.path().join(format!("test.db.schema-{schema}.backup"));
@@ -265,6 +266,10 @@ async fn walk(schema: i64) {
     if backup.exists() {
         assert_eq!(number(&backup, "PRAGMA user_version"), schema);
         assert_eq!(stored(&backup).len(), before.len());
+        let log = std::fs::read_to_string(folder.0.path().join("log")).unwrap();
+        for words in ["backing the file up", &*backup.to_string_lossy(), "the schema was migrated"] {
+            assert!(log.contains(words), "schema {schema}: {log}");
+        }
     }
     let http = reqwest::Client::new();
     let responses = format!("{}/v1/responses", gateway.base);
