@@ -12,6 +12,7 @@ mod interpolate;
 mod listen_address;
 mod load;
 pub(crate) mod mcp;
+mod network;
 pub mod provider;
 mod raw;
 mod request_limits;
@@ -39,10 +40,11 @@ pub use settings::{
     WebSearchSettings, mcp_label,
 };
 pub use settings::{
-    AuthSettings, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings, LogFormat,
-    LogSettings, Migrate, ModelsSettings, OnMismatch, OnMissingCall, ReadyRequirement, ReasoningDisplay,
-    Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings, StoreSettings, StoreUrl,
-    StructuredSettings, Switch, Synchronous, TelemetrySettings, ToolsSettings, UnknownFields, UnservedTools,
+    AuthSettings, Cidr, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings,
+    LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch, OnMissingCall, ProxySource,
+    ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
+    StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TlsSettings,
+    ToolsSettings, UnknownFields, UnservedTools,
 };
 pub use settings::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,

@@ -42,6 +42,9 @@ pub enum TelemetryError {
     /// The exporter of traces could not be made.
     #[error("telemetry.otlp_endpoint: {0}")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
+    /// The exporter's HTTP client could not be made.
+    #[error("telemetry.otlp_endpoint: {0}")]
+    Client(String),
     /// It was done before in this process.
     #[error("logs are set up already: {0}")]
     Twice(#[from] TryInitError),

@@ -78,5 +78,6 @@ fn egress_options(settings: &EgressSettings) -> EgressOptions {
         max_redirects: settings.max_redirects,
         max_response_bytes: settings.max_response_bytes,
         timeout: settings.timeout,
+        http: settings.http.clone(),
     }
 }

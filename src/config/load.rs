@@ -8,7 +8,8 @@ use std::{env, fs, io};
 use super::error::{ConfigErrors, Findings};
 use super::raw::Raw;
 use super::tree::{Node, Origin, Scalar};
-use super::{Settings, de, interpolate, resolve, spellings};
+use super::{NetworkSettings, ProxySource, Settings, de, interpolate, resolve, spellings};
+use crate::net::client::PROXY_VARIABLES;
 
 /// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "antwort.yaml";
@@ -145,7 +146,8 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     add_shared_variables(options, &mut tree);
 
     let raw = read_all(&mut tree, &mut findings);
-    let settings = resolve::settings(raw, &tree, &mut findings);
+    let settings = resolve::settings(raw, &tree, &lookup, &mut findings);
+    warnings.extend(unused_proxies(&settings.network, &lookup));
     findings.into_result(Loaded { settings, file, origins: tree.origins(), warnings })
 }
 
@@ -336,6 +338,20 @@ fn near_misses(options: &LoadOptions) -> Vec<String> {
     };
     let unknown = options.environment.keys().filter(ours).filter(|name| !known.contains(&name.as_str()));
     unknown.filter_map(warning).collect()
+}
+
+/// Other programs would use them.
+fn unused_proxies(network: &NetworkSettings, lookup: interpolate::Lookup<'_>) -> Option<String> {
+    if network.proxy == ProxySource::Environment {
+        return None;
+    }
+    let set: Vec<_> =
+        PROXY_VARIABLES.as_flattened().iter().copied().filter(|name| lookup(name).is_some()).collect();
+    // Without a proxy there is nothing to be exempted from.
+    if set.iter().all(|name| name.eq_ignore_ascii_case("NO_PROXY")) {
+        return None;
+    }
+    Some(format!("set and not used, as network.proxy is not `environment`: {}", set.join(", ")))
 }
 
 fn owned(path: &[&str]) -> Vec<String> {

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub use self::preset::Preset;
 use super::agents::Price;
 use super::units::{self, MIB};
+use crate::net::client::{HttpClientOptions, ProxyUrl};
 
 mod preset;
 
@@ -41,6 +43,21 @@ pub struct ProviderSettings {
     pub timeouts: ProviderTimeouts,
     /// When to try again.
     pub retries: RetrySettings,
+    /// The proxy through which it is reached; absent: as `network.proxy` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyUrl>,
+    /// A PEM file of authorities that are trusted for it, beside the system's and those of `tls.ca_file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// A PEM file with the certificate that it is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cert: Option<PathBuf>,
+    /// A PEM file with the key of that certificate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_key: Option<PathBuf>,
+    /// What the four above come to, with what holds for all clients.
+    #[serde(skip)]
+    pub http: HttpClientOptions,
     /// Tokens that fit into its models.
     pub context_window: ContextWindow,
     /// Prices by the provider's name of the model; `*` stands for those that are not named.
@@ -82,6 +99,11 @@ impl ProviderSettings {
             headers: BTreeMap::new(),
             timeouts: ProviderTimeouts::default(),
             retries: RetrySettings::default(),
+            proxy: None,
+            ca_file: None,
+            client_cert: None,
+            client_key: None,
+            http: HttpClientOptions::default(),
             context_window: ContextWindow::Unknown,
             prices: BTreeMap::new(),
             passthrough: preset.passthrough().iter().map(|name| (*name).to_owned()).collect(),

@@ -4,11 +4,13 @@
 //! themselves are read into their settings at once.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use secrecy::SecretString;
 use serde::Deserialize;
 
 use super::auth::Scope;
+use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
     RetrySettings, SystemPlacement, ThinkTags,
@@ -19,6 +21,7 @@ use super::settings::{
 };
 use super::store::StoreSettings;
 use super::units;
+use crate::net::client::ProxyUrl;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
 
@@ -34,6 +37,8 @@ pub(super) struct Raw {
     pub tools: ToolsSettings,
     pub mcp: McpSettings,
     pub egress: EgressSettings,
+    pub network: NetworkSettings,
+    pub tls: TlsSettings,
     pub agents: BTreeMap<String, AgentSettings>,
     pub compat: CompatSettings,
     pub store: StoreSettings,
@@ -83,6 +88,11 @@ pub(super) struct RawProvider {
     pub headers: BTreeMap<String, SecretString>,
     pub timeouts: ProviderTimeouts,
     pub retries: RetrySettings,
+    #[serde(deserialize_with = "network::proxy")]
+    pub proxy: Option<ProxyUrl>,
+    pub ca_file: Option<PathBuf>,
+    pub client_cert: Option<PathBuf>,
+    pub client_key: Option<PathBuf>,
     pub context_window: ContextWindow,
     pub prices: BTreeMap<String, Price>,
     pub passthrough: Option<Vec<String>>,

@@ -18,6 +18,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::auth::{AuthSettings, KeySettings, Scope};
 use super::error::Findings;
+use super::interpolate::Lookup;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings};
@@ -27,18 +28,20 @@ use super::tree::Node;
 mod agents;
 mod egress;
 mod mcp;
+mod network;
 mod provider;
 mod routes;
 mod tools;
 
 /// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
-pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settings {
+pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings: &mut Findings) -> Settings {
     let mut check = Check { tree, findings };
+    let clients = network::for_all_clients(&raw.network, &raw.tls, environment, &mut check);
     let seal = check.seal(raw.seal, &raw.store.url);
-    let settings = Settings {
+    let mut settings = Settings {
         listen: check.listen(raw.listen),
         auth: check.auth(raw.auth),
-        providers: provider::all(raw.providers, &mut check),
+        providers: provider::all(raw.providers, &clients, &mut check),
         seal,
         log: raw.log,
         server: raw.server,
@@ -47,6 +50,8 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
         tools: raw.tools,
         mcp: raw.mcp,
         egress: raw.egress,
+        network: raw.network,
+        tls: raw.tls,
         agents: raw.agents,
         compat: raw.compat,
         store: raw.store,
@@ -60,6 +65,8 @@ pub(super) fn settings(raw: Raw, tree: &Node, findings: &mut Findings) -> Settin
     agents::limits(&settings.engine, &mut check);
     tools::check(&settings.tools, &mut check);
     egress::check(&settings.egress, &mut check);
+    network::egress(&mut settings.egress, &clients, &mut check);
+    settings.telemetry.http = clients;
     mcp::check(&settings.mcp, &mut check);
     routes::check(&settings, &mut check);
     agents::check(&settings.agents, &settings.mcp.servers, &mut check);
@@ -304,6 +311,12 @@ impl Check<'_> {
                     &["server", "allowed_hosts", &index.to_string()],
                     format!("expected a host name without a port, such as antwort.internal, or `*`, found \"{name}\""),
                 );
+            }
+        }
+        for (index, proxy) in settings.server.trusted_proxies.iter().enumerate() {
+            if proxy.0.prefix_len() == 0 {
+                let path = ["server", "trusted_proxies", &index.to_string()];
+                self.wrong(&path, "holds every address, so that any client could say that it is another");
             }
         }
         let telemetry = &settings.telemetry;

@@ -20,6 +20,7 @@ pub use super::mcp::{
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };
+pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
 use super::provider::ProviderSettings;
 use super::request_limits::RequestLimits;
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous};
@@ -30,6 +31,7 @@ pub use super::tools::{
     Visibility, WeatherSettings, WebSearchSettings, mcp_label,
 };
 use super::units::{self, MIB};
+use crate::net::client::HttpClientOptions;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
 pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
@@ -55,6 +57,10 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// What tools may reach on the network.
     pub egress: EgressSettings,
+    /// How other machines are reached.
+    pub network: NetworkSettings,
+    /// Which servers are trusted.
+    pub tls: TlsSettings,
     /// Agent profiles by name.
     pub agents: BTreeMap<String, AgentSettings>,
     /// Leniency towards clients.
@@ -83,6 +89,8 @@ impl Default for Settings {
             tools: ToolsSettings::default(),
             mcp: McpSettings::default(),
             egress: EgressSettings::default(),
+            network: NetworkSettings::default(),
+            tls: TlsSettings::default(),
             agents: BTreeMap::new(),
             compat: CompatSettings::default(),
             store: StoreSettings::default(),
@@ -170,6 +178,9 @@ pub struct ServerSettings {
     pub keep_alive_timeout: Duration,
     /// Names that a gateway without keys is served under, beside `localhost` and IP addresses; `*`: any.
     pub allowed_hosts: Vec<String>,
+    /// Proxies that are believed what they say of a request's client and host (`Forwarded`, `X-Forwarded-For`,
+    /// `X-Forwarded-Host`).
+    pub trusted_proxies: Vec<Cidr>,
     /// Browsers.
     pub cors: CorsSettings,
     /// What a request may hold; beyond it 400.
@@ -195,6 +206,7 @@ impl Default for ServerSettings {
             header_timeout: Duration::from_secs(30),
             keep_alive_timeout: Duration::from_secs(75),
             allowed_hosts: Vec::new(),
+            trusted_proxies: Vec::new(),
             cors: CorsSettings::default(),
             request_limits: RequestSizeLimits::default(),
         }
@@ -384,11 +396,19 @@ pub struct TelemetrySettings {
     pub service_name: String,
     /// Share of traces that start here and are recorded, 0 to 1; traces of callers keep their decision.
     pub sample_ratio: f64,
+    /// How the collector is reached.
+    #[serde(skip)]
+    pub http: HttpClientOptions,
 }
 
 impl Default for TelemetrySettings {
     fn default() -> Self {
-        Self { otlp_endpoint: None, service_name: "antwort".into(), sample_ratio: 1.0 }
+        Self {
+            otlp_endpoint: None,
+            service_name: "antwort".into(),
+            sample_ratio: 1.0,
+            http: HttpClientOptions::default(),
+        }
     }
 }
 

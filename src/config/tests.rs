@@ -8,6 +8,7 @@ use secrecy::ExposeSecret;
 use super::*;
 
 mod mcp;
+mod network;
 mod tools;
 
 /// Loads a file's text with environment variables.

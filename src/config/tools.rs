@@ -7,7 +7,9 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
+use super::network;
 use super::units::{self, MIB};
+use crate::net::client::{HttpClientOptions, ProxyUrl};
 pub use crate::protocol::request::Visibility;
 
 /// Server-side tools.
@@ -552,6 +554,15 @@ pub struct EgressSettings {
     /// How long one request may take.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
+    /// The proxy through which everything but this machine is reached; absent: as `network.proxy` says.
+    #[serde(deserialize_with = "network::proxy", skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxyUrl>,
+    /// A PEM file of authorities that are trusted beside the system's and those of `tls.ca_file`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// What the two above come to, with what holds for all clients.
+    #[serde(skip)]
+    pub http: HttpClientOptions,
 }
 
 impl Default for EgressSettings {
@@ -562,6 +573,9 @@ impl Default for EgressSettings {
             max_redirects: 5,
             max_response_bytes: 5 * MIB,
             timeout: Duration::from_secs(30),
+            proxy: None,
+            ca_file: None,
+            http: HttpClientOptions::default(),
         }
     }
 }

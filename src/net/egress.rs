@@ -1,8 +1,8 @@
 //! The guard of every request that a tool sends: what may be reached, how far redirects lead, how much comes back.
 //!
 //! Only public addresses, unless the operator opened others; judged when a connection is made, on every hop, so
-//! that neither a redirect nor a name that changes its address leads inside. Proxies of the environment are not
-//! used: they would resolve names where nobody checks them. The rules are in `rules`, the public addresses in
+//! that neither a redirect nor a name that changes its address leads inside. Through a proxy only the URL is judged: the
+//! proxy resolves the name, and what it connects to is its own rules' matter. The rules are in `rules`, the public addresses in
 //! `address`, the check of what a name resolves to in `resolve`.
 
 mod address;
@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 
+use super::client::{HttpClientOptions, ProxyError, ProxyUrl};
 pub use error::EgressError;
 use resolve::{Guard, Refused};
 pub use resolve::{Resolver, System};
@@ -49,6 +50,8 @@ pub struct EgressOptions {
     pub max_response_bytes: usize,
     /// For the request as a whole: redirects, body and all.
     pub timeout: Duration,
+    /// How connections are made.
+    pub http: HttpClientOptions,
 }
 
 /// Sends requests to where they may go.
@@ -56,6 +59,8 @@ pub struct Egress {
     rules: Arc<Rules>,
     resolver: Arc<dyn Resolver>,
     limits: Limits,
+    http: HttpClientOptions,
+    by_proxy: Vec<(ProxyUrl, LazyClient)>,
     /// For all ports that no rule names.
     general: LazyClient,
     by_port: BTreeMap<u16, LazyClient>,
@@ -104,6 +109,8 @@ impl Egress {
         Ok(Self {
             by_port: rules.ports().map(|port| (port, LazyClient::new())).collect(),
             general: LazyClient::new(),
+            by_proxy: options.http.proxies.each().map(|proxy| (proxy.clone(), LazyClient::new())).collect(),
+            http: options.http.clone(),
             rules: Arc::new(rules),
             resolver,
             limits: Limits {
@@ -126,10 +133,17 @@ impl Egress {
 
     /// A client for this URL and others of its port, for whoever needs more than a body: streams, other methods.
     ///
-    /// It connects only to what the rules open, and follows no redirects; it has no time limit but that of
+    /// It connects only to what the rules open (or to a proxy, which the rules do not bind), and follows no redirects; it has no time limit but that of
     /// connecting, and no limit of size. Judge each URL that it is used for.
     pub fn client(&self, url: &Url) -> Result<&Client, EgressError> {
         self.check(url)?;
+        if let Some(proxy) = self.http.proxies.of(url) {
+            let client = self.by_proxy.iter().find(|(other, _)| other == proxy).map(|(_, client)| client);
+            let client = client.and_then(|client| {
+                client.get_or_init(|| self.finish(self.http.builder(Some(proxy)))).as_ref()
+            });
+            return client.ok_or(EgressError::NoClient);
+        }
         let named = url.port_or_known_default().and_then(|port| Some((port, self.by_port.get(&port)?)));
         let (port, client) = match named {
             Some((port, client)) => (Some(port), client),
@@ -201,7 +215,8 @@ impl Egress {
             Some(body) => builder.body(body.clone()),
             None => builder,
         };
-        builder.send().await.map_err(|error| self.failure(&request.url, &error))
+        let response = builder.send().await.map_err(|error| self.failure(&request.url, &error))?;
+        self.proxy_refusal(&request.url, response.status()).map_or(Ok(response), Err)
     }
 
     async fn read(&self, request: Outgoing, mut response: Response) -> Result<Answer, EgressError> {
@@ -231,6 +246,12 @@ impl Egress {
             tracing::info!(host, "none of the addresses of a host may be reached; see egress.allow");
             return EgressError::NameNotAllowed { host };
         }
+        if self.http.proxies.of(url).is_some()
+            && let Some(error) = ProxyError::of(error, url.scheme() == "https")
+        {
+            tracing::warn!(host, %error, "a proxy failed; see egress.proxy and network.proxy");
+            return EgressError::Proxy { host, error };
+        }
         match (error.is_connect(), error.is_timeout()) {
             (true, _) => EgressError::Connect { host },
             (false, true) => EgressError::Timeout { after: self.limits.timeout },
@@ -238,13 +259,24 @@ impl Egress {
         }
     }
 
+    /// A status that is a proxy's own: one that is asked for a server without TLS answers in its place.
+    pub fn proxy_refusal(&self, url: &Url, status: StatusCode) -> Option<EgressError> {
+        let is_proxys = status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
+            && url.scheme() == "http"
+            && self.http.proxies.of(url).is_some();
+        let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
+        is_proxys.then_some(EgressError::Proxy { host, error: ProxyError::Credentials })
+    }
+
     fn build(&self, port: Option<u16>) -> Option<Client> {
         let guard = Guard { resolver: Arc::clone(&self.resolver), rules: Arc::clone(&self.rules), port };
-        let built = Client::builder()
+        self.finish(self.http.builder(None).dns_resolver(Arc::new(guard)))
+    }
+
+    fn finish(&self, builder: ClientBuilder) -> Option<Client> {
+        let built = builder
             .user_agent(USER_AGENT)
-            .dns_resolver(Arc::new(guard))
             .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
             .referer(false)
             .connect_timeout(CONNECT_PATIENCE.min(self.limits.timeout))
             .pool_max_idle_per_host(MOST_IDLE)

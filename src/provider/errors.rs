@@ -7,6 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::net::client::ProxyError;
 use crate::protocol::error::{ApiError, ErrorBody};
 
 /// Why a provider did not answer, or not to the end.
@@ -34,6 +35,8 @@ pub enum Failure {
     Connect,
     /// No connection was made in time.
     ConnectTimeout,
+    /// The proxy on the way to the provider failed; nothing was sent to the provider.
+    Proxy(ProxyError),
     /// No response headers, or no first byte of the body, in time.
     FirstByteTimeout,
     /// A gap between two chunks was too long.
@@ -77,6 +80,11 @@ impl ProviderError {
         Self { kind, message: message.into(), retry_after: None, code: None, retried: false }
     }
 
+    /// A failure of the proxy on the way.
+    pub fn of_proxy(error: ProxyError) -> Self {
+        Self::new(Failure::Proxy(error), error.to_string())
+    }
+
     /// Whether the provider answered at all, if only to refuse.
     pub fn is_an_answer(&self) -> bool {
         matches!(
@@ -104,6 +112,9 @@ impl From<ProviderError> for ApiError {
                 "upstream_connect_timeout",
                 "The model provider did not accept a connection in time.",
             ),
+            Failure::Proxy(error) => {
+                ours(502, "upstream_proxy_error", &format!("The model provider cannot be reached: {error}."))
+            }
             Failure::FirstByteTimeout => ours(
                 504,
                 "upstream_first_byte_timeout",
@@ -182,6 +193,7 @@ mod tests {
         let rows = [
             (Failure::Connect, 502, "upstream_unreachable"),
             (Failure::ConnectTimeout, 504, "upstream_connect_timeout"),
+            (Failure::Proxy(ProxyError::Refused), 502, "upstream_proxy_error"),
             (Failure::FirstByteTimeout, 504, "upstream_first_byte_timeout"),
             (Failure::IdleTimeout, 504, "upstream_idle_timeout"),
             (Failure::TotalTimeout, 504, "upstream_total_timeout"),

@@ -23,6 +23,7 @@ use super::masking::Secrets;
 use super::reported::Fault;
 use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError};
 use crate::config::ProviderSettings;
+use crate::net::client::{HttpClientOptions, ProxyError};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
 use answer::Answer;
@@ -53,8 +54,35 @@ struct Server {
     metrics: Arc<Metrics>,
     headers: HeaderMap,
     completions: reqwest::Url,
+    way: Way,
     /// Cleared when the server refuses `stream_options`; it is not asked again.
     stream_options: AtomicBool,
+}
+
+/// What lies between the gateway and a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Direct,
+    /// A proxy that sees requests and answers itself.
+    Proxy,
+    /// A proxy that hands bytes on.
+    Tunnel,
+}
+
+impl Way {
+    fn to(url: &reqwest::Url, http: &HttpClientOptions) -> Self {
+        match (http.proxies.of(url), url.scheme()) {
+            (None, _) => Self::Direct,
+            (Some(_), "https") => Self::Tunnel,
+            (Some(_), _) => Self::Proxy,
+        }
+    }
+
+    /// What an error of sending a request means.
+    fn failure(self, error: &reqwest::Error) -> ProviderError {
+        let proxy = (self != Self::Direct).then(|| ProxyError::of(error, self == Self::Tunnel)).flatten();
+        proxy.map_or_else(|| failure(error), ProviderError::of_proxy)
+    }
 }
 
 /// Settings of a provider that cannot be used.
@@ -69,7 +97,10 @@ impl ChatProvider {
     /// A provider that has not been asked anything; no connection is made.
     pub fn new(name: &str, settings: &ProviderSettings, metrics: &Arc<Metrics>) -> Result<Self, BadProvider> {
         let bad = |problem: String| BadProvider { name: name.to_owned(), problem };
-        let mut builder = reqwest::Client::builder()
+        let completions = completions(&settings.url).map_err(bad)?;
+        let builder = settings
+            .http
+            .builder_for(&completions)
             .user_agent(USER_AGENT)
             .connect_timeout(settings.timeouts.connect)
             .tcp_nodelay(true)
@@ -77,12 +108,7 @@ impl ChatProvider {
             .pool_max_idle_per_host(MOST_IDLE)
             .pool_idle_timeout(IDLE_FOR)
             // An answer from elsewhere than the configured server is none of ours.
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy();
-        if settings.url.starts_with("http://") {
-            // Without TLS there is no need to read the system's certificates at every start.
-            builder = builder.tls_certs_only([]);
-        }
+            .redirect(reqwest::redirect::Policy::none());
         let http = builder.build().map_err(|error| bad(error.to_string()))?;
         Ok(Self(Arc::new(Server {
             name: name.to_owned(),
@@ -94,7 +120,8 @@ impl ChatProvider {
             },
             options: ChatOptions::from(settings),
             headers: headers(settings).map_err(bad)?,
-            completions: completions(&settings.url).map_err(bad)?,
+            way: Way::to(&completions, &settings.http),
+            completions,
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
             metrics: Arc::clone(metrics),
@@ -159,7 +186,8 @@ impl Provider for ChatProvider {
         let url = format!("{}/models", server.settings.url);
         let request = server.http.get(url).headers(server.headers.clone()).send();
         let answer = async {
-            let response = server.accepted(request.await.map_err(|error| failure(&error))?).await?;
+            let response =
+                server.accepted(request.await.map_err(|error| server.way.failure(&error))?).await?;
             server.incoming(response, Instant::now()).read_whole(MOST_OF_A_LIST).await
         };
         read_models(&within(LIST_PATIENCE, Failure::FirstByteTimeout, LIST_PATIENCE, answer).await??)
@@ -177,7 +205,7 @@ impl Provider for ChatProvider {
         let limits = &server.settings.timeouts;
         let sent = Instant::now();
         let response = within(limits.first_byte, Failure::FirstByteTimeout, limits.total, request).await?;
-        let response = response.map_err(|error| failure(&error))?;
+        let response = response.map_err(|error| server.way.failure(&error))?;
         let header = |name: HeaderName| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
@@ -241,7 +269,7 @@ impl Server {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let request = self.http.post(self.completions.clone()).headers(headers).body(body);
-        self.accepted(request.send().await.map_err(|error| failure(&error))?).await
+        self.accepted(request.send().await.map_err(|error| self.way.failure(&error))?).await
     }
 
     async fn accepted(&self, response: reqwest::Response) -> Result<reqwest::Response, ProviderError> {
@@ -251,6 +279,9 @@ impl Server {
     /// What a status other than 2xx means.
     async fn refusal(&self, response: reqwest::Response) -> ProviderError {
         let status = response.status().as_u16();
+        if status == 407 && self.way == Way::Proxy {
+            return ProviderError::of_proxy(ProxyError::Credentials);
+        }
         let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let wait = wait.and_then(|value| crate::net::retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {

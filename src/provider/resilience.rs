@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::{Failure, ProviderError};
 use crate::config::RetrySettings;
+use crate::net::client::ProxyError;
 
 /// The tries of one call.
 #[derive(Debug)]
@@ -59,6 +60,8 @@ impl Tries {
 fn may_help(error: &ProviderError) -> bool {
     match error.kind {
         Failure::Connect | Failure::ConnectTimeout | Failure::Cut => true,
+        // The same credentials will not be taken the next time.
+        Failure::Proxy(error) => error != ProxyError::Credentials,
         // An empty account does not fill by waiting.
         Failure::Status(429) => error.code.as_deref() != Some("insufficient_quota"),
         Failure::Status(status) => matches!(status, 502..=504 | 529),

@@ -11,7 +11,7 @@ use opentelemetry::KeyValue;
 use opentelemetry::trace::{
     SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider,
 };
-use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::level_filters::LevelFilter;
@@ -21,11 +21,16 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
+use super::TelemetryError;
 use crate::config::TelemetrySettings;
+use crate::net::client::HttpClientOptions;
 pub use parent::TraceParent;
 
 /// Where collectors take traces, below their base URL.
 const TRACES: &str = "/v1/traces";
+
+/// How long a collector may take for a batch.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long the last spans may take to leave.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -35,12 +40,15 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub(super) struct Exporter(SdkTracerProvider);
 
 impl Exporter {
-    pub(super) fn new(endpoint: &str, settings: &TelemetrySettings) -> Result<Self, ExporterBuildError> {
+    pub(super) fn new(endpoint: &str, settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         let endpoint = endpoint.trim_end_matches('/');
         let endpoint =
             if endpoint.ends_with(TRACES) { endpoint.to_owned() } else { format!("{endpoint}{TRACES}") };
-        let exporter =
-            SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).with_endpoint(endpoint);
+        let exporter = SpanExporter::builder()
+            .with_http()
+            .with_http_client(client(&endpoint, &settings.http)?)
+            .with_protocol(Protocol::HttpBinary)
+            .with_endpoint(endpoint);
         let resource = Resource::builder()
             .with_service_name(settings.service_name.clone())
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
@@ -73,6 +81,15 @@ impl Exporter {
             tracing::warn!(%error, "the last spans were not sent");
         }
     }
+}
+
+/// The exporter's thread waits for each batch, so its client is one that blocks. It must not be made within a runtime.
+fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking::Client, TelemetryError> {
+    let url = endpoint.parse().map_err(|_| TelemetryError::Client("it is no URL".to_owned()))?;
+    let builder = reqwest::blocking::ClientBuilder::from(http.builder_for(&url)).timeout(PATIENCE);
+    let built = std::thread::spawn(|| builder.build()).join();
+    let built = built.map_err(|_| TelemetryError::Client("its client could not be made".to_owned()))?;
+    built.map_err(|error| TelemetryError::Client(error.to_string()))
 }
 
 /// Puts `span` below the caller's, if the caller sent a valid `traceparent` and spans are made. Call it before

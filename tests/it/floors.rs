@@ -7,8 +7,8 @@ use std::path::Path;
 const FLOORS: &[(&str, u8, &[&str])] = &[
     ("protocol", 1, &[]),
     ("net", 1, &[]),
-    ("config", 1, &["protocol"]),
-    ("telemetry", 1, &["protocol", "config"]),
+    ("config", 1, &["protocol", "net"]),
+    ("telemetry", 1, &["protocol", "config", "net"]),
     ("admission", 2, &[]),
     ("response", 2, &[]),
     ("provider", 3, &[]),

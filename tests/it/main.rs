@@ -25,6 +25,7 @@ mod hostile;
 mod machine;
 mod mcp;
 mod models;
+mod network;
 mod operation;
 mod papers;
 mod prompt;

@@ -4,6 +4,7 @@ pub mod gateway;
 pub mod legal;
 pub mod mcp_client;
 pub mod mcp_server;
+pub mod network;
 pub mod openapi;
 pub mod probe;
 pub mod process;

@@ -6,9 +6,10 @@ use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
-use super::{Check, agents, parse_http};
+use super::{Check, agents, network, parse_http};
 use crate::config::provider::{ContextWindow, Preset, ProviderSettings, Roles, Supports};
 use crate::config::raw::{RawProvider, RawRoles, RawSupports};
+use crate::net::client::HttpClientOptions;
 
 /// Request fields that the translation writes itself: letting one through would send it twice.
 const TRANSLATED: &[&str] = &[
@@ -59,12 +60,13 @@ const OUR_HEADERS: &[&str] = &[
 
 pub(super) fn all(
     raw: BTreeMap<String, RawProvider>,
+    clients: &HttpClientOptions,
     check: &mut Check<'_>,
 ) -> BTreeMap<String, ProviderSettings> {
     let mut providers: BTreeMap<_, _> = raw
         .into_iter()
         .map(|(name, raw)| {
-            let settings = one(&name, raw, check);
+            let settings = one(&name, raw, clients, check);
             (name, settings)
         })
         .collect();
@@ -110,7 +112,7 @@ fn no_two_claim_the_same(providers: &BTreeMap<String, ProviderSettings>, check: 
     }
 }
 
-fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings {
+fn one(name: &str, raw: RawProvider, clients: &HttpClientOptions, check: &mut Check<'_>) -> ProviderSettings {
     if name.is_empty()
         || name.len() > 64
         || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
@@ -121,7 +123,7 @@ fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings 
     let preset = raw.preset.unwrap_or_else(|| url.as_ref().map_or(Preset::Generic, guess));
     let base =
         ProviderSettings::of(preset, url.as_ref().map_or("", |url| url.as_str().trim_end_matches('/')));
-    let settings = ProviderSettings {
+    let mut settings = ProviderSettings {
         api_key: raw.api_key,
         models: raw.models,
         prefix: raw.prefix.map(|prefix| prefix.trim_end_matches('/').to_owned()),
@@ -130,6 +132,11 @@ fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings 
         headers: raw.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect(),
         timeouts: raw.timeouts,
         retries: raw.retries,
+        proxy: raw.proxy,
+        ca_file: raw.ca_file,
+        client_cert: raw.client_cert,
+        client_key: raw.client_key,
+        http: clients.clone(),
         context_window: raw.context_window,
         prices: raw.prices,
         passthrough: raw.passthrough.unwrap_or(base.passthrough),
@@ -144,6 +151,9 @@ fn one(name: &str, raw: RawProvider, check: &mut Check<'_>) -> ProviderSettings 
         preset: base.preset,
         url: base.url,
     };
+    if let Some(url) = &url {
+        network::provider(name, &mut settings, url, check);
+    }
     names(name, &settings, check);
     headers(name, &settings, check);
     limits(name, &settings, check);

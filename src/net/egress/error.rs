@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::net::client::ProxyError;
+
 /// A request that was refused or failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +35,14 @@ pub enum EgressError {
     Connect {
         /// The host of the URL.
         host: String,
+    },
+    /// The proxy that leads to the host failed. Nothing has reached the host.
+    #[error("no connection to {host}: {error}")]
+    Proxy {
+        /// The host of the URL.
+        host: String,
+        /// What went wrong.
+        error: ProxyError,
     },
     /// The answer was not there in time. The server may have acted on the request.
     #[error("no answer within {} s", after.as_secs_f64())]
@@ -83,6 +93,7 @@ impl EgressError {
             Self::AddressNotAllowed { .. } => Self::AddressNotAllowed { host: host() },
             Self::NameNotAllowed { .. } => Self::NameNotAllowed { host: host() },
             Self::Connect { .. } => Self::Connect { host: host() },
+            Self::Proxy { error, .. } => Self::Proxy { host: host(), error },
             Self::Broken { .. } => Self::Broken { host: host() },
             other => other,
         }

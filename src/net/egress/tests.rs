@@ -16,6 +16,7 @@ fn options() -> EgressOptions {
         max_redirects: 3,
         max_response_bytes: 1 << 20,
         timeout: Duration::from_secs(30),
+        http: HttpClientOptions::default(),
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::executor;
 use crate::config::BuiltinSettings;
+use crate::net::client::HttpClientOptions;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::{ToolExecutor, ToolKind};
 
@@ -18,6 +19,7 @@ pub fn open_egress() -> Arc<Egress> {
         max_redirects: 3,
         max_response_bytes: 1 << 20,
         timeout: Duration::from_secs(30),
+        http: HttpClientOptions::default(),
     };
     Arc::new(Egress::new(&options).unwrap())
 }

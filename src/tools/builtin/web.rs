@@ -30,9 +30,10 @@ pub fn failure(doing: &str, error: EgressError) -> ToolError {
         | EgressError::DomainNotAllowed { .. }
         | EgressError::AddressNotAllowed { .. } => (Code::DomainNotAllowed, Fault::Before),
         // Whoever may name hosts is not to learn which ones there are inside.
-        EgressError::NameNotAllowed { .. } | EgressError::Connect { .. } | EgressError::NoClient => {
-            (Code::ToolUnavailable, Fault::Before)
-        }
+        EgressError::NameNotAllowed { .. }
+        | EgressError::Connect { .. }
+        | EgressError::Proxy { .. }
+        | EgressError::NoClient => (Code::ToolUnavailable, Fault::Before),
         EgressError::Timeout { .. } => (Code::ToolTimeout, Fault::Transport),
         EgressError::TooLarge { .. } => (Code::ResultTooLarge, Fault::Tool),
         EgressError::TooManyRedirects { .. } => (Code::ToolExecutionFailed, Fault::Tool),

@@ -131,6 +131,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
         max_redirects: 0,
         max_response_bytes: settings.mcp.max_message_bytes,
         timeout: settings.mcp.list_timeout,
+        http: settings.egress.http.clone(),
     };
     let egress = Arc::new(Egress::new(&options).map_err(|error| format!("url: {error}"))?);
     let kind = match server.transport.unwrap_or_default() {

@@ -314,6 +314,7 @@ fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egre
         max_redirects: 0,
         max_response_bytes: settings.mcp.max_message_bytes,
         timeout: egress.timeout,
+        http: egress.http.clone(),
     };
     Egress::new(&options).map(Arc::new).map_err(|error| format!("mcp.requests.allowed_domains: {error}"))
 }

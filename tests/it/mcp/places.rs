@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use antwort::net::client::HttpClientOptions;
 use antwort::net::egress::{Egress, EgressOptions, Resolver};
 use antwort::tools::mcp::credentials::Fixed;
 use antwort::tools::mcp::{Client, ClientOptions, Connector, Endpoint, HttpKind, Place};
@@ -179,6 +180,7 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
         max_redirects: 0,
         max_response_bytes: 1 << 20,
         timeout: Duration::from_secs(5),
+        http: HttpClientOptions::default(),
     };
     let client = Client::new(ClientOptions {
         max_message_bytes: 1 << 20,

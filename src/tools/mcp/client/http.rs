@@ -76,7 +76,11 @@ impl Http {
         if let Some(body) = request.body {
             builder = builder.body(body);
         }
-        builder.send().await.map_err(|error| self.failure(&error))
+        let response = builder.send().await.map_err(|error| self.failure(&error))?;
+        match self.egress.proxy_refusal(url, response.status()) {
+            Some(refusal) => Err(McpError::Egress(refusal)),
+            None => Ok(response),
+        }
     }
 
     /// Reads a whole body, unless it is longer than a message may be.

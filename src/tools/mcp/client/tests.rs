@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use tokio_util::task::TaskTracker;
 
 use super::*;
+use crate::net::client::HttpClientOptions;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemotePart, RemoteResult};
 use crate::tools::mcp::credentials::{Challenged, Fingerprint};
@@ -58,6 +59,7 @@ fn egress() -> Arc<Egress> {
             max_redirects: 3,
             max_response_bytes: MIB,
             timeout: Duration::from_secs(20),
+            http: HttpClientOptions::default(),
         })
         .unwrap(),
     )

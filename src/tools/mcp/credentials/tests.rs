@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::settings::McpServerSettings;
+use crate::net::client::HttpClientOptions;
 use crate::net::egress::{Egress, EgressOptions};
 
 /// What may be reached: these, and what is public.
@@ -29,6 +30,7 @@ fn egress(allow: &[&str]) -> Arc<Egress> {
         max_redirects: 2,
         max_response_bytes: 1 << 20,
         timeout: Duration::from_secs(10),
+        http: HttpClientOptions::default(),
     };
     Arc::new(Egress::new(&options).unwrap())
 }

@@ -1,0 +1,79 @@
+//! How other machines are reached by all clients of the gateway: proxies, and authorities to trust.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::net::client::ProxyUrl;
+
+/// How other machines are reached.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetworkSettings {
+    /// Where proxies come from for clients that have no `proxy` of their own.
+    pub proxy: ProxySource,
+}
+
+/// Where proxies come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProxySource {
+    /// There are none.
+    #[default]
+    None,
+    /// From `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
+    Environment,
+}
+
+/// By hand, as other words are not to be quoted: a URL in the wrong place may hold a password.
+impl<'de> Deserialize<'de> for ProxySource {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match String::deserialize(from)?.as_str() {
+            "none" => Ok(Self::None),
+            "environment" => Ok(Self::Environment),
+            _ => Err(D::Error::custom(
+                "expected none or environment; the URL of a proxy is said in providers.<name>.proxy and egress.proxy",
+            )),
+        }
+    }
+}
+
+/// Which servers are trusted.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TlsSettings {
+    /// A PEM file of authorities that all clients trust beside those of the system.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The addresses of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cidr(pub IpNet);
+
+impl Serialize for Cidr {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cidr {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let one = || text.parse::<IpAddr>().ok().map(|address| address.to_canonical().into());
+        let net = text.parse().ok().or_else(one).ok_or_else(|| {
+            D::Error::custom(format!(
+                "expected an IP address, or a CIDR such as 10.0.0.0/8, found \"{text}\""
+            ))
+        })?;
+        Ok(Self(net))
+    }
+}
+
+/// The URL of a proxy.
+pub(super) fn proxy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ProxyUrl>, D::Error> {
+    let text = String::deserialize(from)?;
+    ProxyUrl::parse(&text).map(Some).map_err(D::Error::custom)
+}

@@ -1,0 +1,112 @@
+//! Proxies, authorities and certificates of clients: files are read here, so that what is wrong with them is said with
+//! its key.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reqwest::Url;
+
+use super::Check;
+use crate::config::interpolate::Lookup;
+use crate::config::network::{NetworkSettings, ProxySource, TlsSettings};
+use crate::config::provider::ProviderSettings;
+use crate::config::settings::EgressSettings;
+use crate::net::client::{
+    Authorities, ClientCertificate, EnvironmentProxies, HttpClientOptions, Proxies, is_this_machine,
+};
+
+/// What holds for every client that says nothing else.
+pub(super) fn for_all_clients(
+    network: &NetworkSettings,
+    tls: &TlsSettings,
+    environment: Lookup<'_>,
+    check: &mut Check<'_>,
+) -> HttpClientOptions {
+    let proxies = match network.proxy {
+        ProxySource::None => Proxies::Direct,
+        ProxySource::Environment => match EnvironmentProxies::read(environment) {
+            Ok(proxies) => Proxies::Environment(Arc::new(proxies)),
+            Err((variable, problem)) => {
+                check.wrong(&["network", "proxy"], format!("the variable {variable}: {problem}"));
+                Proxies::Direct
+            }
+        },
+    };
+    let authorities = authorities(&["tls", "ca_file"], tls.ca_file.as_deref(), check);
+    HttpClientOptions { proxies, authorities: authorities.into_iter().collect(), certificate: None }
+}
+
+/// What a provider has of its own.
+pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, check: &mut Check<'_>) {
+    let of = |key| ["providers", name, key];
+    if let Some(proxy) = &settings.proxy {
+        if is_this_machine(url) {
+            check.wrong(
+                &of("proxy"),
+                "leads nowhere: `url` names this machine, and a proxy's localhost is another",
+            );
+        }
+        settings.http.proxies = Proxies::All(proxy.clone());
+    }
+    let to_proxy = settings.http.proxies.of(url).is_some_and(|proxy| proxy.is_tls());
+    if url.scheme() == "http" {
+        for (key, file) in [("ca_file", &settings.ca_file), ("client_cert", &settings.client_cert)] {
+            if file.is_some() && !to_proxy {
+                check.wrong(&of(key), "is of no use: `url` begins with http://, so there is no TLS");
+            }
+        }
+    }
+    settings.http.authorities.extend(authorities(&of("ca_file"), settings.ca_file.as_deref(), check));
+    settings.http.certificate = match (&settings.client_cert, &settings.client_key) {
+        (Some(certificate), Some(key)) => client_certificate(name, certificate, key, check),
+        (Some(_), None) => {
+            check.wrong(&of("client_cert"), "needs client_key beside it: the file with its private key");
+            None
+        }
+        (None, Some(_)) => {
+            check.wrong(&of("client_key"), "needs client_cert beside it: the file with its certificate");
+            None
+        }
+        (None, None) => None,
+    };
+}
+
+/// What tools and MCP servers have of their own.
+pub(super) fn egress(settings: &mut EgressSettings, clients: &HttpClientOptions, check: &mut Check<'_>) {
+    settings.http = clients.clone();
+    if let Some(proxy) = &settings.proxy {
+        settings.http.proxies = Proxies::All(proxy.clone());
+    }
+    let own = authorities(&["egress", "ca_file"], settings.ca_file.as_deref(), check);
+    settings.http.authorities.extend(own);
+}
+
+/// The authorities of a file, if one was said.
+fn authorities(path: &[&str], file: Option<&Path>, check: &mut Check<'_>) -> Option<Authorities> {
+    let pem = read(path, file?, check)?;
+    Authorities::from_pem(&pem).map_err(|problem| check.wrong(path, problem.to_string())).ok()
+}
+
+fn client_certificate(
+    name: &str,
+    certificate: &Path,
+    key: &Path,
+    check: &mut Check<'_>,
+) -> Option<ClientCertificate> {
+    let of = |key| ["providers", name, key];
+    let (certificate, key) =
+        (read(&of("client_cert"), certificate, check), read(&of("client_key"), key, check));
+    let read = ClientCertificate::from_pem(&certificate?, &key?);
+    let at_fault = |is_of_certificate| if is_of_certificate { "client_cert" } else { "client_key" };
+    read.map_err(|problem| check.wrong(&of(at_fault(problem.is_of_certificate())), problem.to_string())).ok()
+}
+
+/// The content of a file. Where the content was said instead of the path, as `file:` has it, it is not repeated.
+fn read(path: &[&str], file: &Path, check: &mut Check<'_>) -> Option<Vec<u8>> {
+    let shown = file.to_string_lossy();
+    if shown.contains('\n') || shown.contains("-----BEGIN") {
+        check.wrong(path, "expected the path of a PEM file, found its content: leave out `file:`");
+        return None;
+    }
+    std::fs::read(file).map_err(|error| check.wrong(path, format!("cannot read {shown}: {error}"))).ok()
+}

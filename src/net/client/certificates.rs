@@ -1,0 +1,156 @@
+//! Certificates from PEM files: authorities to trust, and the gateway's own with its key.
+//!
+//! What is read here has been tried in a client, so that making one later cannot fail for it.
+
+use std::error::Error;
+use std::fmt;
+
+use reqwest::{Certificate, Identity};
+
+const CERTIFICATE: &str = "CERTIFICATE";
+const PRIVATE_KEY: &str = "PRIVATE KEY";
+
+/// A file of authorities that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAuthorities {
+    /// There is none in it.
+    #[error("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
+    NoPem,
+    /// One of them is none.
+    #[error("holds what is no certificate: {0}")]
+    Malformed(String),
+}
+
+/// A certificate and key that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadCertificate {
+    /// The certificate's file.
+    #[error("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
+    NoCertificate,
+    /// The key's file.
+    #[error("holds no private key in PEM form (-----BEGIN PRIVATE KEY-----)")]
+    NoKey,
+    /// The key's file.
+    #[error("holds a private key that is encrypted: it must be one without a passphrase")]
+    EncryptedKey,
+    /// Both files.
+    #[error("holds a private key that does not belong to the certificate")]
+    Mismatch,
+    /// The certificate's or the key's content.
+    #[error("cannot be used: {0}")]
+    Malformed(String),
+}
+
+impl BadCertificate {
+    /// Whether it is about the certificate's file rather than the key's.
+    pub fn is_of_certificate(&self) -> bool {
+        matches!(self, Self::NoCertificate)
+    }
+}
+
+/// Certificates of authorities.
+#[derive(Clone)]
+pub struct Authorities(Vec<Certificate>);
+
+impl Authorities {
+    /// Reads a PEM file of one or more certificates.
+    ///
+    /// # Errors
+    /// If it holds none, or one that cannot be used.
+    pub fn from_pem(pem: &[u8]) -> Result<Self, BadAuthorities> {
+        let pem = sections(pem, |kind| kind == CERTIFICATE);
+        let malformed = |error: reqwest::Error| BadAuthorities::Malformed(reason(&error));
+        let certificates = Certificate::from_pem_bundle(pem.as_bytes()).map_err(malformed)?;
+        if certificates.is_empty() {
+            return Err(BadAuthorities::NoPem);
+        }
+        reqwest::Client::builder()
+            .no_proxy()
+            .tls_certs_only(certificates.clone())
+            .build()
+            .map_err(malformed)?;
+        Ok(Self(certificates))
+    }
+
+    pub(super) fn certificates(&self) -> impl Iterator<Item = Certificate> {
+        self.0.iter().cloned()
+    }
+}
+
+impl fmt::Debug for Authorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} certificates", self.0.len())
+    }
+}
+
+/// A certificate with its private key, which is never shown.
+#[derive(Clone)]
+pub struct ClientCertificate(Identity);
+
+impl ClientCertificate {
+    /// Reads two PEM files: the certificate, with those of the authorities between it and one that servers know, and
+    /// its private key.
+    ///
+    /// # Errors
+    /// If one of them does not hold what it should, or the two do not belong together.
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, BadCertificate> {
+        let certificate = sections(certificate, |kind| kind == CERTIFICATE);
+        if certificate.is_empty() {
+            return Err(BadCertificate::NoCertificate);
+        }
+        let key = sections(key, |kind| kind.ends_with(PRIVATE_KEY));
+        if key.is_empty() {
+            return Err(BadCertificate::NoKey);
+        }
+        if key.contains("ENCRYPTED") {
+            return Err(BadCertificate::EncryptedKey);
+        }
+        let identity = Identity::from_pem(format!("{certificate}{key}").as_bytes());
+        let identity = identity.map_err(|error| BadCertificate::Malformed(reason(&error)))?;
+        let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).identity(identity.clone());
+        match client.build().map_err(|error| reason(&error)) {
+            Ok(_) => Ok(Self(identity)),
+            Err(why) if why.contains("KeyMismatch") => Err(BadCertificate::Mismatch),
+            Err(why) => Err(BadCertificate::Malformed(why)),
+        }
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        self.0.clone()
+    }
+}
+
+impl fmt::Debug for ClientCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a certificate with its key")
+    }
+}
+
+/// The sections of a PEM file of the kinds that are wanted. Files often hold others, or text, between them.
+fn sections(pem: &[u8], wanted: impl Fn(&str) -> bool) -> String {
+    let text = String::from_utf8_lossy(pem);
+    let mut kept = String::new();
+    let mut inside = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(kind) = line.strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----")) {
+            inside = wanted(kind).then_some(kind);
+        }
+        if inside.is_some() {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+        if line.starts_with("-----END ") {
+            inside = None;
+        }
+    }
+    kept
+}
+
+/// The innermost cause of an error: the outer ones only say that a builder failed.
+fn reason(error: &reqwest::Error) -> String {
+    let mut innermost: &dyn Error = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}

@@ -1,0 +1,286 @@
+//! Which proxy leads to which server.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hyper::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
+use reqwest::{Proxy, Url};
+use serde::{Serialize, Serializer};
+
+/// Variables by which other programs are told of proxies, each also in lower case; the first that is set counts.
+pub const PROXY_VARIABLES: [[&str; 2]; 4] = [
+    ["HTTPS_PROXY", "https_proxy"],
+    ["HTTP_PROXY", "http_proxy"],
+    ["ALL_PROXY", "all_proxy"],
+    ["NO_PROXY", "no_proxy"],
+];
+
+/// A URL that is none of an HTTP proxy. Does not quote it: it may hold a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "expected the URL of an HTTP proxy with nothing behind its port, such as http://proxy.example.com:3128 or https://user:password@proxy.example.com"
+)]
+pub struct BadProxy;
+
+/// An HTTP proxy, spoken to with or without TLS. Shown without its user and password.
+#[derive(Clone)]
+pub struct ProxyUrl {
+    url: Url,
+    proxy: Proxy,
+}
+
+impl ProxyUrl {
+    /// Reads a URL, such as `http://user:password@proxy.example.com:3128`.
+    ///
+    /// # Errors
+    /// If it is not `http` or `https`, or holds more than host, port and credentials.
+    pub fn parse(text: &str) -> Result<Self, BadProxy> {
+        let url = Url::parse(text.trim()).map_err(|_| BadProxy)?;
+        let is_plain = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
+        if !matches!(url.scheme(), "http" | "https") || !url.has_host() || url.port() == Some(0) || !is_plain
+        {
+            return Err(BadProxy);
+        }
+        // The client would go directly to servers if it could not read the URL.
+        let reader = Matcher::builder().all(url.to_string()).build();
+        reader.intercept(&Uri::from_static("http://server.invalid/")).ok_or(BadProxy)?;
+        let proxy = Proxy::all(url.clone()).map_err(|_| BadProxy)?;
+        Ok(Self { url, proxy })
+    }
+
+    /// The same as other programs read variables of the environment: without a scheme it is `http`.
+    fn from_variable(text: &str) -> Result<Self, BadProxy> {
+        if text.contains("://") { Self::parse(text) } else { Self::parse(&format!("http://{text}")) }
+    }
+
+    /// Whether the proxy itself is spoken to with TLS.
+    pub fn is_tls(&self) -> bool {
+        self.url.scheme() == "https"
+    }
+
+    /// As the HTTP client wants it.
+    pub(super) fn to_reqwest(&self) -> Proxy {
+        self.proxy.clone()
+    }
+}
+
+impl PartialEq for ProxyUrl {
+    fn eq(&self, other: &Self) -> bool {
+        self.url == other.url
+    }
+}
+
+impl fmt::Display for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let has_credentials = !self.url.username().is_empty() || self.url.password().is_some();
+        let credentials = if has_credentials { "********@" } else { "" };
+        write!(f, "{}://{credentials}{}", self.url.scheme(), self.url.host_str().unwrap_or_default())?;
+        self.url.port().map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+impl fmt::Debug for ProxyUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Serialize for ProxyUrl {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+/// The proxies of a client. What is on this machine is never reached through any: to a proxy, `localhost` is another.
+#[derive(Debug, Clone, Default)]
+pub enum Proxies {
+    /// None.
+    #[default]
+    Direct,
+    /// One for all servers.
+    All(ProxyUrl),
+    /// Those that the environment names.
+    Environment(Arc<EnvironmentProxies>),
+}
+
+impl Proxies {
+    /// The proxy through which a URL is reached.
+    pub fn of(&self, url: &Url) -> Option<&ProxyUrl> {
+        match self {
+            Self::All(proxy) if !is_this_machine(url) => Some(proxy),
+            Self::Environment(proxies) if !is_this_machine(url) => proxies.of(url),
+            _ => None,
+        }
+    }
+
+    /// All that there are.
+    pub fn each(&self) -> impl Iterator<Item = &ProxyUrl> {
+        let (one, two) = match self {
+            Self::Direct => (None, None),
+            Self::All(proxy) => (Some(proxy), None),
+            Self::Environment(proxies) => (proxies.http.as_ref(), proxies.https.as_ref()),
+        };
+        one.into_iter().chain(two)
+    }
+}
+
+/// What the variables of [`PROXY_VARIABLES`] say.
+#[derive(Debug)]
+pub struct EnvironmentProxies {
+    http: Option<ProxyUrl>,
+    https: Option<ProxyUrl>,
+    /// Intercepts what `NO_PROXY` does not exempt.
+    exempting: Matcher,
+}
+
+impl EnvironmentProxies {
+    /// Reads the variables.
+    ///
+    /// # Errors
+    /// The name of one that is set to something else than an HTTP proxy.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, (&'static str, BadProxy)> {
+        let [https, http, all, none] = PROXY_VARIABLES.map(|names| {
+            names.into_iter().find_map(|name| Some((name, lookup(name).filter(|value| !value.is_empty())?)))
+        });
+        let proxy = |said: Option<(&'static str, String)>| {
+            let read = |(name, value): (&'static str, String)| {
+                ProxyUrl::from_variable(&value).map_err(|error| (name, error))
+            };
+            said.map(read).transpose()
+        };
+        let (https, http, all) = (proxy(https)?, proxy(http)?, proxy(all)?);
+        let none = none.map(|(_, value)| value).unwrap_or_default();
+        Ok(Self {
+            http: http.or_else(|| all.clone()),
+            https: https.or(all),
+            exempting: Matcher::builder().all("http://proxy.invalid").no(none).build(),
+        })
+    }
+
+    fn of(&self, url: &Url) -> Option<&ProxyUrl> {
+        let proxy = if url.scheme() == "https" { &self.https } else { &self.http };
+        // What cannot be read as the client's kind of URL cannot be asked for either.
+        let intercepted =
+            url.as_str().parse::<Uri>().is_ok_and(|url| self.exempting.intercept(&url).is_some());
+        proxy.as_ref().filter(|_| intercepted)
+    }
+}
+
+/// Whether a URL names this machine, without asking a resolver.
+pub fn is_this_machine(url: &Url) -> bool {
+    let Some(host) = url.host_str() else { return false };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    match bare.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(address) => address.is_loopback() || address.is_unspecified(),
+        Err(_) => {
+            let name = host.strip_suffix('.').unwrap_or(host);
+            name == "localhost" || name.ends_with(".localhost")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Result<Proxies, (&'static str, BadProxy)> {
+        let lookup = |wanted: &str| {
+            let found = variables.iter().find(|(name, _)| *name == wanted);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        EnvironmentProxies::read(lookup).map(|proxies| Proxies::Environment(Arc::new(proxies)))
+    }
+
+    fn chosen(proxies: &Proxies, url: &str) -> String {
+        proxies.of(&url.parse().expect("a URL")).map(ToString::to_string).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_proxy_is_shown_without_its_credentials() {
+        for (text, shown) in [
+            ("http://proxy.test:3128", "http://proxy.test:3128"),
+            ("http://proxy.test:3128/", "http://proxy.test:3128"),
+            ("https://proxy.test", "https://proxy.test"),
+            ("http://user:s3cret@proxy.test:3128", "http://********@proxy.test:3128"),
+            ("http://s3cret@[2001:db8::1]:3128", "http://********@[2001:db8::1]:3128"),
+            ("http://user:s3|{cret}@proxy.test:3128", "http://********@proxy.test:3128"),
+        ] {
+            let proxy = ProxyUrl::parse(text).expect(text);
+            assert_eq!((proxy.to_string(), format!("{proxy:?}")), (shown.to_owned(), shown.to_owned()));
+            assert_eq!(serde_json::to_value(&proxy).expect("JSON"), shown);
+        }
+    }
+
+    #[test]
+    fn what_is_no_http_proxy_is_refused_without_being_quoted() {
+        for text in [
+            "",
+            "proxy.test:3128",
+            "10.0.0.1:3128",
+            "socks5://proxy.test:1080",
+            "ftp://proxy.test",
+            "http://",
+            "http://proxy.test:0",
+            "http://proxy.test:99999",
+            "http://proxy.test/path",
+            "http://proxy.test/?a=s3cret",
+            "http://user:s3cret@",
+        ] {
+            let error = ProxyUrl::parse(text).expect_err(text);
+            assert!(!error.to_string().contains("s3cret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_reached_without_a_proxy() {
+        let all = Proxies::All(ProxyUrl::parse("http://proxy.test:3128").expect("a proxy"));
+        for url in [
+            "http://localhost:8080/",
+            "http://LOCALHOST./",
+            "http://a.localhost/",
+            "http://127.0.0.1/",
+            "http://127.1/",
+            "http://0.0.0.0/",
+            "http://[::1]/",
+            "http://[::ffff:127.0.0.1]/",
+        ] {
+            assert_eq!(chosen(&all, url), "", "{url}");
+        }
+        for url in ["http://10.0.0.1/", "https://example.com/", "https://notlocalhost/"] {
+            assert_eq!(chosen(&all, url), "http://proxy.test:3128", "{url}");
+        }
+    }
+
+    #[test]
+    fn the_environment_says_which_proxy_leads_where() {
+        let said = [
+            ("HTTPS_PROXY", "secure.test:1"),
+            ("https_proxy", "http://not.this:9"),
+            ("http_proxy", "http://plain.test:2"),
+            ("NO_PROXY", "corp.test, .inner.test,10.0.0.0/8"),
+        ];
+        let proxies = environment(&said).expect("proxies");
+        for (url, expected) in [
+            ("https://api.test/v1", "http://secure.test:1"),
+            ("http://api.test/v1", "http://plain.test:2"),
+            ("https://corp.test/", ""),
+            ("https://a.corp.test:8443/", ""),
+            ("https://a.inner.test/", ""),
+            ("https://notcorp.test/", "http://secure.test:1"),
+            ("http://10.1.2.3/", ""),
+            ("http://11.1.2.3/", "http://plain.test:2"),
+            ("https://localhost/", ""),
+        ] {
+            assert_eq!(chosen(&proxies, url), expected, "{url}");
+        }
+        let proxies = environment(&[("all_proxy", "http://all.test:3"), ("no_proxy", "*")]).expect("proxies");
+        assert_eq!(chosen(&proxies, "https://api.test/"), "");
+        let proxies =
+            environment(&[("ALL_PROXY", "http://all.test:3"), ("HTTP_PROXY", "")]).expect("proxies");
+        assert_eq!(chosen(&proxies, "http://api.test/"), "http://all.test:3");
+        let error = environment(&[("http_proxy", "socks5://s3cret@proxy.test")]).expect_err("no HTTP proxy");
+        assert_eq!(error.0, "http_proxy");
+    }
+}
