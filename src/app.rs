@@ -121,6 +121,7 @@ impl App {
             unserved_tools: settings.compat.unserved_tools,
             cors_origins: settings.server.cors.allowed_origins.clone(),
             allowed_hosts: settings.server.allowed_hosts.clone(),
+            trusted_proxies: settings.server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),
             client_profiles: settings.compat.client_profiles == Switch::On,
             ready_requires: settings.server.ready_requires.clone(),
             readiness: Readiness::default(),

@@ -10,6 +10,7 @@ mod authority;
 mod body;
 mod compact;
 mod error;
+mod forwarded;
 mod health;
 mod incoming;
 mod leftover;
@@ -31,6 +32,8 @@ pub mod waiting;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ipnet::IpNet;
+
 use crate::auth::Authenticator;
 use crate::config::{ReadyRequirement, UnservedTools};
 use crate::engine::Engine;
@@ -39,6 +42,7 @@ use crate::protocol::request::RequestSizeLimits;
 use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
+pub use forwarded::PeerAddress;
 pub use health::{Readiness, Stopping};
 
 /// What handlers work with.
@@ -69,6 +73,8 @@ pub struct Shared {
     pub cors_origins: Vec<String>,
     /// Names that a gateway without keys is served under.
     pub allowed_hosts: Vec<String>,
+    /// Proxies that are believed what they say of a request's client and host.
+    pub trusted_proxies: Vec<IpNet>,
     /// Whether clients are recognised by their headers.
     pub client_profiles: bool,
     /// Tools of the API that are not served.

@@ -24,7 +24,7 @@ use super::impatient::Impatient;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::Ended;
-use crate::transport::Stopping;
+use crate::transport::{PeerAddress, Stopping};
 
 /// After a failed accept, such as one for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -102,9 +102,9 @@ impl Listening {
         let mut failures = Failures::default();
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     let Some(permit) = self.limit.permit().await else { return };
-                    self.begin(stream, permit);
+                    self.begin(stream, PeerAddress(peer.ip()), permit);
                 }
                 Err(error) => {
                     failures.note(&error);
@@ -117,12 +117,13 @@ impl Listening {
         }
     }
 
-    fn begin(&self, stream: TcpStream, permit: tokio::sync::OwnedSemaphorePermit) {
+    fn begin(&self, stream: TcpStream, peer: PeerAddress, permit: tokio::sync::OwnedSemaphorePermit) {
         without_delay(&stream);
         let activity = Activity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let place = self.limit.enter(permit, &activity);
         let (router, requests) = (self.service.clone(), Arc::clone(&activity));
         let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(peer);
             let exchange = Exchange::begin(&requests, &mut request);
             let answer = router.clone().oneshot(request);
             async move {

@@ -19,6 +19,8 @@ fields! {
     METHOD = "method";
     /// Pattern of the path.
     ROUTE = "route";
+    /// Where the request came from; trusted proxies are looked through.
+    CLIENT_ADDRESS = "client_address";
     /// HTTP status.
     STATUS = "status";
     /// Code of the error, or why a response is incomplete.

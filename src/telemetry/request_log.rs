@@ -5,14 +5,16 @@
 //! that the line has its tokens.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use hyper::Method;
 
 use super::fields::{
-    BYTES, CACHED_TOKENS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, INPUT_TOKENS, KEY, METHOD, MODEL, MS,
-    OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID, ROUTE, STATUS, TENANT, TOOL_CALLS, TURNS,
+    BYTES, CACHED_TOKENS, CLIENT_ADDRESS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, INPUT_TOKENS, KEY,
+    METHOD, MODEL, MS, OUTPUT_TOKENS, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID, ROUTE, STATUS, TENANT,
+    TOOL_CALLS, TURNS,
 };
 use super::milliseconds;
 use crate::protocol::id::Id;
@@ -70,6 +72,8 @@ pub struct Facts {
     pub method: Method,
     /// Pattern of the path.
     pub route: Box<str>,
+    /// Where it came from.
+    pub client_address: Option<IpAddr>,
     /// HTTP status, unless the client left before there was one.
     pub status: Option<u16>,
     /// Name of the API key, and its tenant.
@@ -195,6 +199,7 @@ fn write(started: Instant, facts: &Facts, sent: Option<Sent>, over: Instant) {
             { RESPONSE_ID } = run.map(|run| run.response_id.as_str()),
             { METHOD } = facts.method.as_str(),
             { ROUTE } = &*facts.route,
+            { CLIENT_ADDRESS } = facts.client_address.map(tracing::field::display),
             { STATUS } = facts.status,
             { CODE } = code.map(shorten).as_deref(),
             { PARAM } = facts.param.as_deref().map(shorten).as_deref(),

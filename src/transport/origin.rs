@@ -1,5 +1,6 @@
 //! Which web pages may call: those of this gateway's own origin, and of origins that the configuration names.
 //!
+//! Behind a proxy that is trusted, the gateway's own origin is that of the host that it was asked for.
 //! Browsers send requests for any page to any address, this machine's included; what they add (`Origin`,
 //! `Sec-Fetch-Site`, `Host`) no page can forge. Programs that are no browser send neither of the first two.
 
@@ -12,6 +13,7 @@ use axum::response::Response;
 use super::AppState;
 use super::authority::{self, Authority};
 use super::error::Problem;
+use super::trail::Trail;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::shorten;
 
@@ -51,11 +53,14 @@ fn judge(app: &AppState, request: &Request) -> Result<(), ApiError> {
     if app.auth.is_open() && !PROBES.contains(&request.uri().path()) {
         check_host(own, &app.allowed_hosts)?;
     }
-    check_origin(headers, own, &app.cors_origins)
+    let trail = request.extensions().get::<Trail>();
+    let shown = trail.and_then(|trail| trail.origin.host.as_deref()).and_then(Authority::parse);
+    check_origin(headers, shown.or(own), &app.cors_origins)
 }
 
 /// Without keys, whoever can make a browser believe that a name of theirs is this machine's (DNS rebinding) could
-/// do and read everything. Addresses and `localhost` are resolved by nobody.
+/// do and read everything. Addresses and `localhost` are resolved by nobody. What a proxy says that the host was does
+/// not count here: such a page can say it as well.
 fn check_host(own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiError> {
     let allows = |name: &String| name == "*" || own.is_some_and(|own| own.has_name(name));
     if own.is_some_and(|own| own.is_ip() || own.has_name("localhost")) || allowed.iter().any(allows) {

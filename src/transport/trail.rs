@@ -7,12 +7,14 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use ipnet::IpNet;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use super::AppState;
 use super::client_profile::{self, ClientProfile};
 use super::error::Refusal;
+use super::forwarded::RequestOrigin;
 use crate::protocol::id::Id;
 use crate::telemetry::request_log::RequestLog;
 use crate::telemetry::traces::{self, TraceParent};
@@ -35,10 +37,12 @@ pub(super) struct Trail {
     pub caller: Option<TraceParent>,
     /// What is different for the client, where it is recognised.
     pub client: Option<&'static ClientProfile>,
+    /// Where it came from, and for which host; trusted proxies are looked through.
+    pub origin: RequestOrigin,
 }
 
 impl Trail {
-    fn of(request: &Request, client_profiles: bool) -> Self {
+    fn of(request: &Request, client_profiles: bool, trusted_proxies: &[IpNet]) -> Self {
         let headers = request.headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let acceptable =
@@ -51,6 +55,7 @@ impl Trail {
             log: request.extensions().get().cloned().unwrap_or_else(RequestLog::begin),
             caller: text("traceparent").and_then(TraceParent::parse),
             client: client_profiles.then(|| client_profile::of(headers)).flatten(),
+            origin: RequestOrigin::of(request, trusted_proxies),
         }
     }
 
@@ -62,7 +67,7 @@ impl Trail {
 
 /// Outermost of the middleware: sees every answer, whoever gave it.
 pub(super) async fn leave(State(app): State<AppState>, mut request: Request, next: Next) -> Response {
-    let trail = Trail::of(&request, app.client_profiles);
+    let trail = Trail::of(&request, app.client_profiles, &app.trusted_proxies);
     let request_id = HeaderValue::from_str(&trail.request_id);
     request.extensions_mut().insert(trail.clone());
     let method = request.method().clone();
@@ -72,6 +77,7 @@ pub(super) async fn leave(State(app): State<AppState>, mut request: Request, nex
         facts.request_id = Some(Arc::clone(&trail.request_id));
         facts.method = method.clone();
         facts.route = pattern.into();
+        facts.client_address = trail.origin.address;
     });
     let span = tracing::info_span!(
         "request",

@@ -2,6 +2,7 @@
 
 mod egress;
 mod environment;
+mod forwarded;
 mod providers;
 
 use antwort::config::{LoadOptions, Settings, load};
