@@ -111,3 +111,14 @@ fn what_is_wrong_with_a_file_of_certificates_is_said_with_its_key() {
     let shown = yaml(&fine);
     assert!(shown.contains(&cert) && shown.contains(&key), "{shown}");
 }
+
+#[test]
+fn trusted_proxies_are_addresses_and_networks_but_not_all_of_them() {
+    for wrong in ["10.0.0.0/33", "gw.test", "0.0.0.0/0", "::/0"] {
+        let found = errors(&format!("server: {{trusted_proxies: [10.0.0.0/8, '{wrong}']}}"), &[]);
+        assert!(found[0].starts_with("server.trusted_proxies[1]: "), "{found:?}");
+    }
+    let read = settings("server: {trusted_proxies: [10.0.0.1, '::ffff:10.0.0.2', 'fd00::/8']}", &[]);
+    let shown: Vec<_> = read.server.trusted_proxies.iter().map(|proxy| proxy.0.to_string()).collect();
+    assert_eq!(shown, ["10.0.0.1/32", "10.0.0.2/32", "fd00::/8"]);
+}

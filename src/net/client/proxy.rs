@@ -26,7 +26,10 @@ pub struct BadProxy;
 
 /// An HTTP proxy, spoken to with or without TLS. Shown without its user and password.
 #[derive(Clone)]
-pub struct ProxyUrl {
+pub struct ProxyUrl(Arc<Readable>);
+
+/// A URL, and what the HTTP client makes of it.
+struct Readable {
     url: Url,
     proxy: Proxy,
 }
@@ -47,7 +50,7 @@ impl ProxyUrl {
         let reader = Matcher::builder().all(url.to_string()).build();
         reader.intercept(&Uri::from_static("http://server.invalid/")).ok_or(BadProxy)?;
         let proxy = Proxy::all(url.clone()).map_err(|_| BadProxy)?;
-        Ok(Self { url, proxy })
+        Ok(Self(Arc::new(Readable { url, proxy })))
     }
 
     /// The same as other programs read variables of the environment: without a scheme it is `http`.
@@ -57,27 +60,27 @@ impl ProxyUrl {
 
     /// Whether the proxy itself is spoken to with TLS.
     pub fn is_tls(&self) -> bool {
-        self.url.scheme() == "https"
+        self.0.url.scheme() == "https"
     }
 
     /// As the HTTP client wants it.
     pub(super) fn to_reqwest(&self) -> Proxy {
-        self.proxy.clone()
+        self.0.proxy.clone()
     }
 }
 
 impl PartialEq for ProxyUrl {
     fn eq(&self, other: &Self) -> bool {
-        self.url == other.url
+        self.0.url == other.0.url
     }
 }
 
 impl fmt::Display for ProxyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_credentials = !self.url.username().is_empty() || self.url.password().is_some();
+        let has_credentials = !self.0.url.username().is_empty() || self.0.url.password().is_some();
         let credentials = if has_credentials { "********@" } else { "" };
-        write!(f, "{}://{credentials}{}", self.url.scheme(), self.url.host_str().unwrap_or_default())?;
-        self.url.port().map_or(Ok(()), |port| write!(f, ":{port}"))
+        write!(f, "{}://{credentials}{}", self.0.url.scheme(), self.0.url.host_str().unwrap_or_default())?;
+        self.0.url.port().map_or(Ok(()), |port| write!(f, ":{port}"))
     }
 }
 
