@@ -1,13 +1,42 @@
-//! How the binary is linked.
+//! How the binary is linked, and which commit it is of.
 
 #![allow(clippy::print_stdout, reason = "cargo reads it")]
 
+use std::path::Path;
 use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    pack_relocations();
+    println!("cargo::rerun-if-env-changed=ANTWORT_COMMIT");
+    let said = std::env::var("ANTWORT_COMMIT").ok().filter(|said| !said.is_empty());
+    let commit = said.or_else(commit).unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo::rustc-env=ANTWORT_COMMIT={commit}");
+}
+
+/// The commit of the checkout that this is; nothing in sources without one, or within another repository.
+fn commit() -> Option<String> {
+    let root = std::env::var("CARGO_MANIFEST_DIR").ok()?;
+    let git = |words: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(&root).args(words).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        output.status.success().then(|| text.trim().to_owned())
+    };
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    if Path::new(&top).canonicalize().ok()? != Path::new(&root).canonicalize().ok()? {
+        return None;
+    }
+    // Written with every commit and checkout.
+    let log = Path::new(&root).join(git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    if log.exists() {
+        println!("cargo::rerun-if-changed={}", log.display());
+    }
+    git(&["rev-parse", "--short=12", "HEAD"])
+}
 
 /// Has the relocations of the binary packed (`DT_RELR`): unpacked they are a megabyte that every start reads and keeps
 /// in memory. glibc knows them from 2.36 on; where another one may be meant, nothing is changed.
-fn main() {
-    println!("cargo::rerun-if-changed=build.rs");
+fn pack_relocations() {
     let [host, target] = ["HOST", "TARGET"].map(|name| std::env::var(name).unwrap_or_default());
     if host == target && target.ends_with("-linux-gnu") && glibc().is_some_and(|version| version >= (2, 36)) {
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");

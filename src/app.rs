@@ -1,5 +1,6 @@
 //! Puts the gateway together from its settings, and runs it from the first connection to the last.
 
+pub mod announce;
 mod assembly;
 mod connection;
 mod connection_limit;
@@ -151,6 +152,7 @@ impl App {
         let listening =
             Listening::new(service, &self.server, Arc::clone(&self.state.metrics), stopping.clone());
         let serving = tasks.spawn(listening.serve(listener, closing_time));
+        tasks.spawn(announce::ready(self.state.clone(), closing.clone()));
         shutdown.cancelled().await;
         stopping.begin();
         if !delay.is_zero() {

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use antwort::app::{self, App};
 use antwort::cli::{Cli, Command, DocumentFormat};
+use antwort::config::{ConfigErrors, LogSettings, TelemetrySettings};
 use antwort::transport::documents;
 use antwort::{config, demo, shutdown, telemetry};
 use anyhow::Context;
@@ -26,11 +27,35 @@ fn main() -> ExitCode {
     }
     match run(&cli) {
         Ok(code) => code,
-        Err(error) => {
-            antwort::cli::complain(&format!("{error:#}"));
-            ExitCode::FAILURE
+        Err(error) => fail(&cli, FAILED, &[format!("{error:#}")]),
+    }
+}
+
+/// The exit code of a server that could not start or go on.
+const FAILED: u8 = 1;
+
+/// Says why the process ends: a server in the form of its log, anything else to the person before the screen.
+fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
+    if !matches!(cli.command, Command::Serve) {
+        antwort::cli::complain(&errors.join("\n"));
+        return ExitCode::from(exit_code);
+    }
+    // Settings that cannot be read do not say how to log either.
+    let logs = tracing::dispatcher::has_been_set()
+        || telemetry::init(&LogSettings::default(), &TelemetrySettings::default()).is_ok();
+    for error in errors {
+        if logs {
+            tracing::error!(exit_code, error, "fatal");
+        } else {
+            antwort::cli::complain(error);
         }
     }
+    ExitCode::from(exit_code)
+}
+
+fn wrong_settings(cli: &Cli, errors: &ConfigErrors) -> ExitCode {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    fail(cli, antwort::cli::WRONG_SETTINGS, &errors)
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
@@ -43,12 +68,10 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
     let loaded = match config::load(&cli.load_options()) {
         Ok(loaded) => loaded,
-        Err(errors) => {
-            antwort::cli::complain(&errors.to_string());
-            return Ok(ExitCode::from(antwort::cli::WRONG_SETTINGS));
-        }
+        Err(errors) => return Ok(wrong_settings(cli, &errors)),
     };
-    let (mut settings, warnings) = (loaded.settings, loaded.warnings);
+    let sources = loaded.sources();
+    let (mut settings, warnings, overridden) = (loaded.settings, loaded.warnings, loaded.overridden);
     if let Command::Demo = cli.command
         && cli.overrides.log.is_none()
         && settings.log.filter == "info"
@@ -60,6 +83,15 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    for (key, variable) in overridden {
+        tracing::info!(key, variable = &*variable, "an environment variable overrides a key of the file");
+    }
+    if matches!(cli.command, Command::Serve) {
+        if let Err(errors) = settings.require_provider() {
+            return Ok(wrong_settings(cli, &errors));
+        }
+        app::announce::starting(&settings, &sources);
+    }
     // Every stream holds two connections, and shells allow 1024 files.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files could not be raised");
@@ -70,9 +102,6 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let shutdown = shutdown::on_signal(&tasks);
         if let Command::Demo = cli.command {
             return demo::run(settings, shutdown).await;
-        }
-        if let Err(errors) = settings.require_provider() {
-            anyhow::bail!("{errors}");
         }
         let listener = TcpListener::bind(settings.listen)
             .await

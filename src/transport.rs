@@ -43,7 +43,7 @@ use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
 pub use forwarded::PeerAddress;
-pub use health::{Readiness, Stopping};
+pub use health::{Readiness, Stopping, is_ready};
 
 /// What handlers work with.
 #[derive(Clone)]

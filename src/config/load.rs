@@ -1,6 +1,6 @@
 //! Where settings are said, and which word counts: defaults < file < environment < flags.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs, io};
@@ -95,6 +95,8 @@ pub struct Loaded {
     pub file: Option<PathBuf>,
     /// Keys that were said, and where.
     pub origins: Vec<(String, Origin)>,
+    /// Keys of the file that a variable of the environment overrides, and which one.
+    pub overridden: Vec<(String, Arc<str>)>,
     /// Variables that look like one of ours and are none, and older spellings that will go.
     pub warnings: Vec<String>,
 }
@@ -142,13 +144,38 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     layer.merge(from_flags(options));
     fill_in(&mut layer, None, &mut findings);
     spellings::respell(&mut layer, &mut findings, &mut warnings);
+    let overridden = overridden(&tree, &layer);
     tree.merge(layer);
     add_shared_variables(options, &mut tree);
 
     let raw = read_all(&mut tree, &mut findings);
     let settings = resolve::settings(raw, &tree, &lookup, &mut findings);
     warnings.extend(unused_proxies(&settings.network, &lookup));
-    findings.into_result(Loaded { settings, file, origins: tree.origins(), warnings })
+    findings.into_result(Loaded { settings, file, origins: tree.origins(), overridden, warnings })
+}
+
+impl Loaded {
+    /// Where settings were said: the file, and whether environment and flags said something.
+    pub fn sources(&self) -> String {
+        let file = self.file.as_ref().map(|file| file.display().to_string());
+        let has = |is: fn(&Origin) -> bool| self.origins.iter().any(|(_, origin)| is(origin));
+        let environment = has(|origin| matches!(origin, Origin::Environment(_)));
+        let flags = has(|origin| matches!(origin, Origin::Flag(_)));
+        let others = [(environment, "environment"), (flags, "flags")];
+        let others = others.iter().filter(|(said, _)| *said).map(|(_, name)| (*name).to_owned());
+        let sources: Vec<String> = file.into_iter().chain(others).collect();
+        if sources.is_empty() { "defaults".to_owned() } else { sources.join(", ") }
+    }
+}
+
+/// Keys of the file that the environment says, too.
+fn overridden(file: &Node, above: &Node) -> Vec<(String, Arc<str>)> {
+    let in_file: HashSet<String> = file.origins().into_iter().map(|(key, _)| key).collect();
+    let by_variable = |(key, origin)| match origin {
+        Origin::Environment(name) if in_file.contains(&key) => Some((key, name)),
+        _ => None,
+    };
+    above.origins().into_iter().filter_map(by_variable).collect()
 }
 
 pub(super) fn find_file(options: &LoadOptions, lookup: interpolate::Lookup<'_>) -> Option<PathBuf> {

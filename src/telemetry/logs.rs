@@ -1,7 +1,9 @@
 //! Log lines: JSON for machines, text for people, both to stderr.
 
+use std::any::Any;
+use std::backtrace::Backtrace;
 use std::io::{IsTerminal, stderr};
-use std::panic;
+use std::{fs, panic, thread};
 
 use tracing::Subscriber;
 use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
@@ -33,11 +35,74 @@ fn colours(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Logs panics like anything else, without what may be a client's words: only fixed texts are repeated.
+/// Logs panics like anything else, with where they happened, and without what may be a client's words: only fixed texts
+/// are repeated.
 pub(super) fn catch_panics() {
-    panic::set_hook(Box::new(|info| {
-        let what = info.payload().downcast_ref::<&'static str>().copied().unwrap_or("(withheld)");
+    let load_address = load_address().unwrap_or_default();
+    panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(what, place, "panic");
+        log_panic(fixed_text(info.payload()), &place, &load_address);
     }));
+}
+
+fn fixed_text(payload: &dyn Any) -> &'static str {
+    payload.downcast_ref::<&'static str>().copied().unwrap_or("(withheld)")
+}
+
+fn log_panic(what: &str, place: &str, load_address: &str) {
+    // Each frame with its address, too: the release has no names, and its debug information tells them by address.
+    let backtrace = format!("{:#}", Backtrace::force_capture());
+    let thread = thread::current();
+    tracing::error!(what, place, thread = thread.name(), load_address, backtrace, "panic");
+}
+
+/// Where the program is in memory, which addresses in a backtrace are counted from.
+fn load_address() -> Option<String> {
+    let program = std::env::current_exe().ok()?;
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let first = maps.lines().find(|line| line.ends_with(&*program.to_string_lossy()))?;
+    Some(format!("0x{}", first.split_once('-')?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_panic_is_one_line_with_its_place_and_backtrace_and_without_the_words_of_others() {
+        let lines = Lines::default();
+        let to = lines.clone();
+        let logs = fmt::layer().with_writer(move || to.clone());
+        let logs = logs.fmt_fields(JsonFields::new()).event_format(JsonLine);
+        let subscriber = tracing_subscriber::layer::SubscriberExt::with(tracing_subscriber::registry(), logs);
+        let words = String::from("what a client said");
+        tracing::subscriber::with_default(subscriber, || {
+            log_panic(fixed_text(&words), "src/here.rs:1:2", &load_address().unwrap());
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let line: serde_json::Value = serde_json::from_str(text.trim_end()).expect("one line");
+        assert_eq!((line["message"].as_str(), line["what"].as_str()), (Some("panic"), Some("(withheld)")));
+        assert_eq!(line["place"], "src/here.rs:1:2");
+        assert!(line["load_address"].as_str().unwrap().starts_with("0x"), "{line}");
+        let backtrace = line["backtrace"].as_str().unwrap();
+        // Names, where there are some, and addresses for where there are none.
+        assert!(backtrace.contains("log_panic") && backtrace.contains("0x"), "{backtrace}");
+        assert_eq!(fixed_text(&"fixed"), "fixed");
+    }
 }

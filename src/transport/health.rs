@@ -67,15 +67,24 @@ pub(super) async fn alive() -> Response {
 
 /// `GET /readyz`: what is required is there, and the process was not told to stop. With `?verbose`, all is looked at.
 pub(super) async fn ready(State(app): State<AppState>, query: Query) -> Response {
-    let verbose = query.is_on("verbose");
+    let health = verdict(&app, query.is_on("verbose")).await;
+    if health.status == OK { Json(health).into_response() } else { unready(health) }
+}
+
+/// Whether `/readyz` says so.
+pub async fn is_ready(app: &AppState) -> bool {
+    verdict(app, false).await.status == OK
+}
+
+async fn verdict(app: &AppState, verbose: bool) -> Health {
     let stopping = app.stopping.has_begun();
     if stopping && !verbose {
-        return unready(Health { status: "draining", ..Health::default() });
+        return Health { status: "draining", ..Health::default() };
     }
     let requires = |what| app.ready_requires.contains(&what);
     let looks_at = |what| verbose || requires(what);
-    let store = looks_at(ReadyRequirement::Store).then(|| app.readiness.store(&app));
-    let providers = looks_at(ReadyRequirement::Provider).then(|| app.readiness.providers(&app));
+    let store = looks_at(ReadyRequirement::Store).then(|| app.readiness.store(app));
+    let providers = looks_at(ReadyRequirement::Provider).then(|| app.readiness.providers(app));
     let (store, providers) = tokio::join!(OptionFuture::from(store), OptionFuture::from(providers));
     let store = store.map(|(state, _)| state);
     let providers = providers.map(|(answering, _)| answering);
@@ -84,7 +93,7 @@ pub(super) async fn ready(State(app): State<AppState>, query: Query) -> Response
     let lacks = lacks(ReadyRequirement::Store, store) || lacks(ReadyRequirement::Provider, provider);
     let by_name =
         |all: Arc<Answering>| all.iter().map(|(name, answers)| (name.clone(), state_of(*answers))).collect();
-    let health = Health {
+    Health {
         status: match (stopping, lacks) {
             (true, _) => "draining",
             (false, true) => UNAVAILABLE,
@@ -92,8 +101,7 @@ pub(super) async fn ready(State(app): State<AppState>, query: Query) -> Response
         },
         checks: Some(Checks { store, provider }),
         providers: providers.filter(|_| verbose).map(by_name),
-    };
-    if health.status == OK { Json(health).into_response() } else { unready(health) }
+    }
 }
 
 fn state_of(answers: bool) -> &'static str {

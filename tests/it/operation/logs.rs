@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
+use crate::support::eventually;
 use crate::support::process::Process;
 use crate::support::upstream::{Reply, Upstream};
 
@@ -71,4 +72,68 @@ async fn failures_are_logged_with_all_that_finds_them_and_no_span_object() {
     let request = request.unwrap_or_else(|| panic!("{text}"));
     assert_eq!((&request["status"], &request["param"]), (&json!(400), &json!("temperature")));
     assert_eq!(request["code"], "decimal_above_max_value");
+}
+
+/// What `antwort serve` does that cannot start: its exit code and its log.
+async fn refused(folder: &Path, file: &str, environment: &[(&str, &str)]) -> (Option<i32>, Vec<Value>) {
+    std::fs::write(folder.join("antwort.yaml"), file).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_antwort"));
+    command.arg("serve").current_dir(folder).env_clear().stdin(Stdio::null());
+    command.env("ANTWORT_LISTEN", "127.0.0.1:0").envs(environment.iter().copied());
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    std::fs::write(folder.join("log"), output.stderr).unwrap();
+    (output.status.code(), lines(folder))
+}
+
+#[tokio::test]
+async fn what_ends_a_server_is_a_line_of_its_log_with_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let provider = ("ANTWORT_UPSTREAM_URL", "http://127.0.0.1:9/v1");
+    let broken = ("ANTWORT_STORE_URL", "sqlite:/dev/null/antwort.db");
+    let wrong = "server: {max_runs: 0, nonsense: 1}";
+    for (file, environment, code, errors) in [
+        (wrong, vec![provider], 2, vec!["server.max_runs", "server.nonsense"]),
+        ("providers: [", vec![], 2, vec!["antwort.yaml"]),
+        ("", vec![], 2, vec!["no model server is configured"]),
+        ("", vec![provider, broken], 1, vec!["opening the store"]),
+    ] {
+        let (ended, lines) = refused(folder.path(), file, &environment).await;
+        assert_eq!(ended, Some(code), "{lines:#?}");
+        let fatal: Vec<_> = lines.iter().filter(|line| line["message"] == "fatal").collect();
+        assert_eq!(fatal.len(), errors.len(), "{lines:#?}");
+        for error in errors {
+            let said = |line: &&&Value| line["error"].as_str().is_some_and(|said| said.contains(error));
+            let line = fatal.iter().find(said).unwrap_or_else(|| panic!("{error}: {lines:#?}"));
+            assert_eq!((&line["level"], &line["exit_code"]), (&json!("ERROR"), &json!(code)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_start_says_what_runs_by_which_settings_and_when_it_is_ready() {
+    let (upstream, folder) = (Upstream::spawn().await, tempfile::tempdir().unwrap());
+    std::fs::write(folder.path().join("antwort.yaml"), "listen: 127.0.0.1:1\nserver: {max_runs: 5}\n")
+        .unwrap();
+    let environment = [("ANTWORT_LOG", "info"), ("ANTWORT__SERVER__DRAIN_TIMEOUT", "20s")];
+    let process = Process::start_with_environment(folder.path(), &upstream, &environment).await;
+    let all = async || {
+        let lines = lines(folder.path());
+        lines.iter().any(|line| line["message"] == "ready").then_some(lines)
+    };
+    assert!(eventually(async || all().await.is_some()).await);
+    let lines = all().await.unwrap();
+    let messages = |of: &str| lines.iter().filter(|line| line["message"] == of).collect::<Vec<_>>();
+    let [start] = messages("starting")[..] else { panic!("{lines:#?}") };
+    assert_eq!(start["version"], env!("CARGO_PKG_VERSION"));
+    assert!(start["commit"].as_str().is_some_and(|commit| !commit.is_empty()), "{start}");
+    assert_eq!(start["config"], "./antwort.yaml, environment");
+    assert_eq!(format!("http://{}", start["address"].as_str().unwrap()), process.base);
+    let store = start["store"].as_str().unwrap();
+    assert!(store.starts_with("sqlite:") && store.ends_with("test.db"), "{start}");
+    assert!(start["schema"].as_i64().is_some_and(|schema| schema > 0), "{start}");
+    assert_eq!(start["providers"], format!("default={}", upstream.url.trim_end_matches("/v1")));
+    let overrides = messages("an environment variable overrides a key of the file");
+    let named: Vec<_> = overrides.iter().map(|line| (&line["key"], &line["variable"])).collect();
+    assert_eq!(named, [(&json!("listen"), &json!("ANTWORT_LISTEN"))]);
+    assert_eq!(messages("ready").len(), 1);
 }

@@ -1,0 +1,50 @@
+//! What a server says of itself at its start: what runs, by which settings, and when it is ready.
+
+use std::time::Duration;
+
+use reqwest::Url;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{ProviderSettings, Settings, StoreUrl};
+use crate::store::sqlite::Schema;
+use crate::transport::{self, AppState};
+
+/// Between two looks whether the gateway is ready.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Says what starts. `sources`: where the settings were said.
+pub fn starting(settings: &Settings, sources: &str) {
+    let store = match &settings.store.url {
+        StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
+        StoreUrl::Memory => "memory:".to_owned(),
+    };
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("ANTWORT_COMMIT"),
+        config = sources,
+        address = %settings.listen,
+        store,
+        schema = Schema::CURRENT,
+        providers = settings.providers.iter().map(place).collect::<Vec<_>>().join(", "),
+        "starting"
+    );
+}
+
+/// A provider and where it is; not the whole URL, whose path may be a secret.
+fn place((name, provider): (&String, &ProviderSettings)) -> String {
+    match Url::parse(&provider.url) {
+        Ok(url) => format!("{name}={}", url.origin().ascii_serialization()),
+        Err(_) => name.clone(),
+    }
+}
+
+/// Says when the gateway is ready for the first time.
+pub(super) async fn ready(state: AppState, closing: CancellationToken) {
+    while !transport::is_ready(&state).await {
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = closing.cancelled() => return,
+        }
+    }
+    tracing::info!("ready");
+}
