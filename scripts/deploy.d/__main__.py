@@ -55,7 +55,7 @@ async def behind(name: str, kind, options: argparse.Namespace, parent: Path) -> 
         "server": {"drain_timeout": "20s"},
     }
     if knows(options.binary, "shutdown_delay"):
-        config["server"]["shutdown_delay"] = "2s"  # what listens beyond loopback has 5 s by itself
+        config["server"]["shutdown_delay"] = "5s"  # what it is by itself where it listens beyond loopback
     gateways = [Gateway(f"{name}-gateway-{i}", folder, options.binary, config) for i in (1, 2)]
     await asyncio.gather(*(each.start() for each in gateways))
     balancer = kind(folder, gateways)

@@ -70,8 +70,23 @@ async def idle(scene: Scene, seconds: float, connections: int = 20) -> Row:
     await asyncio.gather(*(traffic.asked(each, create("say 1 0")) for each in clients))
     for each in clients:
         each.close()
-    figures = f"{connections} connections, twice {seconds:g} s; {summary(traffic)}"
-    return Row(scene.balancer.name, "idle connections", figures, traffic.counts.faults())
+    closed = sum([await closed_by_gateway(each, scene.keys[0]) for each in scene.gateways])
+    faults = traffic.counts.faults()
+    if closed:
+        faults.append(f"the gateways closed {closed} connections that the balancer kept")
+    if traffic.counts.stale:
+        faults.append(f"the balancer closed {traffic.counts.stale} connections of clients")
+    figures = f"{connections} connections, twice {seconds:g} s; {summary(traffic)}; {closed} closed by a gateway"
+    return Row(scene.balancer.name, "idle connections", figures, faults)
+
+
+async def closed_by_gateway(gateway: Gateway, key: str) -> int:
+    """Connections that its own timeout of idle ones ended."""
+    client = Client(gateway.port, key)
+    metrics = (await client.ask("GET", "/metrics")).body.decode()
+    client.close()
+    lines = [line for line in metrics.splitlines() if "connections_closed_total" in line and "keep_alive_timeout" in line]
+    return sum(int(float(line.rsplit(" ", 1)[1])) for line in lines)
 
 
 async def restarts(scene: Scene, times: int, load: dict[str, int]) -> Row:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -215,7 +216,13 @@ class Haproxy(Balancer):
         self.spawn(["haproxy", "-db", "-f", str(file)])
 
     async def put_back(self, gateway: Gateway) -> None:
-        await asyncio.sleep(1.5)  # two checks
+        """Waits until it has seen what a gateway behind it says again."""
+        server = f"antwort/antwort-{self.gateways.index(gateway) + 1} is "
+        deadline = time.monotonic() + START_SECONDS
+        while (states := re.findall(f"{server}(UP|DOWN)", self.log())) and states[-1] == "DOWN":
+            if time.monotonic() > deadline:
+                raise Failed(f"HAProxy does not ask {gateway.name} again: {self.log().strip()[-400:]}")
+            await asyncio.sleep(0.1)
 
 
 def end_all() -> None:

@@ -16,7 +16,8 @@ class Provider(Server):
         request = json.loads(body)
         messages = request["messages"]
         said = next(text_of(message) for message in reversed(messages) if message["role"] == "user").split()
-        if said[0] == "call" and messages[-1]["role"] != "tool":
+        # Without tools it says words: the gateway did not reach their server in time, and says so itself.
+        if said[0] == "call" and messages[-1]["role"] != "tool" and request.get("tools"):
             name = request["tools"][0]["function"]["name"]
             call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": "{}"}}
             await self._say(writer, request, [{"tool_calls": [call]}], 0, "tool_calls")
