@@ -48,7 +48,7 @@ class Client:
         self.writer: asyncio.StreamWriter | None = None
         self.used = False
 
-    async def ask(self, method: str, path: str, body: dict | None = None, on_event=None, timeout: float = 60) -> Reply:
+    async def ask(self, method: str, path: str, body: dict | None = None, on_event=None, timeout: float = 300) -> Reply:
         async with asyncio.timeout(timeout):
             return await self._ask(method, path, body, on_event)
 

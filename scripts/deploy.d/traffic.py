@@ -85,7 +85,7 @@ class Traffic:
                 return None
             except TimeoutError:
                 client.close()
-                counts.cut.append("nothing within a minute")
+                counts.cut.append("nothing within five minutes")
                 return None
             counts.answers[reply.status] += 1
             if reply.status >= 500:
