@@ -159,17 +159,16 @@ async def outage(scene: Scene, streams: int) -> Row:
     """The provider goes while this many streams run; what is stored stays, and all is well when it is back."""
     traffic, retrievals = scene.traffic(), await scene.retrievals()
     balanced = Retrieval(scene.balancer.port, scene.keys[0], await balanced_id(scene), scene.tls)
-    begun = 0
+    begun: set[int] = set()
 
-    def on_event(name: str) -> None:
-        nonlocal begun
-        begun += name == "response.output_text.delta"
+    def on_event(number: int):
+        return lambda name: begun.add(number) if name == "response.output_text.delta" else None
 
     clients = [Client(traffic.port, scene.keys[i % len(scene.keys)], scene.tls) for i in range(streams)]
     body = create("say 300 0.5", stream=True)
-    running = [asyncio.create_task(traffic.asked(each, body, on_event)) for each in clients]
-    deadline = time.monotonic() + 30
-    while begun < 2 * streams and time.monotonic() < deadline:
+    running = [asyncio.create_task(traffic.asked(each, body, on_event(i))) for i, each in enumerate(clients)]
+    deadline = time.monotonic() + 100
+    while len(begun) < streams and time.monotonic() < deadline:
         await asyncio.sleep(0.1)
     scene.provider.stop()
     await asyncio.gather(*running)
