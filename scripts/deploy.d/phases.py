@@ -5,7 +5,7 @@ import signal
 import time
 from dataclasses import dataclass, field
 
-from http1 import Client, Cut
+from http1 import Client, Cut, Reply
 from processes import Balancer, Failed, Gateway, say
 from traffic import Retrieval, Traffic, create
 from upstream import Provider
@@ -172,10 +172,10 @@ async def outage(scene: Scene, streams: int) -> Row:
         await asyncio.sleep(0.1)
     scene.provider.stop()
     await asyncio.gather(*running)
-    refused = await asyncio.gather(*(each.ask("POST", "/v1/responses", create("say 1 0")) for each in clients[:10]))
+    refused = await asyncio.gather(*(once(scene, key) for key in scene.keys))
     await asyncio.sleep(3)  # longer than health checks take to notice
     await scene.provider.start()
-    back = await asyncio.gather(*(each.ask("POST", "/v1/responses", create("say 1 0")) for each in clients[:10]))
+    back = await asyncio.gather(*(once(scene, key) for key in scene.keys))
     for each in clients:
         each.close()
     figures, faults = await judged([*retrievals, balanced])
@@ -190,8 +190,19 @@ async def outage(scene: Scene, streams: int) -> Row:
     return Row(scene.balancer.name, f"outage of the provider under {streams} streams", said, faults)
 
 
+async def once(scene: Scene, key: str) -> Reply:
+    """A short request through the balancer, on a connection of its own."""
+    client = Client(scene.balancer.port, key, scene.tls)
+    try:
+        return await client.ask("POST", "/v1/responses", create("say 1 0"))
+    except (Cut, TimeoutError) as error:
+        return Reply(0, {}, cut=str(error))
+    finally:
+        client.close()
+
+
 async def balanced_id(scene: Scene) -> str:
-    client = Client(scene.balancer.port, scene.keys[0], scene.tls)
-    reply = await client.ask("POST", "/v1/responses", create("say 1 0"))
-    client.close()
+    reply = await once(scene, scene.keys[0])
+    if reply.status != 200:
+        raise Failed(f"through {scene.balancer.name}: {reply.status} {reply.code} {reply.cut}")
     return reply.json["id"]
