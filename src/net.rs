@@ -1,5 +1,6 @@
 //! What the network needs of its own: wire codecs that know nothing of the API, and the guard of requests going out.
 
+pub(crate) mod causes;
 pub mod client;
 pub mod egress;
 mod retry_after;

@@ -20,9 +20,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::config::{ContextWindow, Price};
+use crate::protocol::id::Id;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
-pub use errors::{Failure, ProviderError};
+pub use errors::{Cause, Failure, ProviderError};
 
 /// A server that answers inferences.
 #[async_trait]
@@ -71,6 +72,8 @@ pub struct CallContext {
     pub traceparent: Option<String>,
     /// Sent as `x-request-id`.
     pub request_id: String,
+    /// The response that is made, for the log.
+    pub response_id: Option<Id>,
 }
 
 /// What a provider can take, by configuration.

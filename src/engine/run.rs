@@ -32,7 +32,7 @@ use crate::provider::{CallContext, Failure, ModelStream, ProviderError};
 use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
 use crate::response::turn::{CallChoice, Context, FinishReason, ModelEvent, ProviderState};
 use crate::store::RunRegistration;
-use crate::telemetry::fields::{CODE, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
+use crate::telemetry::fields::{CAUSE, CODE, KIND, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use crate::telemetry::request_log::RequestLog;
 
 /// Turns in a row in which the model only called what it must not.
@@ -51,6 +51,8 @@ const WRITTEN_AT_ONCE: u64 = 1 << 20;
 pub(super) enum Stop {
     /// With this error: an HTTP error while nothing has left, a failed response after that.
     Error(ApiError),
+    /// The provider's answer cannot be: it is malformed.
+    Violated(Violation),
     /// At this limit.
     Limit(&'static str),
     /// The client is gone or takes nothing.
@@ -62,6 +64,7 @@ impl Stop {
     fn name(&self) -> &str {
         match self {
             Self::Error(error) => error.code(),
+            Self::Violated(_) => "upstream_malformed",
             Self::Limit(limit) => limit,
             Self::Cancelled => "cancelled",
         }
@@ -144,6 +147,7 @@ impl Run {
             deadline: Some(deadline),
             traceparent: caller.traceparent,
             request_id: caller.request_id,
+            response_id: Some(prepared.response.id.clone()),
         };
         let commit_at = (started + engine.parts.limits.commit_after).min(deadline);
         let is_stored_stream = prepared.store && prepared.ask.stream;
@@ -321,12 +325,29 @@ impl Run {
 
     /// The provider's words are the client's to read, but for what of them is the operator's, and not the log's.
     fn provider_failed(&self, error: ProviderError) -> Stop {
-        tracing::info!(request_id = self.call.request_id, error = error.for_log(), "the provider failed");
         let error = match &self.prepared.redaction {
             Some(redaction) => redaction.apply(error),
             None => error,
         };
         Stop::Error(error.into())
+    }
+
+    /// What the provider said cannot be: its answer is malformed, though each piece of it could be read.
+    fn violated(&self, violation: &Violation) -> Stop {
+        let provider = self.prepared.provider.name();
+        self.engine.parts.metrics.provider_failure(provider, "malformed");
+        tracing::warn!(
+            {
+                { REQUEST_ID } = self.call.request_id,
+                { RESPONSE_ID } = self.prepared.response.id.as_str(),
+                { PROVIDER } = provider,
+                { MODEL } = self.prepared.ask.model,
+                { KIND } = "malformed",
+                { CAUSE } = %violation,
+            },
+            "the provider failed"
+        );
+        Stop::Error(ProviderError::new(Failure::Malformed, violation.to_string()).into())
     }
 
     /// Names the sources in the text with which the turn ends.
@@ -558,6 +579,7 @@ impl Run {
 
     fn outcome(&self, stop: Stop) -> Outcome {
         match stop {
+            Stop::Violated(violation) => self.outcome(self.violated(&violation)),
             Stop::Error(error) if !self.outlet.is_committed() => Outcome::Refused(error),
             Stop::Error(error) => Outcome::Ended(Ending::Failed(error.body)),
             Stop::Limit(reason) => Outcome::Ended(Ending::Incomplete(reason.into())),
@@ -666,7 +688,6 @@ impl From<ApiError> for Stop {
 
 impl From<Violation> for Stop {
     fn from(violation: Violation) -> Self {
-        tracing::info!(error = %violation, "the provider failed");
-        Self::Error(ProviderError::new(Failure::Malformed, violation.to_string()).into())
+        Self::Violated(violation)
     }
 }

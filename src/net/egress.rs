@@ -20,6 +20,7 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 
+use super::causes;
 use super::client::{HttpClientOptions, ProxyError, ProxyUrl};
 pub use error::EgressError;
 use resolve::{Guard, Refused};
@@ -237,9 +238,8 @@ impl Egress {
         Ok(Answer { status, content_type, body: body.into(), final_url: request.url })
     }
 
-    /// What an error of [`Self::client`]'s means. Its own text holds the URL with whatever secrets are in its
-    /// query, and so
-    /// is not even logged.
+    /// What an error of [`Self::client`]'s means. The log has its causes and the host, and not its own text, which holds
+    /// the URL with whatever secrets are in its query.
     pub fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
         let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
         if is_caused_by_refusal(error) {
@@ -252,6 +252,7 @@ impl Egress {
             tracing::warn!(host, %error, "a proxy failed; see egress.proxy and network.proxy");
             return EgressError::Proxy { host, error };
         }
+        tracing::warn!(%host, cause = causes::chain(error), "a connection of a tool or an MCP server failed");
         match (error.is_connect(), error.is_timeout()) {
             (true, _) => EgressError::Connect { host },
             (false, true) => EgressError::Timeout { after: self.limits.timeout },

@@ -5,8 +5,10 @@
 //! business: an upstream 401 is our 502.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::net::causes::{self, ConnectFailure};
 use crate::net::client::ProxyError;
 use crate::protocol::error::{ApiError, ErrorBody};
 
@@ -26,6 +28,39 @@ pub struct ProviderError {
     pub code: Option<String>,
     /// The call was made more than once before this was given up.
     pub retried: bool,
+    /// For the log alone: why, where more is known than what kind of failure it is.
+    pub cause: Option<Box<Cause>>,
+}
+
+/// Why a connection failed, for the log: it may name what clients are not told of.
+#[derive(Clone)]
+pub struct Cause {
+    /// Of a connection that could not be made: what kind.
+    kind: Option<&'static str>,
+    /// The causes, or the time limit that was over.
+    text: Arc<str>,
+}
+
+impl Cause {
+    /// Of an error of the HTTP library.
+    pub(super) fn of(error: &reqwest::Error) -> Box<Self> {
+        let kind = error.is_connect().then(|| match ConnectFailure::of(error) {
+            ConnectFailure::NameNotFound => "name_not_found",
+            ConnectFailure::Refused => "connection_refused",
+            ConnectFailure::Tls => "tls",
+            ConnectFailure::Other => "connect",
+        });
+        let mut text = causes::chain(error);
+        if error.is_connect() && error.is_timeout() {
+            text.push_str(" (timeouts.connect)");
+        }
+        Box::new(Self { kind, text: text.into() })
+    }
+
+    /// A time limit, by the name of its setting.
+    pub(super) fn limit(setting: &'static str, after: Duration) -> Box<Self> {
+        Box::new(Self { kind: None, text: format!("{setting}, {} s", after.as_secs_f64()).into() })
+    }
 }
 
 /// What happened to an upstream call.
@@ -77,7 +112,56 @@ impl ProviderError {
 
     /// A failure without particulars.
     pub fn new(kind: Failure, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_after: None, code: None, retried: false }
+        Self { kind, message: message.into(), retry_after: None, code: None, retried: false, cause: None }
+    }
+
+    /// Names the kind of failure in logs and metrics: one of few words.
+    pub fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Failure::Connect => self.cause.as_ref().and_then(|cause| cause.kind).unwrap_or("connect"),
+            Failure::ConnectTimeout => "connect_timeout",
+            Failure::FirstByteTimeout => "first_byte_timeout",
+            Failure::IdleTimeout => "idle_timeout",
+            Failure::TotalTimeout => "total_timeout",
+            Failure::Status(401..=403 | 407) => "credentials",
+            Failure::Status(429) => "rate_limit",
+            Failure::Status(..500) => "status_4xx",
+            Failure::Status(_) => "status_5xx",
+            Failure::ContextLength => "context_length",
+            Failure::Reported => "reported",
+            Failure::Cut => "cut",
+            Failure::Proxy(_) => "proxy",
+            Failure::Malformed => "malformed",
+            Failure::Unsupported { .. } => "unsupported",
+        }
+    }
+
+    /// Whether it is about the request rather than the provider: operators need not be warned of it.
+    pub fn is_about_request(&self) -> bool {
+        matches!(
+            self.kind,
+            Failure::Status(400 | 404 | 413 | 415 | 422)
+                | Failure::ContextLength
+                | Failure::Unsupported { .. }
+        )
+    }
+
+    /// Why, for the log.
+    pub fn cause_for_log(&self) -> Option<&str> {
+        match (&self.cause, self.kind) {
+            (Some(cause), _) => Some(&cause.text),
+            // Our own words, of what cannot be read.
+            (None, Failure::Malformed | Failure::Cut) => Some(&self.message),
+            (None, _) => None,
+        }
+    }
+
+    /// The status that the provider answered with.
+    pub fn upstream_status(&self) -> Option<u16> {
+        match self.kind {
+            Failure::Status(status) => Some(status),
+            _ => None,
+        }
     }
 
     /// A failure of the proxy on the way.
@@ -104,7 +188,7 @@ impl From<ProviderError> for ApiError {
     fn from(error: ProviderError) -> Self {
         let ours =
             |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
-        let ProviderError { kind, message, retry_after, code, retried } = error;
+        let ProviderError { kind, message, retry_after, code, retried, cause: _ } = error;
         let mut told = match kind {
             Failure::Connect => ours(502, "upstream_unreachable", "The model provider cannot be reached."),
             Failure::ConnectTimeout => ours(

@@ -3,6 +3,7 @@
 //! What is said over them is the translators' (`chat`); when to try again is `resilience`'s.
 
 mod answer;
+mod failed;
 mod incoming;
 mod passing;
 #[cfg(test)]
@@ -21,13 +22,14 @@ use serde::Deserialize;
 use super::chat::{self, ChatOptions};
 use super::masking::Secrets;
 use super::reported::Fault;
-use super::{CallContext, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError};
+use super::{CallContext, Cause, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError};
 use crate::config::ProviderSettings;
 use crate::net::client::{HttpClientOptions, ProxyError};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
 use answer::Answer;
 use incoming::{Incoming, within};
+use passing::Watched;
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// Idle connections to a server that are kept for the next calls.
@@ -55,6 +57,8 @@ struct Server {
     headers: HeaderMap,
     completions: reqwest::Url,
     way: Way,
+    /// Without secrets.
+    url_for_log: String,
     /// Cleared when the server refuses `stream_options`; it is not asked again.
     stream_options: AtomicBool,
 }
@@ -81,7 +85,10 @@ impl Way {
     /// What an error of sending a request means.
     fn failure(self, error: &reqwest::Error) -> ProviderError {
         let proxy = (self != Self::Direct).then(|| ProxyError::of(error, self == Self::Tunnel)).flatten();
-        proxy.map_or_else(|| failure(error), ProviderError::of_proxy)
+        match proxy {
+            Some(proxy) => ProviderError { cause: Some(Cause::of(error)), ..ProviderError::of_proxy(proxy) },
+            None => failure(error),
+        }
     }
 }
 
@@ -122,6 +129,7 @@ impl ChatProvider {
             headers: headers(settings).map_err(bad)?,
             way: Way::to(&completions, &settings.http),
             completions,
+            url_for_log: failed::without_secrets(&settings.url),
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
             metrics: Arc::clone(metrics),
@@ -190,7 +198,14 @@ impl Provider for ChatProvider {
                 server.accepted(request.await.map_err(|error| server.way.failure(&error))?).await?;
             server.incoming(response, Instant::now()).read_whole(MOST_OF_A_LIST).await
         };
-        read_models(&within(LIST_PATIENCE, Failure::FirstByteTimeout, LIST_PATIENCE, answer).await??)
+        let answer = tokio::time::timeout(LIST_PATIENCE, answer).await.unwrap_or_else(|_| {
+            let cause = Some(Cause::limit("a list of models has", LIST_PATIENCE));
+            let late = ProviderError::new(Failure::FirstByteTimeout, "the provider took too long");
+            Err(ProviderError { cause, ..late })
+        });
+        answer
+            .and_then(|text| read_models(&text))
+            .inspect_err(|error| server.failed("/models", None, error, None))
     }
 
     async fn pass_through(
@@ -199,7 +214,19 @@ impl Provider for ChatProvider {
         body: Bytes,
         call: &CallContext,
     ) -> Result<Passed, ProviderError> {
-        let server = &self.0;
+        let passed = self.0.pass_through(path, body, call).await;
+        passed.inspect_err(|error| self.0.failed(path, Some(call), error, None))
+    }
+}
+
+impl Server {
+    async fn pass_through(
+        self: &Arc<Self>,
+        path: &str,
+        body: Bytes,
+        call: &CallContext,
+    ) -> Result<Passed, ProviderError> {
+        let server = self;
         let url = format!("{}{path}", server.settings.url);
         let request = server.http.post(url).headers(server.call_headers(call)).body(body).send();
         let limits = &server.settings.timeouts;
@@ -231,15 +258,20 @@ impl Provider for ChatProvider {
                 ),
                 _ => error,
             })?;
+            server.failed(path, Some(call), &ProviderError::new(Failure::Status(status), ""), None);
             server.secrets().mask_body(told).into()
         } else {
-            passing::body(server, incoming, &content_type).await?
+            passing::body(
+                server,
+                incoming,
+                &content_type,
+                Watched { path: path.to_owned(), call: call.clone() },
+            )
+            .await?
         };
         Ok(Passed { status, content_type, retry_after, body })
     }
-}
 
-impl Server {
     /// The headers of a call that belongs to a request.
     fn call_headers(&self, call: &CallContext) -> HeaderMap {
         let mut headers = self.headers.clone();
@@ -321,14 +353,13 @@ impl Server {
 
 /// What went wrong between us and the server. The library's own text may hold the URL and is not passed on.
 fn failure(error: &reqwest::Error) -> ProviderError {
-    tracing::debug!(?error, "upstream");
     let kind = match (error.is_connect(), error.is_timeout()) {
         (true, true) => Failure::ConnectTimeout,
         (true, false) => Failure::Connect,
         (false, true) => Failure::FirstByteTimeout,
         (false, false) => Failure::Cut,
     };
-    ProviderError::new(kind, "the connection failed")
+    ProviderError { cause: Some(Cause::of(error)), ..ProviderError::new(kind, "the connection failed") }
 }
 
 /// The start of a body, as much of it as comes.

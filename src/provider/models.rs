@@ -88,7 +88,7 @@ impl ModelCatalog {
                     models.extend(aliased);
                 }
                 Err(error) => {
-                    tracing::warn!(provider = provider.name(), %error, "models");
+                    tracing::debug!(provider = provider.name(), %error, "models");
                     failed = Some(error);
                 }
             }

@@ -57,6 +57,16 @@ fields! {
     FIRST_BYTE_MS = "first_byte_ms";
     /// Milliseconds to the model's first word, of streams.
     FIRST_DELTA_MS = "first_delta_ms";
+    /// The failed call's URL, without user, password, query and fragment.
+    URL = "url";
+    /// What kind of failure of a provider, as in `antwort_provider_failures_total`.
+    KIND = "kind";
+    /// Why: the causes, from the outermost to the innermost, or the time limit.
+    CAUSE = "cause";
+    /// The HTTP status that the provider answered with.
+    UPSTREAM_STATUS = "upstream_status";
+    /// Milliseconds until the call is made again.
+    RETRY_IN_MS = "retry_in_ms";
     /// How it ended.
     ENDED = "ended";
     /// `decision` or `call`, of an audit line.

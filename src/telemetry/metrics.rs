@@ -55,6 +55,7 @@ pub struct Metrics {
     http_duration: Family<Histogram>,
     store_commit: Family<Histogram>,
     upstream_retries: Family<Counter>,
+    provider_failures: Family<Counter>,
     rejected: Family<Counter>,
     queues: Queues,
     tool_calls: Family<Counter>,
@@ -69,6 +70,11 @@ pub struct Metrics {
 fn connections_closed() -> Family<Counter> {
     let help = "Connections that the gateway closed, and not their clients.";
     Family::counter("antwort_connections_closed_total", help, &["reason"])
+}
+
+fn provider_failures() -> Family<Counter> {
+    let help = "Calls to a provider that failed, each try.";
+    Family::counter("antwort_provider_failures_total", help, &["provider", "kind"])
 }
 
 /// How a run went.
@@ -160,6 +166,7 @@ impl Metrics {
                 "Calls to a provider that were tried again.",
                 &["provider"],
             ),
+            provider_failures: provider_failures(),
             rejected: Family::counter("antwort_rejected_total", "Requests turned away unread.", &["reason"]),
             queues: Queues::new(),
             tool_calls: Family::counter(
@@ -293,6 +300,11 @@ impl Metrics {
         self.upstream_retries.with(&[provider]).add(1);
     }
 
+    /// A call to a provider failed, or one try of it. `kind` is one of few words.
+    pub fn provider_failure(&self, provider: &str, kind: &'static str) {
+        self.provider_failures.with(&[provider, kind]).add(1);
+    }
+
     /// A call of a tool is over. `executor` is who ran it, or would have; `outcome` is one of few words.
     pub fn tool_call(&self, tool: &str, executor: &str, outcome: &'static str, took: Duration) {
         let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
@@ -357,6 +369,7 @@ impl Metrics {
         self.time_to_first_token.render(&mut out);
         self.time_per_output_token.render(&mut out);
         self.upstream_retries.render(&mut out);
+        self.provider_failures.render(&mut out);
         self.tool_calls.render(&mut out);
         self.tool_duration.render(&mut out);
         self.tool_attempts.render(&mut out);

@@ -47,6 +47,7 @@ async fn pass(
         deadline: None,
         traceparent: trail.outgoing(),
         request_id: (*trail.request_id).to_owned(),
+        response_id: None,
     };
     let router = Arc::clone(app.engine.router());
     // Reserved until the provider answers: until then the body may be sent again.

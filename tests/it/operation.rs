@@ -7,6 +7,7 @@ mod exclusive;
 mod healthcheck;
 mod logs;
 mod probes;
+mod provider_failures;
 mod request_lines;
 mod shutdown_delay;
 mod traces;

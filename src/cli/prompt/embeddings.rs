@@ -35,7 +35,7 @@ struct Tokens {
 /// Asks for the prompt's vector and shows it.
 pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) -> Result<(), String> {
     let body = json!({"model": model, "input": args.prompt}).to_string();
-    let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into() };
+    let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into(), response_id: None };
     let failed = |error: ApiError| format!("Error: {}", error.body.message);
     let directed = assembly.engine.router().direct(&body.into()).map_err(failed)?;
     let passed = directed.pass_through("/embeddings", &call).await.map_err(failed)?;

@@ -120,6 +120,10 @@ impl Answer {
             .with_max_held_bytes(self.server.settings.max_answer_bytes)
     }
 
+    fn failed(&self, error: &ProviderError, retry_in: Option<Duration>) {
+        self.server.failed("/chat/completions", Some(&self.call), error, retry_in);
+    }
+
     fn time_left(&self) -> Option<Duration> {
         self.call.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -143,6 +147,7 @@ impl ModelStream for Answer {
             error.retried = self.tries.were_several();
             // What was understood before the failure is handed over with it.
             if self.heard || !events.is_empty() {
+                self.failed(&error, None);
                 return Err(error);
             }
             self.state = State::Unsent;
@@ -152,9 +157,10 @@ impl ModelStream for Answer {
             }
             let Some(wait) = self.tries.next(&error, self.time_left(), chance()) else {
                 self.state = State::Over;
+                self.failed(&error, None);
                 return Err(error);
             };
-            tracing::info!(provider = self.server.name, error = error.for_log(), ?wait, "trying again");
+            self.failed(&error, Some(wait));
             self.server.metrics.upstream_retry(&self.server.name);
             tokio::time::sleep(wait).await;
         }

@@ -8,7 +8,7 @@ use reqwest::header::CONTENT_TYPE;
 
 use super::failure;
 use crate::config::ProviderTimeouts;
-use crate::provider::{Failure, ProviderError};
+use crate::provider::{Cause, Failure, ProviderError};
 
 /// How long the end of an answer is waited for once the server has said that nothing more will come.
 const GRACE: Duration = Duration::from_millis(20);
@@ -100,7 +100,13 @@ pub(super) async fn within<T>(
     work: impl Future<Output = T>,
 ) -> Result<T, ProviderError> {
     let (limit, kind) = if total < limit { (total, Failure::TotalTimeout) } else { (limit, kind) };
-    tokio::time::timeout(limit, work)
-        .await
-        .map_err(|_| ProviderError::new(kind, "the provider took too long"))
+    tokio::time::timeout(limit, work).await.map_err(|_| {
+        let setting = match kind {
+            Failure::FirstByteTimeout => "timeouts.first_byte",
+            Failure::IdleTimeout => "timeouts.idle",
+            _ => "timeouts.total",
+        };
+        let cause = Some(Cause::limit(setting, limit));
+        ProviderError { cause, ..ProviderError::new(kind, "the provider took too long") }
+    })
 }

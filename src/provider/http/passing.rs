@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt, stream};
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use memchr::memmem;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,21 +14,22 @@ use serde_json::value::RawValue;
 use super::incoming::Incoming;
 use super::{MOST_OF_AN_ERROR, Server};
 use crate::net::sse::{Decoder, Event, TooLarge};
-use crate::provider::ProviderError;
 use crate::provider::lenient::Text;
+use crate::provider::{CallContext, ProviderError};
 
 /// The body of an answer of this type.
 pub(super) async fn body(
     server: &Arc<Server>,
     mut incoming: Incoming,
     content_type: &str,
+    watched: Watched,
 ) -> Result<reqwest::Body, ProviderError> {
     let content_type = content_type.to_ascii_lowercase();
     if content_type.contains("event-stream") {
-        return Ok(reqwest::Body::wrap_stream(events(EventFilter::new(server), incoming)));
+        return Ok(watched.stream(server, events(EventFilter::new(server), incoming)));
     }
     if !content_type.starts_with("application/json") {
-        return Ok(reqwest::Body::wrap_stream(incoming.into_stream()));
+        return Ok(watched.stream(server, incoming.into_stream()));
     }
     let mut start = Vec::new();
     while start.len() <= MOST_OF_AN_ERROR {
@@ -38,7 +39,27 @@ pub(super) async fn body(
         }
     }
     let start = stream::iter([Ok(Bytes::from(start))]);
-    Ok(reqwest::Body::wrap_stream(start.chain(incoming.into_stream())))
+    Ok(watched.stream(server, start.chain(incoming.into_stream())))
+}
+
+/// The call whose answer is handed on.
+pub(super) struct Watched {
+    pub path: String,
+    pub call: CallContext,
+}
+
+impl Watched {
+    /// A body whose failure is known.
+    fn stream(
+        self,
+        server: &Arc<Server>,
+        stream: impl Stream<Item = Result<Bytes, ProviderError>> + Send + 'static,
+    ) -> reqwest::Body {
+        let server = Arc::clone(server);
+        let Self { path, call } = self;
+        let stream = stream.inspect_err(move |error| server.failed(&path, Some(&call), error, None));
+        reqwest::Body::wrap_stream(stream)
+    }
 }
 
 /// A body that is short enough to be an error.

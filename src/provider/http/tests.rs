@@ -40,7 +40,7 @@ fn request(stream: bool) -> ModelRequest {
 
 fn call() -> CallContext {
     let traceparent = Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned());
-    CallContext { deadline: None, traceparent, request_id: "req_1".to_owned() }
+    CallContext { deadline: None, traceparent, request_id: "req_1".to_owned(), response_id: None }
 }
 
 fn settings(url: &str) -> ProviderSettings {

@@ -1,0 +1,69 @@
+//! Why a connection failed, for the log: the causes of an error, without the URL, which may hold secrets.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::io;
+
+/// More of a chain of causes is no help.
+const MAX_CHARS: usize = 500;
+
+/// Why a connection could not be made, as far as its causes tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConnectFailure {
+    /// The host's name has no address.
+    NameNotFound,
+    /// Nobody listens there.
+    Refused,
+    /// The server's certificate, or the agreement on TLS, is not acceptable.
+    Tls,
+    /// Anything else.
+    Other,
+}
+
+impl ConnectFailure {
+    /// Of an error of a connection that was not made.
+    pub(crate) fn of(error: &reqwest::Error) -> Self {
+        let mut found = Self::Other;
+        for cause in causes(error) {
+            let mut failed = cause.downcast_ref::<io::Error>();
+            while let Some(error) = failed {
+                match error.kind() {
+                    io::ErrorKind::ConnectionRefused => return Self::Refused,
+                    // How the TLS library reports what it does not accept.
+                    io::ErrorKind::InvalidData => return Self::Tls,
+                    _ => {}
+                }
+                // One within another is no source of it.
+                failed = error.get_ref().and_then(|inner| inner.downcast_ref());
+            }
+            // The HTTP library's own type is private.
+            if cause.to_string() == "dns error" {
+                found = Self::NameNotFound;
+            }
+        }
+        found
+    }
+}
+
+/// The causes of an error, the outermost first. The error's own text is left out: it has the URL.
+pub(crate) fn chain(error: &reqwest::Error) -> String {
+    let mut text = String::new();
+    for cause in causes(error) {
+        let cause = cause.to_string();
+        // Many errors repeat their cause.
+        if text.ends_with(&cause) {
+            continue;
+        }
+        let separator = if text.is_empty() { "" } else { ": " };
+        // Writing to a string cannot fail.
+        _ = write!(text, "{separator}{cause}");
+    }
+    match text.char_indices().nth(MAX_CHARS) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause: &&'_ (dyn Error + 'static)| (*cause).source())
+}
