@@ -117,6 +117,21 @@ impl Admission {
         })
     }
 
+    /// Shares everything out by other settings from now on. What is held stays, and counts.
+    pub fn resize(&self, settings: &Settings, metrics: &Arc<Metrics>) {
+        let new = Self::new(settings, metrics);
+        for (old, new) in self.resources().into_iter().zip(new.resources()) {
+            old.adopt_limits(new);
+        }
+    }
+
+    /// Each of them.
+    fn resources(&self) -> [&Resource; 7] {
+        let Self { runs, small_bodies, large_bodies, response_bodies, blocking, conversations, mcp_sessions } =
+            self;
+        [runs, small_bodies, large_bodies, response_bodies, blocking.threads(), conversations, mcp_sessions]
+    }
+
     /// Nothing new begins from now on: refuses whoever waits for it, or asks. What has begun may still need sessions.
     pub fn close(&self) {
         self.runs.close();

@@ -186,6 +186,16 @@ pub enum ConfigCommand {
         #[arg(long)]
         defaults: bool,
     },
+    /// Says what differs between two files, and what a running gateway would take over or needs a restart for; exits
+    /// with 0 if nothing differs, with 1 if something does, with 2 if one of them is wrong.
+    ///
+    /// A line a key: `reload` or `restart`, the key, and its values. Secrets are not shown. The environment and flags
+    /// count on both sides.
+    Diff {
+        /// The file so far, and the new one; of one file, the new one, against the settings in force.
+        #[arg(required = true, num_args = 1..=2, value_name = "OLD NEW")]
+        files: Vec<PathBuf>,
+    },
     /// Writes the configuration that a file of another program means.
     Import {
         /// The file.
@@ -239,6 +249,7 @@ impl Cli {
             Command::Config(ConfigCommand::Show { defaults: false }) => {
                 Some(config::show(&self.load_options()))
             }
+            Command::Config(ConfigCommand::Diff { files }) => Some(config::diff(files, &self.load_options())),
             Command::Config(ConfigCommand::Import { file, format, output }) => {
                 Some(import::write(file, *format, output.as_deref()))
             }

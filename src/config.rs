@@ -5,6 +5,7 @@
 
 mod agents;
 mod auth;
+mod changes;
 mod de;
 mod error;
 pub mod import;
@@ -15,6 +16,7 @@ pub(crate) mod mcp;
 mod network;
 pub mod provider;
 mod raw;
+mod reload;
 mod request_limits;
 mod resolve;
 pub mod settings;
@@ -25,6 +27,7 @@ mod tools;
 mod tree;
 mod units;
 
+pub use changes::{Change, between};
 pub use error::{ConfigError, ConfigErrors};
 pub use listen_address::listen_address;
 pub use load::{LoadOptions, Loaded, load};
@@ -32,6 +35,7 @@ pub use provider::{
     ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts,
     ReasoningField, RetrySettings, Roles, Supports, SystemPlacement, ThinkTags,
 };
+pub use reload::{Effect, Reloaded, Running};
 pub use settings::{
     AgentSettings, BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings,
     ExecutorSettings, FileReadSettings, LimitOverrides, MockTool, OnError, Price, ReasoningDefaults,

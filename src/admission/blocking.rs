@@ -33,6 +33,10 @@ impl BlockingPool {
         Self { threads, metrics: Arc::clone(metrics) }
     }
 
+    pub(super) fn threads(&self) -> &Resource {
+        &self.threads
+    }
+
     /// Works once a thread is free. Dropping the future ends the waiting, or the work where it asks for it.
     ///
     /// # Errors

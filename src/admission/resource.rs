@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
+
 use super::semaphore::{Attempt, FairSemaphore, Permit, Refused, Waiting};
 use super::shares::{Requester, Shares};
 use crate::protocol::error::ApiError;
@@ -23,21 +25,35 @@ pub(super) struct Label {
 #[derive(Debug)]
 pub struct Resource {
     label: Label,
-    shares: Shares,
     semaphore: FairSemaphore,
-    queue_timeout: Duration,
+    limits: ArcSwap<Limits>,
     metrics: Arc<Metrics>,
+}
+
+/// What the settings say of it, which a reload changes.
+#[derive(Debug)]
+struct Limits {
+    shares: Arc<Shares>,
+    queue_timeout: Duration,
 }
 
 impl Resource {
     pub(super) fn new(label: Label, shares: Shares, queue_timeout: Duration, metrics: &Arc<Metrics>) -> Self {
         let semaphore = FairSemaphore::new(shares.clone());
-        Self { label, shares, semaphore, queue_timeout, metrics: Arc::clone(metrics) }
+        let limits = ArcSwap::from_pointee(Limits { shares: Arc::new(shares), queue_timeout });
+        Self { label, semaphore, limits, metrics: Arc::clone(metrics) }
+    }
+
+    /// Takes over the limits of another, which nobody has used yet. What is held stays, and counts.
+    pub(super) fn adopt_limits(&self, other: &Self) {
+        let limits = other.limits.load_full();
+        self.semaphore.resize(Shares::clone(&limits.shares));
+        self.limits.store(limits);
     }
 
     /// How much of it each may hold.
-    pub fn shares(&self) -> &Shares {
-        &self.shares
+    pub fn shares(&self) -> Arc<Shares> {
+        Arc::clone(&self.limits.load().shares)
     }
 
     /// So much of it, at once or after waiting in the queue. Who stops waiting leaves the queue.
@@ -59,7 +75,8 @@ impl Resource {
 
     async fn wait(&self, waiting: Waiting) -> Result<Permit, ApiError> {
         let _queued = Queued::begin(self);
-        match tokio::time::timeout(self.queue_timeout, waiting).await {
+        let queue_timeout = self.limits.load().queue_timeout;
+        match tokio::time::timeout(queue_timeout, waiting).await {
             Ok(outcome) => outcome.map_err(|refused| self.refuse(refused)),
             Err(_) => Err(self.overloaded()),
         }

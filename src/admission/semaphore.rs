@@ -96,6 +96,12 @@ impl FairSemaphore {
         Ok(Attempt::Queued(Waiting { state: Arc::clone(&self.0), ticket, outcome }))
     }
 
+    /// Shares it out otherwise from now on; what was granted stays, and counts.
+    pub fn resize(&self, shares: Shares) {
+        let granted = lock(&self.0).resize(shares);
+        deliver(&self.0, granted);
+    }
+
     /// Refuses whoever waits or asks from now on. What was granted stays.
     pub fn close(&self) {
         let waiters = lock(&self.0).close();

@@ -274,3 +274,35 @@ fn holders_and_waiters_of_many_threads_leave_nothing_behind() {
     assert_eq!((end.free, end.waiting), (8, 0));
     assert!(most.load(std::sync::atomic::Ordering::Relaxed) <= 8);
 }
+
+#[test]
+fn limits_that_change_count_what_was_granted_before() {
+    let (a, b) = (requester(0, 0), requester(1, 0));
+    let configured = [a.clone(), b.clone()];
+    let semaphore = FairSemaphore::new(Shares::new(8, &configured));
+    let mut held = vec![granted(&semaphore, &a, 4), granted(&semaphore, &b, 3)];
+    let large = queued(&semaphore, &b, 4);
+    // Fewer than are held: nothing is taken away, and nothing given until enough has gone back.
+    semaphore.resize(Shares::new(4, &configured));
+    let mut waiting = vec![large, queued(&semaphore, &a, 1)];
+    collect(&mut waiting, &mut held);
+    assert_eq!((held.len(), semaphore.snapshot().free), (2, 0));
+    held.remove(0);
+    collect(&mut waiting, &mut held);
+    assert_eq!(held.iter().map(Permit::weight).collect::<Vec<_>>(), [3, 1], "3 are held of 4, and 1 is free");
+    held.clear();
+    collect(&mut waiting, &mut held);
+    assert_eq!(
+        held.iter().map(Permit::weight).collect::<Vec<_>>(),
+        [2],
+        "a waiter gets what it may have at most now"
+    );
+    // More again, and a key of its own limit.
+    semaphore.resize(Shares::new(10, &configured).with_key_limit(&a, 1));
+    held.push(granted(&semaphore, &a, 5));
+    held.push(granted(&semaphore, &b, 3));
+    assert_eq!(held.iter().map(Permit::weight).collect::<Vec<_>>(), [2, 1, 3]);
+    assert_eq!(semaphore.snapshot().free, 4);
+    held.clear();
+    assert_eq!(semaphore.snapshot().free, 10);
+}

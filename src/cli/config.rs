@@ -1,5 +1,6 @@
-//! `antwort config check` and `antwort config show`.
+//! `antwort config check`, `antwort config show` and `antwort config diff`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::{WRONG_SETTINGS, complain, say};
@@ -38,6 +39,26 @@ pub(super) fn show(options: &LoadOptions) -> ExitCode {
 pub(super) fn show_defaults() -> ExitCode {
     say(config::DEFAULTS);
     ExitCode::SUCCESS
+}
+
+/// Says what differs between two files, or between the settings in force and one. Exit codes are those of `diff`.
+pub(super) fn diff(files: &[PathBuf], options: &LoadOptions) -> ExitCode {
+    let with = |file: &PathBuf| config::load(&LoadOptions { file: Some(file.clone()), ..options.clone() });
+    let both = match files {
+        [new] => config::load(options).and_then(|old| Ok((old, with(new)?))),
+        [old, new, ..] => with(old).and_then(|old| Ok((old, with(new)?))),
+        // clap asks for one at least.
+        [] => config::load(options).and_then(|old| Ok((old, config::load(options)?))),
+    };
+    match both {
+        Ok((old, new)) => {
+            warn(&new);
+            let changes = config::between(&old, &new);
+            changes.iter().for_each(|change| say(&change.to_string()));
+            ExitCode::from(u8::from(!changes.is_empty()))
+        }
+        Err(errors) => refuse(&errors),
+    }
 }
 
 fn warn(loaded: &Loaded) {

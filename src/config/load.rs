@@ -72,6 +72,11 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
+    /// A variable of the environment; an empty one counts as unset.
+    pub(super) fn variable(&self, name: &str) -> Option<String> {
+        self.environment.get(name).filter(|value| !value.is_empty()).cloned()
+    }
+
     /// No flags, with this process's environment and directory.
     pub fn from_process() -> Self {
         // A variable that is not UTF-8 cannot be one of ours; `vars` would panic on it.
@@ -99,6 +104,16 @@ pub struct Loaded {
     pub overridden: Vec<(String, Arc<str>)>,
     /// Variables that look like one of ours and are none, and older spellings that will go.
     pub warnings: Vec<String>,
+    pub(super) said: Said,
+}
+
+/// Everything that was said, secrets among it, which are not shown.
+pub(super) struct Said(pub(super) Node);
+
+impl std::fmt::Debug for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Said(..)")
+    }
 }
 
 impl Settings {
@@ -129,7 +144,7 @@ impl Settings {
 /// # Errors
 /// Everything that is wrong with them, together.
 pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
-    let lookup = |name: &str| options.environment.get(name).filter(|value| !value.is_empty()).cloned();
+    let lookup = |name: &str| options.variable(name);
     let mut findings = Findings::default();
     let file = find_file(options, &lookup);
     let mut tree = Node::empty();
@@ -148,10 +163,20 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     tree.merge(layer);
     add_shared_variables(options, &mut tree);
 
-    let raw = read_all(&mut tree, &mut findings);
-    let settings = resolve::settings(raw, &tree, &lookup, &mut findings);
+    let settings = settings(&mut tree, &lookup, &mut findings);
     warnings.extend(unused_proxies(&settings.network, &lookup));
-    findings.into_result(Loaded { settings, file, origins: tree.origins(), overridden, warnings })
+    let origins = tree.origins();
+    findings.into_result(Loaded { settings, file, origins, overridden, warnings, said: Said(tree) })
+}
+
+/// What was said, as settings.
+pub(super) fn settings(
+    tree: &mut Node,
+    lookup: interpolate::Lookup<'_>,
+    findings: &mut Findings,
+) -> Settings {
+    let raw = read_all(tree, findings);
+    resolve::settings(raw, tree, lookup, findings)
 }
 
 impl Loaded {

@@ -145,6 +145,35 @@ impl Node {
         node.is_some_and(|node| !matches!(std::mem::replace(node, Self::Void), Self::Void))
     }
 
+    /// Takes what is at `path` out, as if it had not been said.
+    pub(super) fn remove(&mut self, path: &Steps) {
+        let Some((last, above)) = path.split_last() else { return };
+        if let Some(Self::Map(nodes)) = above.iter().try_fold(self, |node, key| node.child_mut(key)) {
+            nodes.remove(last);
+        }
+    }
+
+    /// Whether another says the same, wherever it was said.
+    pub(super) fn says_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Leaf { value: one, .. }, Self::Leaf { value: other, .. }) => match (one, other) {
+                (Scalar::Text(one) | Scalar::Spoken(one), Scalar::Text(other) | Scalar::Spoken(other)) => {
+                    one == other
+                }
+                (one, other) => one == other,
+            },
+            (Self::List(one), Self::List(other)) => {
+                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.says_same(other))
+            }
+            (Self::Map(one), Self::Map(other)) => {
+                one.len() == other.len()
+                    && one.iter().all(|(key, node)| other.get(key).is_some_and(|other| node.says_same(other)))
+            }
+            (Self::Void, Self::Void) => true,
+            _ => false,
+        }
+    }
+
     /// Where the value at `path`, or the first one below it, was said.
     pub(super) fn origin(&self, path: &Steps) -> Option<&Origin> {
         path.iter().try_fold(self, |node, key| node.child(key))?.first_origin()

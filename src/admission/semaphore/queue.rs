@@ -1,6 +1,7 @@
 //! The state of a fair semaphore: who holds how much, who waits, and whose turn it is.
 //!
-//! Tenants and keys are those of the configuration, and are never forgotten once they were here.
+//! Tenants and keys are those of the configuration, and are never forgotten once they were here: what is held under one
+//! configuration counts under the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub(super) struct Granted {
 #[derive(Debug)]
 pub(super) struct State {
     shares: Shares,
-    free: u64,
+    held: u64,
     waiting: usize,
     max_waiting: usize,
     next_number: u64,
@@ -86,8 +87,8 @@ enum Turn {
 impl State {
     pub fn new(shares: Shares, max_waiting: usize) -> Self {
         Self {
-            free: shares.capacity(),
             shares,
+            held: 0,
             waiting: 0,
             max_waiting,
             next_number: 0,
@@ -100,6 +101,27 @@ impl State {
 
     pub fn is_closed(&self) -> bool {
         self.closed
+    }
+
+    /// Other limits from now on, for what is held as well. Who holds more than is allowed now keeps it, and gets nothing
+    /// more until enough has gone back. A waiter's weight is lowered to what may ever be granted.
+    pub fn resize(&mut self, shares: Shares) -> Vec<Granted> {
+        for (name, at) in &self.by_name {
+            let Some(tenant) = self.tenants.get_mut(*at) else { continue };
+            tenant.limit = shares.of_tenant();
+            for (key_name, at) in &tenant.by_name {
+                let Some(key) = tenant.keys.get_mut(*at) else { continue };
+                key.limit = shares.of_key(&Requester::new(name, key_name));
+                key.waiters.iter_mut().for_each(|waiter| waiter.weight = waiter.weight.min(key.limit));
+            }
+        }
+        self.shares = shares;
+        self.dispatch()
+    }
+
+    /// What nobody holds.
+    fn free(&self) -> u64 {
+        self.shares.capacity().saturating_sub(self.held)
     }
 
     /// Where the holdings of a requester are counted.
@@ -124,7 +146,7 @@ impl State {
 
     /// Takes so much where nobody waits and all limits allow it.
     pub fn take_at_once(&mut self, slot: Slot, weight: u64) -> bool {
-        let fits = self.waiting == 0 && weight <= self.free && self.shares_allow(slot, weight);
+        let fits = self.waiting == 0 && weight <= self.free() && self.shares_allow(slot, weight);
         if fits {
             self.hold(slot, weight);
         }
@@ -181,7 +203,7 @@ impl State {
     }
 
     pub fn release(&mut self, slot: Slot, weight: u64) -> Vec<Granted> {
-        self.free += weight;
+        self.held = self.held.saturating_sub(weight);
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
             tenant.held = tenant.held.saturating_sub(weight);
         }
@@ -221,7 +243,7 @@ impl State {
 
     fn next_turn(&self) -> Option<Slot> {
         for tenant in &self.turns {
-            match self.tenants.get(*tenant)?.next_turn(self.free) {
+            match self.tenants.get(*tenant)?.next_turn(self.free()) {
                 Turn::Of(key) => return Some(Slot { tenant: *tenant, key }),
                 Turn::Kept => {}
                 Turn::NoRoom => return None,
@@ -237,7 +259,7 @@ impl State {
     }
 
     fn hold(&mut self, slot: Slot, weight: u64) {
-        self.free = self.free.saturating_sub(weight);
+        self.held += weight;
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
             tenant.held += weight;
         }
@@ -360,7 +382,7 @@ impl State {
     pub fn snapshot(&self) -> Snapshot {
         let keys = |tenant: &Tenant| tenant.keys.iter().map(|key| (key.limit, key.held)).collect();
         Snapshot {
-            free: self.free,
+            free: self.free(),
             waiting: self.tenants.iter().flat_map(|tenant| &tenant.keys).map(|key| key.waiters.len()).sum(),
             tenants: self.tenants.iter().map(|tenant| (tenant.limit, tenant.held)).collect(),
             keys: self.tenants.iter().map(keys).collect(),

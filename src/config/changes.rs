@@ -1,0 +1,183 @@
+//! What differs between two configurations, key by key. Values are shown as `config show` shows them; of a secret only
+//! that it changed.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use super::load::Loaded;
+use super::reload::{Effect, effect};
+use super::tree::{Node, join};
+use super::units::MASK;
+
+/// A key that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Its path; of something that is there on one side only, that of the whole.
+    pub key: String,
+    /// What a reload does with it.
+    pub effect: Effect,
+    difference: Difference,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Difference {
+    Added,
+    Removed,
+    Secret,
+    Values(String, String),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = match self.effect {
+            Effect::Reload => "reload ",
+            Effect::Restart => "restart",
+        };
+        write!(f, "{effect}  {}: ", self.key)?;
+        match &self.difference {
+            Difference::Added => f.write_str("added"),
+            Difference::Removed => f.write_str("removed"),
+            Difference::Secret => f.write_str("changed (secret)"),
+            Difference::Values(old, new) => write!(f, "{old} -> {new}"),
+        }
+    }
+}
+
+/// What differs, in the order of the keys.
+pub fn between(old: &Loaded, new: &Loaded) -> Vec<Change> {
+    let shown = |loaded: &Loaded| match serde_json::to_value(&loaded.settings) {
+        Ok(Value::Object(sections)) => sections,
+        // Our own types always can, and are sections.
+        _ => Map::new(),
+    };
+    let mut found = Found { said: [&old.said.0, &new.said.0], path: Vec::new(), changes: Vec::new() };
+    found.sections(&shown(old), &shown(new));
+    found.changes
+}
+
+struct Found<'a> {
+    said: [&'a Node; 2],
+    path: Vec<String>,
+    changes: Vec<Change>,
+}
+
+impl Found<'_> {
+    fn sections(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
+        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        for key in keys {
+            self.path.push(key.clone());
+            self.values(there(old.get(key)), there(new.get(key)));
+            self.path.pop();
+        }
+    }
+
+    fn values(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        match (old, new) {
+            (None, None) => {}
+            (Some(Value::Object(old)), Some(Value::Object(new))) => self.sections(old, new),
+            // A section that is never absent, such as one by name, and was empty.
+            (None, Some(Value::Object(new))) if self.is_of_names() => self.sections(&Map::new(), new),
+            (Some(Value::Object(old)), None) if self.is_of_names() => self.sections(old, &Map::new()),
+            (None, Some(Value::Object(_))) => self.note(Difference::Added),
+            (Some(Value::Object(_)), None) => self.note(Difference::Removed),
+            (old, new) if old != new => {
+                let shown = |value: Option<&Value>| value.map_or("not set".to_owned(), Value::to_string);
+                let (old, new) = (shown(old), shown(new));
+                let is_secret = old.contains(MASK) || new.contains(MASK);
+                self.note(if is_secret { Difference::Secret } else { Difference::Values(old, new) });
+            }
+            // What is masked looks the same, whatever it is.
+            (Some(same), _) if same.to_string().contains(MASK) => {
+                let [old, new] =
+                    self.said.map(|said| self.path.iter().try_fold(said, |node, step| node.child(step)));
+                let differs = match (old, new) {
+                    (Some(old), Some(new)) => !old.says_same(new),
+                    (old, new) => old.is_some() != new.is_some(),
+                };
+                if differs {
+                    self.note(Difference::Secret);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether what is below are names that the operator gave, each of them a thing of its own.
+    fn is_of_names(&self) -> bool {
+        const OF_NAMES: [&str; 4] = ["auth.keys", "providers", "agents", "mcp.servers"];
+        OF_NAMES.contains(&join(&self.path).as_str())
+    }
+
+    fn note(&mut self, difference: Difference) {
+        let key = join(&self.path);
+        self.changes.push(Change { effect: effect(&key), key, difference });
+    }
+}
+
+/// Neither nothing nor an empty section.
+fn there(value: Option<&Value>) -> Option<&Value> {
+    value.filter(|value| !value.is_null() && value.as_object().is_none_or(|section| !section.is_empty()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LoadOptions, load};
+    use super::between;
+
+    fn diff(old: &str, new: &str) -> Vec<String> {
+        let loaded = |yaml: &str| {
+            let options = LoadOptions {
+                file: Some("a.yaml".into()),
+                text: Some(yaml.into()),
+                ..LoadOptions::default()
+            };
+            load(&options).unwrap_or_else(|errors| panic!("{errors}"))
+        };
+        between(&loaded(old), &loaded(new)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_means_the_same_differs_in_nothing() {
+        assert_eq!(diff("", "{listen: 'localhost:8080', server: {max_runs: 1024}}"), [""; 0]);
+        assert_eq!(
+            diff("{auth: {keys: {a: {key: k}}}}", "{auth: {keys: {a: {key: k, tenant: default}}}}"),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn each_difference_is_named_with_what_a_reload_does_and_no_secret() {
+        let old = "
+            auth: {keys: {a: {key: s3cret-a}, b: {key: s3cret-b}}}
+            providers: {p: {url: 'http://one/v1', api_key: s3cret-1, headers: {x-k: s3cret-2}}}
+            mcp: {servers: {m: {url: 'http://m/?k=s3cret-3'}}}
+            seal: {keys: [AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]}";
+        let new = "
+            listen: 127.0.0.1:9090
+            auth: {keys: {b: {key: s3cret-c}, c: {key: s3cret-b}}}
+            providers: {p: {url: 'http://two/v1', api_key: s3cret-4, headers: {x-k: s3cret-5}}}
+            mcp: {servers: {m: {url: 'http://m/?k=s3cret-6'}}}
+            seal: {keys: [AQECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=]}
+            server: {max_runs: 7, drain_timeout: 1m}";
+        let found = diff(old, new);
+        assert!(!found.concat().contains("s3cret"), "{found:#?}");
+        let expected = [
+            "reload   auth.keys.a: removed",
+            "reload   auth.keys.c: added",
+            "restart  listen: \"127.0.0.1:8080\" -> \"127.0.0.1:9090\"",
+            "reload   mcp.servers.m.url: changed (secret)",
+            "reload   providers.p.api_key: changed (secret)",
+            "reload   providers.p.headers.x-k: changed (secret)",
+            "reload   providers.p.url: \"http://one/v1\" -> \"http://two/v1\"",
+            "restart  seal.keys: changed (secret)",
+            "restart  server.drain_timeout: \"30s\" -> \"1m\"",
+            "reload   server.max_runs: 1024 -> 7",
+        ];
+        let others: Vec<_> = found.iter().filter(|line| !line.contains("auth.keys.b.hash: ")).collect();
+        assert_eq!(others, expected);
+        assert_eq!(found.len(), expected.len() + 1, "a key's hash is no secret: {found:#?}");
+        assert!(diff(old, old).is_empty());
+    }
+}

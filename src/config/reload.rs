@@ -1,0 +1,184 @@
+//! Which keys a running gateway takes over from a file that has changed, and which need a restart: the one place that
+//! says so for each.
+
+use super::error::{ConfigErrors, Findings};
+use super::load::{self, LoadOptions, Loaded};
+use super::settings::Settings;
+use super::tree::Node;
+use super::{Change, changes};
+
+/// What a reload does with a changed key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// Takes it over.
+    Reload,
+    /// Names it, and leaves it as it was.
+    Restart,
+}
+
+use Effect::{Reload, Restart};
+
+/// Every key, or the section that it is in; the longest entry that fits counts. A section that has both kinds has no
+/// entry of its own, so that each of its keys must have one: a test sees to it.
+const KEYS: &[(&str, Effect)] = &[
+    ("listen", Restart),
+    ("log.filter", Reload),
+    // Lines of two forms in one file would be nobody's to read.
+    ("log.format", Restart),
+    ("server.request_body_limit", Reload),
+    ("server.max_runs", Reload),
+    ("server.max_runs_per_tenant", Reload),
+    ("server.queue_timeout", Reload),
+    ("server.max_buffered_body_bytes", Reload),
+    ("server.body_idle_timeout", Reload),
+    ("server.ready_requires", Reload),
+    ("server.trusted_proxies", Reload),
+    ("server.allowed_hosts", Reload),
+    ("server.cors", Reload),
+    ("server.request_limits", Reload),
+    // The listener's, whose connections live longer than any generation.
+    ("server.write_timeout", Restart),
+    ("server.shutdown_delay", Restart),
+    ("server.drain_timeout", Restart),
+    ("server.max_connections", Restart),
+    ("server.first_byte_timeout", Restart),
+    ("server.header_timeout", Restart),
+    ("server.keep_alive_timeout", Restart),
+    ("sse", Reload),
+    ("auth", Reload),
+    ("engine", Reload),
+    ("tools", Reload),
+    ("mcp", Reload),
+    ("egress", Reload),
+    ("network", Reload),
+    ("tls", Reload),
+    ("agents", Reload),
+    ("compat", Reload),
+    ("providers", Reload),
+    ("models", Reload),
+    ("store", Restart),
+    ("telemetry", Restart),
+    // What clients hold was sealed with them, by requests that are still running.
+    ("seal", Restart),
+];
+
+/// What a reload does with this key. One that no entry has is taken over.
+pub(super) fn effect(key: &str) -> Effect {
+    let fits = |entry: &&(&str, Effect)| {
+        key.strip_prefix(entry.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    };
+    KEYS.iter().filter(fits).max_by_key(|(entry, _)| entry.len()).map_or(Reload, |(_, effect)| *effect)
+}
+
+/// The settings of a process, what was said for them, and where.
+#[derive(Debug)]
+pub struct Running {
+    options: LoadOptions,
+    loaded: Loaded,
+}
+
+/// What a reload brings.
+#[derive(Debug)]
+pub struct Reloaded {
+    /// The settings from now on: what needs a restart is as it was.
+    pub running: Running,
+    /// What differs from the settings so far.
+    pub changes: Vec<Change>,
+}
+
+impl Running {
+    /// Settings that were loaded by these options, which will be asked again.
+    pub fn new(options: LoadOptions, loaded: Loaded) -> Self {
+        Self { options, loaded }
+    }
+
+    /// What is in force.
+    pub fn settings(&self) -> &Settings {
+        &self.loaded.settings
+    }
+
+    /// Reads everything again, and checks it whole: as it is said, and with what needs a restart as it was.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with the keys.
+    pub fn reload(&self) -> Result<Reloaded, ConfigErrors> {
+        let new = load::load(&self.options)?;
+        new.settings.require_provider()?;
+        let changes = changes::between(&self.loaded, &new);
+        let loaded = if changes.iter().any(|change| change.effect == Restart) {
+            let mut findings = Findings::default();
+            let mut said = new.said.0;
+            keep_what_needs_a_restart(&mut said, &self.loaded.said.0);
+            let settings = load::settings(&mut said, &|name| self.options.variable(name), &mut findings);
+            findings.into_result(Loaded { settings, said: load::Said(said), ..new })?
+        } else {
+            new
+        };
+        Ok(Reloaded { running: Self { options: self.options.clone(), loaded }, changes })
+    }
+}
+
+fn keep_what_needs_a_restart(new: &mut Node, old: &Node) {
+    for (key, _) in KEYS.iter().filter(|(_, effect)| *effect == Restart) {
+        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        new.remove(&path);
+        if let Some(kept) = path.iter().try_fold(old, |node, step| node.child(step)) {
+            new.merge(Node::at(&path, kept.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{de, raw::Raw};
+    use super::*;
+
+    /// The keys of the section at this path, as its type knows them; none for a value.
+    fn keys_of(path: &str) -> Vec<String> {
+        const NO_KEY: &str = "this_is_the_name_of_no_key_at_all_and_near_to_none";
+        let mut steps: Vec<String> =
+            path.split('.').filter(|step| !step.is_empty()).map(str::to_owned).collect();
+        steps.push(NO_KEY.to_owned());
+        let tree = Node::at(&steps, Node::spoken("1", super::super::Origin::Flag("test")));
+        let error = de::read::<Raw>(&tree).expect_err("no such key").message;
+        let known = error.split_once("known are ").map(|(_, known)| known.to_owned());
+        known.map(|known| known.split(", ").map(str::to_owned).collect()).unwrap_or_default()
+    }
+
+    fn walk(path: &str, missing: &mut Vec<String>, met: &mut Vec<&'static str>) {
+        if let Some((entry, _)) = KEYS.iter().find(|(entry, _)| *entry == path) {
+            met.push(entry);
+            return;
+        }
+        let keys = keys_of(path);
+        if keys.is_empty() {
+            missing.push(path.to_owned());
+        }
+        for key in keys {
+            walk(&if path.is_empty() { key } else { format!("{path}.{key}") }, missing, met);
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_settings_is_reloaded_or_needs_a_restart() {
+        let (mut missing, mut met) = (Vec::new(), Vec::new());
+        walk("", &mut missing, &mut met);
+        assert!(missing.is_empty(), "KEYS does not say what a reload does with {missing:?}");
+        let unknown: Vec<_> = KEYS.iter().filter(|(entry, _)| !met.contains(entry)).collect();
+        assert!(unknown.is_empty(), "KEYS has entries that are no keys: {unknown:?}");
+    }
+
+    #[test]
+    fn the_longest_entry_counts() {
+        for (key, expected) in [
+            ("listen", Restart),
+            ("log.filter", Reload),
+            ("server.cors.allowed_origins", Reload),
+            ("server.max_runs_per_tenant", Reload),
+            ("store.url", Restart),
+            ("providers.\"a.b\".url", Reload),
+        ] {
+            assert_eq!(effect(key), expected, "{key}");
+        }
+    }
+}
