@@ -5,37 +5,41 @@ mod assembly;
 mod connection;
 mod connection_limit;
 mod exchange;
+mod generation;
 mod http2_stream;
 mod impatient;
 mod listen;
 mod lock;
 mod migration;
 mod probes;
+mod reload;
 pub mod seal_key;
 pub mod tools;
+mod watch;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use arc_swap::ArcSwap;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::Authenticator;
-use crate::config::{ServerSettings, Settings, Switch};
-use crate::engine::{Engine, InFlight};
+use crate::config::{Running, ServerSettings, Settings};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
-use crate::tools::mcp::McpServers;
-use crate::transport::{AppState, Readiness, Shared, Stopping, routes};
+use crate::transport::{AppState, Stopping, routes};
 
 use self::assembly::Opener;
 
 pub use assembly::Assembly;
+use generation::CurrentService;
 use listen::Listening;
+pub use reload::Hangups;
+use reload::Reloader;
 
 /// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
@@ -48,9 +52,13 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 /// A gateway that is ready to serve.
 pub struct App {
-    engine: Arc<Engine>,
-    in_flight: Arc<InFlight>,
+    assembly: Assembly,
+    stopping: Stopping,
+    service: CurrentService,
+    /// Of the generation with which it starts.
     state: AppState,
+    /// What is read again when the process is told to; `None`: nothing can be.
+    reloading: Option<(Arc<Running>, Hangups)>,
     drain_timeout: Duration,
     server: ServerSettings,
     maintenance: Duration,
@@ -67,10 +75,35 @@ impl App {
         shutdown: CancellationToken,
         lock_wait: Duration,
     ) -> anyhow::Result<()> {
-        let Some(lock) = lock::wait(settings, &listener, &shutdown, lock_wait).await? else { return Ok(()) };
-        let Some(lock) = migration::run(settings, lock, &listener, &shutdown).await? else { return Ok(()) };
-        Self::build_locked(settings, Vec::new(), lock).await?.serve(listener, shutdown).await;
+        let Some(app) = Self::open(settings, &listener, &shutdown, lock_wait).await? else { return Ok(()) };
+        app.serve(listener, shutdown).await;
         Ok(())
+    }
+
+    /// The same, by settings that are read again on SIGHUP, and when their file has changed if they say so.
+    pub async fn run_reloading(
+        running: Running,
+        hangups: Hangups,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+        lock_wait: Duration,
+    ) -> anyhow::Result<()> {
+        let app = Self::open(running.settings(), &listener, &shutdown, lock_wait).await?;
+        let Some(app) = app else { return Ok(()) };
+        Self { reloading: Some((Arc::new(running), hangups)), ..app }.serve(listener, shutdown).await;
+        Ok(())
+    }
+
+    /// `None`: told to stop before it had the database.
+    async fn open(
+        settings: &Settings,
+        listener: &TcpListener,
+        shutdown: &CancellationToken,
+        lock_wait: Duration,
+    ) -> anyhow::Result<Option<Self>> {
+        let Some(lock) = lock::wait(settings, listener, shutdown, lock_wait).await? else { return Ok(None) };
+        let Some(lock) = migration::run(settings, lock, listener, shutdown).await? else { return Ok(None) };
+        Self::build_locked(settings, Vec::new(), lock).await.map(Some)
     }
 
     /// Opens the database and the tools and makes everything ready; asks no provider. A database that another server
@@ -107,31 +140,15 @@ impl App {
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
         let extra = tools::Extra { executors, mocks: None };
-        let Assembly { engine, models, metrics, in_flight, .. } =
-            Assembly::around(settings, extra, store).await?;
-        let state = AppState::new(Shared {
-            engine: Arc::clone(&engine),
-            auth: Authenticator::new(&settings.auth),
-            catalog: models,
-            metrics,
-            dialect: settings.engine.dialect,
-            keepalive: settings.sse.keepalive,
-            body_limit: settings.server.request_body_limit,
-            body_idle_timeout: settings.server.body_idle_timeout,
-            request_limits: settings.server.request_limits,
-            unserved_tools: settings.compat.unserved_tools,
-            cors_origins: settings.server.cors.allowed_origins.clone(),
-            allowed_hosts: settings.server.allowed_hosts.clone(),
-            trusted_proxies: settings.server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),
-            client_profiles: settings.compat.client_profiles == Switch::On,
-            ready_requires: settings.server.ready_requires.clone(),
-            readiness: Readiness::default(),
-            stopping: Stopping::default(),
-        });
+        let assembly = Assembly::around(settings, extra, store).await?;
+        let stopping = Stopping::default();
+        let state = generation::state(settings, &assembly, &stopping);
         Ok(Self {
-            engine,
-            in_flight,
+            assembly,
+            stopping,
+            service: Arc::new(ArcSwap::from_pointee(routes::router(state.clone()))),
             state,
+            reloading: None,
             drain_timeout: settings.server.drain_timeout,
             server: settings.server.clone(),
             maintenance: settings.store.maintenance_interval,
@@ -144,15 +161,26 @@ impl App {
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
-        tasks.spawn(maintain(Arc::clone(self.engine.store()), self.maintenance, closing.clone()));
-        tasks.spawn(reap(Arc::clone(self.engine.mcp()), closing.clone()));
-        let service = routes::router(self.state.clone());
+        let Self { assembly, stopping, service, state, reloading, drain_timeout, server, maintenance, _lock } =
+            self;
+        let (store, metrics) = (Arc::clone(assembly.engine.store()), Arc::clone(&assembly.metrics));
+        let (admission, in_flight) =
+            (Arc::clone(assembly.engine.admission()), Arc::clone(&assembly.in_flight));
+        tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
+        generation::tend(&assembly.tools, &tasks, closing.clone());
         let (close, closing_time) = oneshot::channel();
-        let (delay, stopping) = (shutdown_delay(&self.server, &listener), self.state.stopping.clone());
-        let listening =
-            Listening::new(service, &self.server, Arc::clone(&self.state.metrics), stopping.clone());
+        let delay = shutdown_delay(&server, &listener);
+        let listening = Listening::new(Arc::clone(&service), &server, metrics, stopping.clone());
         let serving = tasks.spawn(listening.serve(listener, closing_time));
-        tasks.spawn(announce::ready(self.state.clone(), closing.clone()));
+        tasks.spawn(announce::ready(state, closing.clone()));
+        if let Some((running, hangups)) = reloading {
+            let (stopping, closing) = (stopping.clone(), closing.clone());
+            let reloader = Reloader { running, assembly, service, stopping, tasks: tasks.clone(), closing };
+            tasks.spawn(reloader.run(hangups, shutdown.clone()));
+        } else {
+            // Only the service and its requests hold it from now on.
+            drop(assembly);
+        }
         shutdown.cancelled().await;
         stopping.begin();
         if !delay.is_zero() {
@@ -161,11 +189,11 @@ impl App {
             tokio::time::sleep(delay).await;
         }
         tracing::info!("draining");
-        let deadline = Instant::now() + self.drain_timeout;
+        let deadline = Instant::now() + drain_timeout;
         // Answers go on while running responses end: probes must see that this instance is going.
-        self.engine.admission().close();
-        self.in_flight.drain(self.drain_timeout).await;
-        self.engine.admission().close_sessions();
+        admission.close();
+        in_flight.drain(drain_timeout).await;
+        admission.close_sessions();
         // What is passed through is no run, and may go on until the same deadline.
         let time = deadline.saturating_duration_since(Instant::now()).max(CLOSING_TIME);
         if close.send(time).is_err() || serving.await.is_err() {
@@ -174,9 +202,7 @@ impl App {
         closing.cancel();
         tasks.close();
         tasks.wait().await;
-        self.engine.mcp().shutdown().await;
-        self.engine.toolbox().shutdown().await;
-        self.engine.store().close().await;
+        store.close().await;
         tracing::info!("stopped");
     }
 }
@@ -200,21 +226,6 @@ async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationT
         if let Err(error) = store.maintain().await {
             tracing::warn!(%error, "maintaining the store");
         }
-    }
-}
-
-/// How often sessions are looked for that nobody uses.
-const REAPING: Duration = Duration::from_secs(5);
-
-async fn reap(mcp: Arc<McpServers>, closing: CancellationToken) {
-    let mut interval = tokio::time::interval(REAPING);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = interval.tick() => {}
-            () = closing.cancelled() => return,
-        }
-        mcp.reap().await;
     }
 }
 

@@ -8,6 +8,7 @@ mod auth;
 mod changes;
 mod de;
 mod error;
+mod files;
 pub mod import;
 mod interpolate;
 mod listen_address;
@@ -29,6 +30,7 @@ mod units;
 
 pub use changes::{Change, between};
 pub use error::{ConfigError, ConfigErrors};
+pub use files::Files;
 pub use listen_address::listen_address;
 pub use load::{LoadOptions, Loaded, load};
 pub use provider::{

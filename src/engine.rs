@@ -44,6 +44,7 @@ use std::time::{Duration, Instant};
 
 use secrecy::SecretString;
 use tokio::sync::mpsc;
+use tokio_util::sync::DropGuard;
 use tracing::Instrument;
 
 use crate::admission::{Admission, Requester};
@@ -82,6 +83,8 @@ pub struct Parts {
     pub toolbox: Arc<Toolbox>,
     /// Servers of more tools.
     pub mcp: Arc<McpServers>,
+    /// Says, once the last engine that has these tools is gone, that they may be let go.
+    pub tools_in_use: Arc<DropGuard>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
     /// Who may do how much at a time.

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use antwort::app::{self, App};
+use antwort::app::{self, App, Hangups};
 use antwort::cli::{Cli, Command, DocumentFormat};
-use antwort::config::{ConfigErrors, LogSettings, TelemetrySettings};
+use antwort::config::{ConfigErrors, LogSettings, Running, TelemetrySettings};
 use antwort::transport::documents;
 use antwort::{config, demo, shutdown, telemetry};
 use anyhow::Context;
@@ -66,31 +66,30 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         });
         return Ok(ExitCode::SUCCESS);
     }
-    let loaded = match config::load(&cli.load_options()) {
+    let options = cli.load_options();
+    let mut loaded = match config::load(&options) {
         Ok(loaded) => loaded,
         Err(errors) => return Ok(wrong_settings(cli, &errors)),
     };
-    let sources = loaded.sources();
-    let (mut settings, warnings, overridden) = (loaded.settings, loaded.warnings, loaded.overridden);
     if let Command::Demo = cli.command
         && cli.overrides.log.is_none()
-        && settings.log.filter == "info"
+        && loaded.settings.log.filter == "info"
     {
         // The demo shows every event itself.
-        "warn".clone_into(&mut settings.log.filter);
+        "warn".clone_into(&mut loaded.settings.log.filter);
     }
-    let telemetry = telemetry::init(&settings.log, &settings.telemetry)?;
-    for warning in warnings {
+    let telemetry = telemetry::init(&loaded.settings.log, &loaded.settings.telemetry)?;
+    for warning in &loaded.warnings {
         tracing::warn!("{warning}");
     }
-    for (key, variable) in overridden {
-        tracing::info!(key, variable = &*variable, "an environment variable overrides a key of the file");
+    for (key, variable) in &loaded.overridden {
+        tracing::info!(key, variable = &**variable, "an environment variable overrides a key of the file");
     }
     if matches!(cli.command, Command::Serve) {
-        if let Err(errors) = settings.require_provider() {
+        if let Err(errors) = loaded.settings.require_provider() {
             return Ok(wrong_settings(cli, &errors));
         }
-        app::announce::starting(&settings, &sources);
+        app::announce::starting(&loaded.settings, &loaded.sources());
     }
     // Every stream holds two connections, and shells allow 1024 files.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
@@ -101,12 +100,15 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let tasks = TaskTracker::new();
         let shutdown = shutdown::on_signal(&tasks);
         if let Command::Demo = cli.command {
-            return demo::run(settings, shutdown).await;
+            return demo::run(loaded.settings, shutdown).await;
         }
+        let hangups = Hangups::listen();
+        let settings = &loaded.settings;
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
-        App::run(&settings, listener, shutdown, app::LOCK_WAIT).await
+        let running = Running::new(options, loaded);
+        App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;
     telemetry.shutdown();
     Ok(ExitCode::SUCCESS)

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::admission::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
@@ -364,6 +365,9 @@ pub trait Store: Send + Sync {
 
     /// Whether it can be written to now.
     async fn ready(&self) -> Result<(), StoreError>;
+
+    /// From now on these are those among whom its readers are shared out. A store that shares nothing out does nothing.
+    fn share_among(&self, _requesters: &[Requester]) {}
 
     /// Whether it is known that responses cannot be stored now. Costs nothing.
     fn is_impaired(&self) -> bool;

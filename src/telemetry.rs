@@ -10,12 +10,13 @@ pub mod metrics;
 pub mod request_log;
 pub mod traces;
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Registry};
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::config::{LogSettings, TelemetrySettings};
 
@@ -55,7 +56,7 @@ pub enum TelemetryError {
 /// # Errors
 /// If the filter or the endpoint is none, or on the second call.
 pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, TelemetryError> {
-    let filter = filter(&log.filter)?;
+    let (filter, handle) = reload::Layer::new(filter(&log.filter)?);
     let logs = logs::layer::<Registry>(log.format, filter);
     let exporter = match &telemetry.otlp_endpoint {
         Some(endpoint) => Some(traces::Exporter::new(endpoint, telemetry)?),
@@ -64,8 +65,22 @@ pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, T
     // `None` is no layer at all: without an endpoint a span costs what the log's filter makes of it.
     let spans = exporter.as_ref().map(traces::Exporter::layer);
     tracing_subscriber::registry().with(logs).with(spans).try_init()?;
+    // Nobody was here before: the line above would have failed.
+    _ = FILTER.set(handle);
     logs::catch_panics();
     Ok(Guard(exporter))
+}
+
+/// Of the process's logs, once they are set up.
+static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// Logs by another filter from now on, which was checked with the settings.
+pub fn set_filter(directives: &str) {
+    let Some(handle) = FILTER.get() else { return };
+    let set = filter(directives).map_err(|error| error.to_string());
+    if let Err(error) = set.and_then(|filter| handle.reload(filter).map_err(|error| error.to_string())) {
+        tracing::error!(error, "the log filter stays as it was");
+    }
 }
 
 /// What is logged. The SDK of MCP only if it is named: it takes what the client just tries for errors, and logs the

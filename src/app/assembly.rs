@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::{migration, seal_key, tools};
+use super::tools::{self, Tools};
+use super::{migration, seal_key};
 use crate::admission::{Admission, Requester};
-use crate::config::{Settings, StoreUrl, Synchronous};
+use crate::config::{Change, Effect, Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, InFlight, Limits, Parts};
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::Router;
@@ -28,7 +29,24 @@ pub struct Assembly {
     pub metrics: Arc<Metrics>,
     /// What a shutdown has to wait for.
     pub in_flight: Arc<InFlight>,
+    pub(super) tools: Tools,
+    process: Process,
 }
+
+/// What there is once, whatever is reloaded.
+#[derive(Clone)]
+struct Process {
+    store: Arc<dyn Store>,
+    seal: Arc<SealKeys>,
+    metrics: Arc<Metrics>,
+    admission: Arc<Admission>,
+    in_flight: Arc<InFlight>,
+}
+
+/// Sections that no tool depends on: where only these differ, tools with their sessions, breakers and caches are kept.
+/// A section that is not named here makes them anew.
+const NOT_OF_TOOLS: [&str; 9] =
+    ["auth", "compat", "config", "engine", "log", "models", "providers", "server", "sse"];
 
 impl Assembly {
     /// Opens the database and the tools; asks no provider.
@@ -46,19 +64,43 @@ impl Assembly {
     ) -> anyhow::Result<Self> {
         let metrics = Metrics::install();
         let admission = Admission::new(settings, &metrics);
-        let in_flight = InFlight::new();
-        let tools::Tools { toolbox, mcp, sampler } =
-            tools::open(settings, &admission, &metrics, extra).await?;
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
-        let router = Arc::new(Router::new(&settings.providers, &metrics)?);
+        let router = Router::new(&settings.providers, &metrics)?;
+        let tools = tools::open(settings, &admission, &metrics, extra).await?;
+        let process = Process { store, seal, metrics, admission, in_flight: InFlight::new() };
+        Ok(Self::put_together(settings, process, router, tools))
+    }
+
+    /// The same process by other settings, of which these keys differ. Changes nothing of what is in use.
+    pub(super) async fn next(&self, settings: &Settings, changes: &[Change]) -> anyhow::Result<Self> {
+        let process = self.process.clone();
+        // Also where nothing of them differs: the certificates that they name may have.
+        let router = Router::new(&settings.providers, &process.metrics).context("providers")?;
+        let keeps_tools = changes
+            .iter()
+            .all(|change| change.effect == Effect::Restart || NOT_OF_TOOLS.contains(&change.section()));
+        let tools = match keeps_tools {
+            true => self.tools.clone(),
+            false => {
+                let extra = tools::Extra::default();
+                tools::open(settings, &process.admission, &process.metrics, extra).await?
+            }
+        };
+        Ok(Self::put_together(settings, process, router, tools))
+    }
+
+    fn put_together(settings: &Settings, process: Process, router: Router, tools: Tools) -> Self {
+        let router = Arc::new(router);
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
+        let Process { store, seal, metrics, admission, in_flight } = process.clone();
         let engine = Engine::new(Parts {
             router,
             store,
             seal,
             metrics: Arc::clone(&metrics),
-            toolbox: Arc::clone(&toolbox),
-            mcp,
+            toolbox: Arc::clone(&tools.toolbox),
+            mcp: Arc::clone(&tools.mcp),
+            tools_in_use: Arc::clone(&tools.in_use),
             agents: Arc::new(settings.agents.clone()),
             admission,
             in_flight: Arc::clone(&in_flight),
@@ -70,11 +112,21 @@ impl Assembly {
                 write_timeout: settings.server.write_timeout,
             },
         });
-        if let Some(sampler) = sampler {
+        if let Some(sampler) = &tools.sampler {
             sampler.ask(&engine);
         }
-        Ok(Self { engine, toolbox, models, metrics, in_flight })
+        Self { engine, toolbox: Arc::clone(&tools.toolbox), models, metrics, in_flight, tools, process }
     }
+
+    /// Has the store share out its readers among those who have keys by these settings.
+    pub(super) fn share_store(&self, settings: &Settings) {
+        self.process.store.share_among(&requesters(settings));
+    }
+}
+
+/// Whose share of the store's readers each key takes.
+fn requesters(settings: &Settings) -> Vec<Requester> {
+    settings.auth.keys.values().map(|key| Requester::new(&key.tenant, &key.owner)).collect()
 }
 
 /// Who opens the database.
@@ -91,7 +143,6 @@ pub(super) fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<
         StoreUrl::Sqlite(path) => Location::File(path.clone()),
         StoreUrl::Memory => Location::Memory,
     };
-    let owners = settings.auth.keys.values();
     let store = SqliteStore::open(SqliteOptions {
         synchronous: match settings.store.synchronous {
             Synchronous::Normal => sqlite::Synchronous::Normal,
@@ -100,7 +151,7 @@ pub(super) fn open_store(settings: &Settings, opener: Opener) -> anyhow::Result<
         ttl: settings.store.ttl,
         max_bytes: settings.store.max_size.map(|bytes| bytes as u64),
         lease: settings.store.lease,
-        requesters: owners.map(|key| Requester::new(&key.tenant, &key.owner)).collect(),
+        requesters: requesters(settings),
         reserve: opener == Opener::Server,
         ..SqliteOptions::new(location, instance(settings))
     })

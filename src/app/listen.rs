@@ -19,6 +19,7 @@ use tower::ServiceExt;
 use super::connection::{self, Activity, ConnectionTimeouts};
 use super::connection_limit::{ConnectionLimit, max_connections};
 use super::exchange::{Exchange, Tracked};
+use super::generation::CurrentService;
 use super::http2_stream::{StreamExecutor, in_pieces};
 use super::impatient::Impatient;
 use crate::config::ServerSettings;
@@ -33,7 +34,7 @@ const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Accepts and serves connections.
 pub(super) struct Listening {
-    service: Router,
+    service: CurrentService,
     metrics: Arc<Metrics>,
     /// A client that takes nothing for this long is cut.
     write_timeout: Duration,
@@ -49,7 +50,7 @@ pub(super) struct Listening {
 
 impl Listening {
     pub fn new(
-        service: Router,
+        service: CurrentService,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
         stopping: Stopping,
@@ -121,11 +122,12 @@ impl Listening {
         without_delay(&stream);
         let activity = Activity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let place = self.limit.enter(permit, &activity);
-        let (router, requests) = (self.service.clone(), Arc::clone(&activity));
+        let (current, requests) = (Arc::clone(&self.service), Arc::clone(&activity));
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let exchange = Exchange::begin(&requests, &mut request);
-            let answer = router.clone().oneshot(request);
+            // Of the generation that is current as the request begins.
+            let answer = Router::clone(&current.load()).oneshot(request);
             async move {
                 let response = answer.await;
                 response.map(|mut response| {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::admission::Admission;
 use crate::config::{EgressSettings, MockTool, Settings};
@@ -23,7 +24,8 @@ pub struct Extra {
     pub mocks: Option<BTreeMap<String, MockTool>>,
 }
 
-/// All tools of a gateway.
+/// All tools of a gateway. Clones are the same ones.
+#[derive(Clone)]
 pub struct Tools {
     /// Those that it runs itself.
     pub toolbox: Arc<Toolbox>,
@@ -31,6 +33,10 @@ pub struct Tools {
     pub mcp: Arc<McpServers>,
     /// What those may use the model through, once it is told of an engine.
     pub sampler: Option<Arc<EngineSampler>>,
+    /// Held by every engine that has these tools.
+    pub in_use: Arc<DropGuard>,
+    /// Cancelled when no engine has them any more.
+    pub unused: CancellationToken,
 }
 
 impl Tools {
@@ -68,7 +74,9 @@ pub async fn open(
         sampler: sampler.clone().map(|sampler| sampler as _),
     });
     let mcp = McpServers::new(settings, &egress, Arc::new(client), &toolbox, admission, metrics);
-    Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox, sampler })
+    let unused = CancellationToken::new();
+    let in_use = Arc::new(unused.clone().drop_guard());
+    Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox, sampler, in_use, unused })
 }
 
 fn egress_options(settings: &EgressSettings) -> EgressOptions {

@@ -29,6 +29,13 @@ enum Difference {
     Values(String, String),
 }
 
+impl Change {
+    /// The section that it is in.
+    pub fn section(&self) -> &str {
+        self.key.split(['.', '[']).next().unwrap_or_default()
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.effect {

@@ -54,11 +54,16 @@ fn variable(inside: &str, lookup: Lookup<'_>) -> Result<String, String> {
     }
 }
 
+/// The path of the file that `file:/path` names.
+pub(super) fn file_named(text: &str) -> Option<&str> {
+    let path = text.strip_prefix("file:")?;
+    // `file:///path` is the same file, for those who think of a URL.
+    Some(path.strip_prefix("//").unwrap_or(path))
+}
+
 /// The content of the file that `file:/path` names, without the line end behind it; `None`: it names none.
 pub(super) fn file(text: &str) -> Result<Option<String>, String> {
-    let Some(path) = text.strip_prefix("file:") else { return Ok(None) };
-    // `file:///path` is the same file, for those who think of a URL.
-    let path = path.strip_prefix("//").unwrap_or(path);
+    let Some(path) = file_named(text) else { return Ok(None) };
     match fs::read_to_string(path) {
         Ok(content) => {
             let content = content.strip_suffix('\n').unwrap_or(&content);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::{env, fs, io};
 
 use super::error::{ConfigErrors, Findings};
+use super::files::Files;
 use super::raw::Raw;
 use super::tree::{Node, Origin, Scalar};
 use super::{NetworkSettings, ProxySource, Settings, de, interpolate, resolve, spellings};
@@ -104,6 +105,8 @@ pub struct Loaded {
     pub overridden: Vec<(String, Arc<str>)>,
     /// Variables that look like one of ours and are none, and older spellings that will go.
     pub warnings: Vec<String>,
+    /// The files that were read, as they were then.
+    pub files: Files,
     pub(super) said: Said,
 }
 
@@ -146,18 +149,20 @@ impl Settings {
 pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     let lookup = |name: &str| options.variable(name);
     let mut findings = Findings::default();
+    let mut files = Files::default();
     let file = find_file(options, &lookup);
     let mut tree = Node::empty();
     let mut warnings = near_misses(options);
     if let Some(path) = &file {
+        files.note(path);
         let mut layer = read_file(path, options.text.as_deref())?;
-        fill_in(&mut layer, Some(&lookup), &mut findings);
+        fill_in(&mut layer, Some(&lookup), &mut findings, &mut files);
         spellings::respell(&mut layer, &mut findings, &mut warnings);
         tree.merge(layer);
     }
     let mut layer = from_environment(options, &tree);
     layer.merge(from_flags(options));
-    fill_in(&mut layer, None, &mut findings);
+    fill_in(&mut layer, None, &mut findings, &mut files);
     spellings::respell(&mut layer, &mut findings, &mut warnings);
     let overridden = overridden(&tree, &layer);
     tree.merge(layer);
@@ -166,7 +171,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     let settings = settings(&mut tree, &lookup, &mut findings);
     warnings.extend(unused_proxies(&settings.network, &lookup));
     let origins = tree.origins();
-    findings.into_result(Loaded { settings, file, origins, overridden, warnings, said: Said(tree) })
+    findings.into_result(Loaded { settings, file, origins, overridden, warnings, files, said: Said(tree) })
 }
 
 /// What was said, as settings.
@@ -263,13 +268,22 @@ fn spell_out_auth_none(node: &mut Node, origin: &Origin) {
 }
 
 /// Fills in `${…}` (where `lookup` is given) and `file:`. What becomes empty was not said.
-fn fill_in(layer: &mut Node, lookup: Option<interpolate::Lookup<'_>>, findings: &mut Findings) {
+fn fill_in(
+    layer: &mut Node,
+    lookup: Option<interpolate::Lookup<'_>>,
+    findings: &mut Findings,
+    files: &mut Files,
+) {
     let mut wrong = Vec::new();
     layer.rewrite(&mut Vec::new(), &mut |path, value| {
         let (Scalar::Text(text) | Scalar::Spoken(text)) = &value else { return Some(value) };
         let filled =
             lookup.map_or(Ok(None), |lookup| interpolate::variables(text, lookup)).and_then(|filled| {
-                let content = interpolate::file(filled.as_deref().unwrap_or(text))?;
+                let text = filled.as_deref().unwrap_or(text);
+                if let Some(path) = interpolate::file_named(text) {
+                    files.note(Path::new(path));
+                }
+                let content = interpolate::file(text)?;
                 Ok(content.or(filled))
             });
         match filled {

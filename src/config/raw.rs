@@ -16,8 +16,8 @@ use super::provider::{
     RetrySettings, SystemPlacement, ThinkTags,
 };
 use super::settings::{
-    AgentSettings, CompatSettings, EgressSettings, EngineSettings, LogSettings, McpSettings, ModelsSettings,
-    Price, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
+    AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
+    ModelsSettings, Price, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
 };
 use super::store::StoreSettings;
 use super::units;
@@ -29,6 +29,7 @@ use crate::protocol::request::ClientActionStatus;
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Raw {
     pub listen: Option<String>,
+    pub config: ConfigSettings,
     pub log: LogSettings,
     pub server: ServerSettings,
     pub sse: SseSettings,

@@ -5,7 +5,7 @@ use super::error::{ConfigErrors, Findings};
 use super::load::{self, LoadOptions, Loaded};
 use super::settings::Settings;
 use super::tree::Node;
-use super::{Change, changes};
+use super::{Change, Files, changes};
 
 /// What a reload does with a changed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,7 @@ use Effect::{Reload, Restart};
 /// entry of its own, so that each of its keys must have one: a test sees to it.
 const KEYS: &[(&str, Effect)] = &[
     ("listen", Restart),
+    ("config", Reload),
     ("log.filter", Reload),
     // Lines of two forms in one file would be nobody's to read.
     ("log.format", Restart),
@@ -95,6 +96,11 @@ impl Running {
     /// What is in force.
     pub fn settings(&self) -> &Settings {
         &self.loaded.settings
+    }
+
+    /// The files that they were read from, as they were then.
+    pub fn files(&self) -> &Files {
+        &self.loaded.files
     }
 
     /// Reads everything again, and checks it whole: as it is said, and with what needs a restart as it was.

@@ -43,6 +43,7 @@ pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings:
         auth: check.auth(raw.auth),
         providers: provider::all(raw.providers, &clients, &mut check),
         seal,
+        config: raw.config,
         log: raw.log,
         server: raw.server,
         sse: raw.sse,

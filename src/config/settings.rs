@@ -41,6 +41,8 @@ pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
 pub struct Settings {
     /// Where to serve.
     pub listen: SocketAddr,
+    /// The configuration itself.
+    pub config: ConfigSettings,
     /// What is logged and how.
     pub log: LogSettings,
     /// Limits of the HTTP server.
@@ -81,6 +83,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)),
+            config: ConfigSettings::default(),
             log: LogSettings::default(),
             server: ServerSettings::default(),
             sse: SseSettings::default(),
@@ -100,6 +103,14 @@ impl Default for Settings {
             seal: SealSettings::default(),
         }
     }
+}
+
+/// The configuration itself.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ConfigSettings {
+    /// Whether it is reloaded when one of its files has changed, as on SIGHUP.
+    pub watch: bool,
 }
 
 /// What is logged and how.

@@ -2,7 +2,7 @@
 //! keeps. How many there may be in a minute, and how long answers may become, the operator has said.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
@@ -23,7 +23,7 @@ const WINDOW: Duration = Duration::from_mins(1);
 
 /// Asks the engine. The servers are there before it, and it is told later.
 pub struct EngineSampler {
-    engine: OnceLock<Weak<Engine>>,
+    engine: Mutex<Weak<Engine>>,
     settings: SamplingSettings,
     /// Requests of each server, and since when they are counted. There are as many as servers are connected to.
     asked: Mutex<HashMap<Arc<str>, (Instant, u32)>>,
@@ -33,14 +33,13 @@ impl EngineSampler {
     /// A sampler by these settings, if servers may use the model.
     pub fn new(settings: &SamplingSettings) -> Option<Arc<Self>> {
         settings.enabled.then(|| {
-            Arc::new(Self { engine: OnceLock::new(), settings: settings.clone(), asked: Mutex::default() })
+            Arc::new(Self { engine: Mutex::default(), settings: settings.clone(), asked: Mutex::default() })
         })
     }
 
     /// From now on this engine is asked.
     pub fn ask(&self, engine: &Arc<Engine>) {
-        // The first one counts, and there is only one.
-        let _known = self.engine.set(Arc::downgrade(engine));
+        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
     }
 
     /// Takes one request of a server's budget.
@@ -76,7 +75,8 @@ impl EngineSampler {
 #[async_trait]
 impl Sampler for EngineSampler {
     async fn sample(&self, request: SampleRequest) -> Result<SampleAnswer, String> {
-        let Some(engine) = self.engine.get().and_then(Weak::upgrade) else {
+        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let Some(engine) = engine else {
             return Err("the gateway is stopping".to_owned());
         };
         self.spend(&request.server)?;

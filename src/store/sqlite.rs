@@ -358,6 +358,12 @@ impl Store for SqliteStore {
             .map_err(|_| StoreError::Database("no write was possible for three seconds".to_owned()))?
     }
 
+    fn share_among(&self, requesters: &[Requester]) {
+        if let Readers::Pool(pool) = &self.readers {
+            pool.share_among(requesters);
+        }
+    }
+
     fn is_impaired(&self) -> bool {
         self.condition.is_impaired()
     }

@@ -8,13 +8,16 @@ use std::{fs, panic, thread};
 use tracing::Subscriber;
 use tracing_subscriber::fmt::format::{FmtSpan, JsonFields};
 use tracing_subscriber::registry::LookupSpan;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 
 use super::json_line::JsonLine;
 use crate::config::LogFormat;
 
 /// Writes lines of this form.
-pub(super) fn layer<S>(format: LogFormat, filter: EnvFilter) -> Box<dyn Layer<S> + Send + Sync>
+pub(super) fn layer<S>(
+    format: LogFormat,
+    filter: reload::Layer<EnvFilter, S>,
+) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {

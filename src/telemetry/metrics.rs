@@ -4,6 +4,7 @@
 //! gateway being the client of its providers; the rest is ours. Every label has a bounded set of values.
 
 mod bounded;
+mod configuration;
 mod queues;
 mod registry;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use crate::protocol::response::{Status, Usage};
 use bounded::Bounded;
+use configuration::Configuration;
 use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram};
 
@@ -58,6 +60,7 @@ pub struct Metrics {
     provider_failures: Family<Counter>,
     rejected: Family<Counter>,
     queues: Queues,
+    configuration: Configuration,
     tool_calls: Family<Counter>,
     tool_duration: Family<Histogram>,
     tool_attempts: Family<Counter>,
@@ -169,6 +172,7 @@ impl Metrics {
             provider_failures: provider_failures(),
             rejected: Family::counter("antwort_rejected_total", "Requests turned away unread.", &["reason"]),
             queues: Queues::new(),
+            configuration: Configuration::new(),
             tool_calls: Family::counter(
                 "antwort_tool_calls_total",
                 "Calls of tools that the gateway runs.",
@@ -254,6 +258,11 @@ impl Metrics {
     /// A request was turned away unread. `reason` is one of few words.
     pub fn rejected(&self, reason: &'static str) {
         self.rejected.with(&[reason]).add(1);
+    }
+
+    /// The configuration was read again, and applied if that succeeded.
+    pub fn config_reloaded(&self, success: bool) {
+        self.configuration.reloaded(success);
     }
 
     /// A request waits for its share of a resource, which is one of few.
@@ -362,6 +371,7 @@ impl Metrics {
         self.queues.render(&mut out);
         self.connections.render(&mut out);
         self.connections_closed.render(&mut out);
+        self.configuration.render(&mut out);
         self.http_requests.render(&mut out);
         self.http_duration.render(&mut out);
         self.operation_duration.render(&mut out);

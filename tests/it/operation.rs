@@ -8,6 +8,7 @@ mod healthcheck;
 mod logs;
 mod probes;
 mod provider_failures;
+mod reload;
 mod request_lines;
 mod shutdown_delay;
 mod traces;

@@ -170,6 +170,11 @@ impl Pool {
         Self { path, point: Lane::new(POINT_READERS, &[]), long: Lane::new(LONG_READERS, requesters) }
     }
 
+    /// Shares them out among others from now on.
+    pub(super) fn share_among(&self, requesters: &[Requester]) {
+        self.long.permits.resize(Shares::new(LONG_READERS, requesters));
+    }
+
     async fn read<T: Send + 'static>(
         &self,
         length: Length,

@@ -1,0 +1,64 @@
+//! Generations: what requests use, made of one state of the settings. A reload makes the next one and puts it in the place
+//! of the last; requests keep the one that they began with, and what only old ones use is let go with their last request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::assembly::Assembly;
+use super::tools::Tools;
+use crate::auth::Authenticator;
+use crate::config::{Settings, Switch};
+use crate::transport::{AppState, Readiness, Shared, Stopping};
+
+/// The service of the current generation, for each request.
+pub(super) type CurrentService = Arc<ArcSwap<Router>>;
+
+/// How often sessions are looked for that nobody uses.
+const REAPING: Duration = Duration::from_secs(5);
+
+/// What the handlers of a generation work with: its service and their requests hold it.
+pub(super) fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppState {
+    AppState::new(Shared {
+        engine: Arc::clone(&assembly.engine),
+        auth: Authenticator::new(&settings.auth),
+        catalog: Arc::clone(&assembly.models),
+        metrics: Arc::clone(&assembly.metrics),
+        dialect: settings.engine.dialect,
+        keepalive: settings.sse.keepalive,
+        body_limit: settings.server.request_body_limit,
+        body_idle_timeout: settings.server.body_idle_timeout,
+        request_limits: settings.server.request_limits,
+        unserved_tools: settings.compat.unserved_tools,
+        cors_origins: settings.server.cors.allowed_origins.clone(),
+        allowed_hosts: settings.server.allowed_hosts.clone(),
+        trusted_proxies: settings.server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),
+        client_profiles: settings.compat.client_profiles == Switch::On,
+        ready_requires: settings.server.ready_requires.clone(),
+        readiness: Readiness::default(),
+        stopping: stopping.clone(),
+    })
+}
+
+/// Lets the sessions of tools go that nobody uses, and all of them once no generation has the tools any more, or the
+/// process ends.
+pub(super) fn tend(tools: &Tools, tasks: &TaskTracker, closing: CancellationToken) {
+    let (mcp, toolbox, unused) = (Arc::clone(&tools.mcp), Arc::clone(&tools.toolbox), tools.unused.clone());
+    tasks.spawn(async move {
+        let mut interval = tokio::time::interval(REAPING);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = interval.tick() => mcp.reap().await,
+                () = unused.cancelled() => break,
+                () = closing.cancelled() => break,
+            }
+        }
+        mcp.shutdown().await;
+        toolbox.shutdown().await;
+    });
+}

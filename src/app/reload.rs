@@ -1,0 +1,191 @@
+//! Reloads: on SIGHUP, and with `config.watch` when a file has changed, the settings are read again and applied whole, or
+//! not at all.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::assembly::Assembly;
+use super::generation::{self, CurrentService};
+use super::watch::Watch;
+use crate::config::{Change, ConfigErrors, Effect, Running};
+use crate::telemetry;
+use crate::transport::{Stopping, routes};
+
+/// SIGHUP, listened for from when this is made: until it is, the signal ends the process.
+pub struct Hangups(#[cfg(unix)] Option<tokio::signal::unix::Signal>);
+
+impl Hangups {
+    /// Listens from now on. One that arrives before it is waited for is not lost.
+    pub fn listen() -> Self {
+        #[cfg(unix)]
+        {
+            use tokio::signal::unix::{SignalKind, signal};
+            let problem = |error: &std::io::Error| tracing::error!(%error, "SIGHUP cannot be listened for");
+            Self(signal(SignalKind::hangup()).inspect_err(problem).ok())
+        }
+        #[cfg(not(unix))]
+        Self()
+    }
+
+    async fn next(&mut self) {
+        #[cfg(unix)]
+        if let Some(signal) = &mut self.0
+            && signal.recv().await.is_some()
+        {
+            return;
+        }
+        std::future::pending().await
+    }
+}
+
+/// What reloads, and what is in force.
+pub(super) struct Reloader {
+    pub running: Arc<Running>,
+    pub assembly: Assembly,
+    pub service: CurrentService,
+    pub stopping: Stopping,
+    pub tasks: TaskTracker,
+    pub closing: CancellationToken,
+}
+
+/// Why nothing was applied.
+enum Failure {
+    Settings(ConfigErrors),
+    /// With the section or key in its words.
+    Parts(anyhow::Error),
+}
+
+impl Reloader {
+    /// Reloads whenever it is told to, until `shutdown`.
+    pub async fn run(mut self, mut hangups: Hangups, shutdown: CancellationToken) {
+        let mut watch = Watch::new(self.running.files().clone());
+        loop {
+            let trigger = tokio::select! {
+                () = hangups.next() => "SIGHUP",
+                () = watch.changed(), if self.running.settings().config.watch => "config.watch",
+                () = shutdown.cancelled() => return,
+            };
+            // Before they are read: what changes meanwhile is seen by the next look.
+            let before = self.running.files().now();
+            let files = match self.reload(trigger).await {
+                true => self.running.files().clone(),
+                false => before,
+            };
+            watch.read(files);
+        }
+    }
+
+    /// Whether it succeeded.
+    async fn reload(&mut self, trigger: &'static str) -> bool {
+        let applied = self.apply().await;
+        let succeeded = applied.is_ok();
+        self.assembly.metrics.config_reloaded(succeeded);
+        match applied {
+            Ok(changes) => {
+                let of = |effect| move |change: &&Change| change.effect == effect;
+                let keys: Vec<_> =
+                    changes.iter().filter(of(Effect::Reload)).map(|change| &*change.key).collect();
+                tracing::info!(trigger, keys = keys.join(", "), "the configuration was reloaded");
+                for change in changes.iter().filter(of(Effect::Restart)) {
+                    tracing::warn!(key = change.key, "needs a restart, and stays as it was");
+                }
+            }
+            Err(Failure::Settings(errors)) => {
+                for error in errors.iter() {
+                    tracing::error!(trigger, key = error.path, %error, "{FAILED}");
+                }
+            }
+            Err(Failure::Parts(error)) => {
+                tracing::error!(trigger, error = format!("{error:#}"), "{FAILED}");
+            }
+        }
+        succeeded
+    }
+
+    async fn apply(&mut self) -> Result<Vec<Change>, Failure> {
+        let running = Arc::clone(&self.running);
+        let read = tokio::task::spawn_blocking(move || running.reload()).await;
+        let read = read.context("reading the settings").map_err(Failure::Parts)?;
+        let reloaded = read.map_err(Failure::Settings)?;
+        let settings = reloaded.running.settings();
+        let next = self.assembly.next(settings, &reloaded.changes).await.map_err(Failure::Parts)?;
+        // Nothing fails from here on.
+        telemetry::set_filter(&settings.log.filter);
+        next.engine.admission().resize(settings, &next.metrics);
+        next.share_store(settings);
+        if !Arc::ptr_eq(&next.tools.mcp, &self.assembly.tools.mcp) {
+            generation::tend(&next.tools, &self.tasks, self.closing.clone());
+        }
+        let state = generation::state(settings, &next, &self.stopping);
+        self.service.store(Arc::new(routes::router(state)));
+        self.assembly = next;
+        self.running = Arc::new(reloaded.running);
+        Ok(reloaded.changes)
+    }
+}
+
+/// Of every failure.
+const FAILED: &str = "the configuration was not reloaded, and stays as it was";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use arc_swap::ArcSwap;
+
+    use super::*;
+    use crate::app::assembly::{Opener, open_store};
+    use crate::app::tools::Extra;
+    use crate::config::{LoadOptions, load};
+
+    #[tokio::test]
+    async fn twenty_reloads_leave_one_task_for_the_tools_that_are_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("antwort.yaml");
+        let write = |turn: usize| {
+            let text = format!(
+                "{{store: {{url: 'memory:'}}, providers: {{a: {{url: 'http://127.0.0.1:1/v1'}}}}, tools: {{max_parallel: {turn}}}}}"
+            );
+            std::fs::write(&file, text).unwrap();
+        };
+        write(1);
+        let options = LoadOptions { file: Some(file.clone()), ..LoadOptions::default() };
+        let loaded = load(&options).unwrap();
+        let store = open_store(&loaded.settings, Opener::Command).unwrap();
+        let assembly = Assembly::around(&loaded.settings, Extra::default(), store).await.unwrap();
+        let (tasks, closing, stopping) = (TaskTracker::new(), CancellationToken::new(), Stopping::default());
+        generation::tend(&assembly.tools, &tasks, closing.clone());
+        let service = routes::router(generation::state(&loaded.settings, &assembly, &stopping));
+        let mut reloader = Reloader {
+            running: Arc::new(Running::new(options, loaded)),
+            assembly,
+            service: Arc::new(ArcSwap::from_pointee(service)),
+            stopping,
+            tasks: tasks.clone(),
+            closing: closing.clone(),
+        };
+        let request = Arc::clone(&reloader.assembly.engine);
+        for turn in 2..22 {
+            write(turn);
+            assert!(reloader.reload("test").await);
+            assert_eq!(reloader.running.settings().tools.max_parallel, turn);
+        }
+        let becomes = async |count: usize| {
+            let same = async || {
+                while tasks.len() != count {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(30), same()).await.is_ok()
+        };
+        assert!(becomes(2).await, "{} tasks: one for the tools of a request that goes on", tasks.len());
+        drop(request);
+        assert!(becomes(1).await, "{} tasks", tasks.len());
+        closing.cancel();
+        tasks.close();
+        tasks.wait().await;
+    }
+}

@@ -1,0 +1,52 @@
+//! Reloads of the configuration: how many there were, and when the last one succeeded.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::registry::{Counter, Family, Gauge};
+
+/// Counts reloads.
+#[derive(Debug)]
+pub(super) struct Configuration {
+    reloads: Family<Counter>,
+    last_success: Family<Gauge>,
+}
+
+impl Configuration {
+    /// The start counts as a success, and not as a reload.
+    pub(super) fn new() -> Self {
+        let this = Self {
+            reloads: Family::counter(
+                "antwort_config_reloads_total",
+                "Reloads of the configuration.",
+                &["outcome"],
+            ),
+            last_success: Family::gauge(
+                "antwort_config_last_reload_success_timestamp_seconds",
+                "When the configuration in force was read.",
+                &[],
+            ),
+        };
+        for outcome in ["success", "failure"] {
+            this.reloads.with(&[outcome]);
+        }
+        this.note_success();
+        this
+    }
+
+    pub(super) fn reloaded(&self, success: bool) {
+        self.reloads.with(&[if success { "success" } else { "failure" }]).add(1);
+        if success {
+            self.note_success();
+        }
+    }
+
+    fn note_success(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.last_success.with(&[]).set(i64::try_from(now.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn render(&self, out: &mut String) {
+        self.reloads.render(out);
+        self.last_success.render(out);
+    }
+}

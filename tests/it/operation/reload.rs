@@ -1,0 +1,305 @@
+//! The configuration is read again while the gateway runs: what changes for new requests, and what for none.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::{ask, read_until, text};
+use crate::support::eventually;
+use crate::support::gateway::{JsonBody, frames, text_of};
+use crate::support::legal;
+use crate::support::mcp_server::McpServer;
+use crate::support::process::Process;
+use crate::support::upstream::{Reply, Step, Upstream, done, finish};
+
+/// A gateway with all its settings in `antwort.yaml` of its folder, but for its address and database.
+struct Running {
+    folder: PathBuf,
+    process: Process,
+    http: reqwest::Client,
+}
+
+impl Running {
+    async fn start(folder: &Path, upstream: &Upstream, yaml: &str) -> Self {
+        std::fs::write(folder.join("antwort.yaml"), yaml).unwrap();
+        Self::start_by(folder, upstream, &folder.join("antwort.yaml")).await
+    }
+
+    async fn start_by(folder: &Path, upstream: &Upstream, file: &Path) -> Self {
+        let file = file.to_str().unwrap();
+        let unset = [("ANTWORT_UPSTREAM_URL", ""), ("ANTWORT_LOG", ""), ("ANTWORT_CONFIG", file)];
+        let process = Process::start_with_environment(folder, upstream, &unset).await;
+        Self { folder: folder.to_owned(), process, http: reqwest::Client::new() }
+    }
+
+    /// Writes another file and says SIGHUP; waits until that was heeded.
+    async fn reload(&self, yaml: &str, outcome: &str) {
+        std::fs::write(self.folder.join("antwort.yaml"), yaml).unwrap();
+        let before = self.reloads(outcome).await;
+        self.process.signal("HUP");
+        assert!(eventually(async || self.reloads(outcome).await > before).await, "{}", self.log());
+    }
+
+    async fn reloads(&self, outcome: &str) -> u64 {
+        let name = format!("antwort_config_reloads_total{{outcome=\"{outcome}\"}} ");
+        self.metric(&name).await
+    }
+
+    async fn metric(&self, name: &str) -> u64 {
+        let url = format!("{}/metrics", self.process.base);
+        let request = self.http.get(url).header("authorization", "Bearer key-b");
+        let metrics = request.send().await.unwrap().text().await.unwrap();
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} in {metrics}")).trim().parse().unwrap()
+    }
+
+    fn request(&self, key: &str, body: &Value) -> reqwest::RequestBuilder {
+        let url = format!("{}/v1/responses", self.process.base);
+        self.http.post(url).header("authorization", format!("Bearer {key}")).json_body(body)
+    }
+
+    async fn create(&self, key: &str, body: &Value) -> (u16, Value) {
+        let answer = self.request(key, body).send().await.unwrap();
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap())
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    /// The log's lines that have this text.
+    fn logged(&self, part: &str) -> Vec<Value> {
+        let lines = self.log();
+        let lines = lines.lines().filter(|line| line.contains(part));
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+const KEY_A: &str = "a: {key: key-a, tenant: red}";
+const KEY_B: &str = "b: {key: key-b, tenant: blue}";
+
+fn yaml(upstream: &Upstream, keys: &[&str], more: &str) -> String {
+    let keys = keys.join(", ");
+    format!(
+        "log: {{filter: info}}\nauth: {{keys: {{{keys}}}}}\nproviders: {{default: {{url: '{}'}}}}\n{more}\n",
+        upstream.url
+    )
+}
+
+fn in_two_halves() -> Reply {
+    Reply::Stream(vec![text("Hel"), Step::Wait(Duration::from_secs(3)), text("lo"), finish("stop"), done()])
+}
+
+async fn rest_of(mut response: reqwest::Response, mut seen: String) -> Value {
+    while let Some(piece) = response.chunk().await.expect("not cut") {
+        seen.push_str(std::str::from_utf8(&piece).unwrap());
+    }
+    legal::assert_legal(&frames(&seen)).response
+}
+
+#[tokio::test]
+async fn a_key_that_a_reload_took_away_is_refused_while_its_running_stream_ends_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let both = yaml(&upstream, &[KEY_A, KEY_B], "");
+    let gateway = Running::start(folder.path(), &upstream, &both).await;
+    upstream.reply(in_two_halves());
+    let mut streamed = ask();
+    streamed["stream"] = true.into();
+    let mut running = gateway.request("key-a", &streamed).send().await.unwrap();
+    let seen = read_until(&mut running, "delta").await;
+
+    gateway.reload(&yaml(&upstream, &[KEY_B], ""), "success").await;
+    let (status, refused) = gateway.create("key-a", &ask()).await;
+    assert_eq!((status, &refused["error"]["code"]), (401, &json!("invalid_api_key")));
+    upstream.text("there");
+    assert_eq!(gateway.create("key-b", &ask()).await.0, 200, "keys that stayed are let in");
+    let response = rest_of(running, seen).await;
+    assert_eq!((&response["status"], text_of(&response).as_str()), (&json!("completed"), "Hello"));
+
+    let logged = gateway.logged("the configuration was reloaded");
+    assert_eq!((&logged[0]["keys"], &logged[0]["trigger"]), (&json!("auth.keys.a"), &json!("SIGHUP")));
+    assert!(!gateway.log().contains("key-a"), "no key is logged");
+}
+
+#[tokio::test]
+async fn a_provider_that_changed_in_the_midst_of_a_stream_answers_the_next_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (Upstream::spawn().await, Upstream::spawn().await);
+    let gateway = Running::start(folder.path(), &first, &yaml(&first, &[KEY_B], "")).await;
+    first.reply(in_two_halves());
+    let mut streamed = ask();
+    streamed["stream"] = true.into();
+    let mut running = gateway.request("key-b", &streamed).send().await.unwrap();
+    let seen = read_until(&mut running, "delta").await;
+
+    gateway.reload(&yaml(&second, &[KEY_B], "agents: {x: {model: of-x}}"), "success").await;
+    second.text("from the second");
+    let (status, answer) = gateway.create("key-b", &json!({"agent": "x", "input": "Hi"})).await;
+    assert_eq!((status, text_of(&answer).as_str()), (200, "from the second"), "{answer}");
+    assert_eq!(second.last()["model"], "of-x", "agents change with the rest");
+    let response = rest_of(running, seen).await;
+    assert_eq!(text_of(&response), "Hello", "what had begun ends with the provider that it began with");
+    assert_eq!(first.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_broken_file_changes_nothing_and_says_which_key_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let gateway = Running::start(folder.path(), &upstream, &yaml(&upstream, &[KEY_A, KEY_B], "")).await;
+    // Half of it would have taken a key away.
+    let broken = yaml(&upstream, &[KEY_B], "engine: {run_timeout: soon}");
+    for (count, (file, key)) in [
+        (broken.as_str(), "engine.run_timeout"),
+        ("auth: [", ""),
+        (yaml(&upstream, &[KEY_B], "tools: {builtin: {get_weather: {required: true}}}").as_str(), ""),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        gateway.reload(file, "failure").await;
+        let errors = gateway.logged("the configuration was not reloaded");
+        let error = &errors[count];
+        assert_eq!(error["level"], "ERROR");
+        if key.is_empty() {
+            continue;
+        }
+        assert_eq!(error["key"], key);
+    }
+    let last = gateway.logged("the configuration was not reloaded").pop().unwrap();
+    assert!(last["error"].as_str().unwrap().contains("get_weather"), "{last}");
+    upstream.always(Reply::Stream(vec![text("still"), finish("stop"), done()]));
+    for key in ["key-a", "key-b"] {
+        assert_eq!(gateway.create(key, &ask()).await.0, 200, "{key}");
+    }
+    assert_eq!(gateway.reloads("success").await, 0);
+    gateway.reload(&yaml(&upstream, &[KEY_B], ""), "success").await;
+    assert_eq!(gateway.create("key-a", &ask()).await.0, 401, "one that is mended is applied");
+}
+
+#[tokio::test]
+async fn a_key_that_needs_a_restart_is_named_and_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let gateway = Running::start(folder.path(), &upstream, &yaml(&upstream, &[KEY_B], "")).await;
+    let more = "server: {max_runs: 7, drain_timeout: 1m}\nstore: {ttl: 1h}";
+    let changed = yaml(&upstream, &[KEY_B], more).replace("filter: info", "filter: 'info,antwort=debug'");
+    gateway.reload(&changed, "success").await;
+    let named = |gateway: &Running| {
+        let lines = gateway.logged("needs a restart, and stays as it was");
+        lines.iter().map(|line| line["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(named(&gateway), ["server.drain_timeout", "store.ttl"]);
+    assert_eq!(gateway.logged("the configuration was reloaded")[0]["keys"], "log.filter, server.max_runs");
+    // As long as they differ from what is in force, they are named.
+    gateway.reload(&changed, "success").await;
+    assert_eq!(named(&gateway).len(), 4);
+    assert_eq!(gateway.logged("the configuration was reloaded")[1]["keys"], "");
+}
+
+#[tokio::test]
+async fn twenty_reloads_leak_no_session_no_thread_and_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    upstream.always(Reply::Stream(vec![text("Hi"), finish("stop"), done()]));
+    let file = |turn: usize| {
+        let servers =
+            format!("mcp: {{servers: {{docs: {{url: '{}', timeout: {}s}}}}}}", server.url(), 60 + turn);
+        yaml(&upstream, &[KEY_B], &servers)
+    };
+    let gateway = Running::start(folder.path(), &upstream, &file(0)).await;
+    let with_server = json!({"model": "m", "input": "x", "tools": [{"type": "mcp", "server_label": "docs"}]});
+    let use_it = async || {
+        let (status, answer) = gateway.create("key-b", &with_server).await;
+        assert_eq!(status, 200, "{answer}");
+    };
+    use_it().await;
+    gateway.reload(&file(1), "success").await;
+    use_it().await;
+    let settled = async || server.open_sessions() == 1;
+    assert!(eventually(settled).await, "{} sessions", server.open_sessions());
+    let before = (gateway.process.open_files(), gateway.process.threads());
+    for turn in 2..20 {
+        gateway.reload(&file(turn), "success").await;
+        use_it().await;
+    }
+    // With nothing of the tools changed, they are kept.
+    let made = server.sessions_made();
+    gateway.reload(&file(19).replace("filter: info", "filter: debug"), "success").await;
+    use_it().await;
+    assert_eq!(server.sessions_made(), made, "a session whose settings did not change is kept");
+    assert!(eventually(settled).await, "{} sessions of {made}", server.open_sessions());
+    assert_eq!(gateway.metric("antwort_mcp_sessions ").await, 1);
+    let leaks = async || {
+        let now = (gateway.process.open_files(), gateway.process.threads());
+        now.0 > before.0 + 4 || now.1 > before.1 + 4
+    };
+    assert!(eventually(async || !leaks().await).await, "{before:?}, then {}", gateway.process.open_files());
+}
+
+/// As Kubernetes mounts a ConfigMap: a link to a file in a folder, which is a link that is swapped.
+#[tokio::test]
+async fn a_watched_file_is_reloaded_when_the_folder_beneath_its_link_is_swapped() {
+    use std::os::unix::fs::symlink;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mount = folder.path().join("mount");
+    let upstream = Upstream::spawn().await;
+    let version = |number: usize, keys: &[&str]| {
+        let name = format!("..{number}");
+        std::fs::create_dir_all(mount.join(&name)).unwrap();
+        let text = yaml(&upstream, keys, "config: {watch: true}");
+        std::fs::write(mount.join(&name).join("antwort.yaml"), text).unwrap();
+        symlink(&name, mount.join("..data_tmp")).unwrap();
+        std::fs::rename(mount.join("..data_tmp"), mount.join("..data")).unwrap();
+    };
+    version(1, &[KEY_A, KEY_B]);
+    symlink("..data/antwort.yaml", mount.join("antwort.yaml")).unwrap();
+    let gateway = Running::start_by(folder.path(), &upstream, &mount.join("antwort.yaml")).await;
+    upstream.always(Reply::Stream(vec![text("Hi"), finish("stop"), done()]));
+    assert_eq!(gateway.create("key-a", &ask()).await.0, 200);
+    version(2, &[KEY_B]);
+    std::fs::remove_dir_all(mount.join("..1")).unwrap();
+    assert!(eventually(async || gateway.reloads("success").await == 1).await, "{}", gateway.log());
+    assert_eq!(gateway.create("key-a", &ask()).await.0, 401);
+    assert_eq!(gateway.logged("the configuration was reloaded")[0]["trigger"], "config.watch");
+
+    // Any other way to write it is seen as well; what is wrong is tried once.
+    std::fs::write(mount.join("antwort.yaml"), "auth: [").unwrap();
+    assert!(eventually(async || gateway.reloads("failure").await == 1).await, "{}", gateway.log());
+    version(3, &[KEY_A, KEY_B]);
+    assert!(eventually(async || gateway.reloads("success").await == 2).await, "{}", gateway.log());
+    assert_eq!((gateway.create("key-a", &ask()).await.0, gateway.reloads("failure").await), (200, 1));
+}
+
+#[test]
+fn config_diff_names_what_differs_by_its_exit_code_and_shows_no_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let old = file("old.yaml", "providers: {a: {url: 'http://one/v1', api_key: s3cret-1}}");
+    let new = file(
+        "new.yaml",
+        "{listen: '127.0.0.1:1', providers: {a: {url: 'http://one/v1', api_key: s3cret-2}}}",
+    );
+    let wrong = file("wrong.yaml", "lisen: 1");
+    let diff = |files: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_antwort"));
+        let command = command.env_clear().current_dir(folder.path()).args(["config", "diff"]).args(files);
+        let output = command.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(diff(&[&old, &old]), (0, String::new()));
+    let (code, said) = diff(&[&old, &new]);
+    let expected = "restart  listen: \"127.0.0.1:8080\" -> \"127.0.0.1:1\"\nreload   providers.a.api_key: changed (secret)\n";
+    assert_eq!((code, said.as_str()), (1, expected));
+    assert_eq!(diff(&[&old, &wrong]).0, 2);
+    // Against the settings in force: without a file, the defaults.
+    assert_eq!(diff(&[&old]), (1, "reload   providers.a: added\n".to_owned()));
+}
