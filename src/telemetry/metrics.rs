@@ -75,6 +75,10 @@ fn connections_closed() -> Family<Counter> {
     Family::counter("antwort_connections_closed_total", help, &["reason"])
 }
 
+fn responses() -> Family<Counter> {
+    Family::counter("antwort_responses_total", "Responses that ended.", &["status", "mode"])
+}
+
 fn provider_failures() -> Family<Counter> {
     let help = "Calls to a provider that failed, each try.";
     Family::counter("antwort_provider_failures_total", help, &["provider", "kind"])
@@ -139,11 +143,7 @@ impl Metrics {
                 MODEL,
                 SECONDS_PER_TOKEN,
             ),
-            responses: Family::counter(
-                "antwort_responses_total",
-                "Responses that ended.",
-                &["status", "mode"],
-            ),
+            responses: responses(),
             runs_active: Family::gauge("antwort_runs_active", "Responses in the making.", &[]),
             connections: Family::gauge("antwort_connections", "Connections of clients that are open.", &[]),
             connections_closed: connections_closed(),
