@@ -76,9 +76,6 @@ async def behind(name: str, kind, options: argparse.Namespace, parent: Path) -> 
                 await each.start()
         if options.step and name not in options.step:
             continue
-        if name == "reloads" and not knows(options.binary, "watch"):
-            say(f"{balancer.name}: reloads are not tried: this gateway has none (config.watch)")
-            continue
         rows.append(await step())
         shown(rows[-1])
     for each in gateways:
