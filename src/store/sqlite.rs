@@ -157,7 +157,7 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens or creates the database and ends the runs that an earlier process of this name left. Blocks for some
     /// milliseconds. On a full disk the reserve of an earlier process is given up for it. A file of an earlier version
-    /// is refused: [`migrate`] brings it up to date.
+    /// is refused: [`migrate()`] brings it up to date.
     pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         match (Self::try_open(options.clone()), &options.location) {
             (Err(StoreError::Full(_)), Location::File(path)) if disk::give_up(&guard::reserve_of(path)) => {
