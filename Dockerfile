@@ -1,6 +1,7 @@
 # Builds the gateway and ships it with the libraries that it needs and nothing else: no shell, no package manager, not root.
 #
-#   docker build -t antwort .                                  the gateway
+#   docker build -t antwort .                                  the gateway; its log names the commit with
+#                                                              `--build-arg ANTWORT_COMMIT="$(git rev-parse --short=12 HEAD)"`
 #   docker build -t antwort:programs --target programs .       the same with Node.js, Python and uv, for MCP servers that
 #                                                              are programs (mcp.servers.<label>.command)
 #
@@ -19,6 +20,8 @@ COPY config/default.yaml config/
 COPY migrations migrations
 COPY openapi.yaml ./
 COPY src src
+# What the gateway says of itself; without it, that it does not know.
+ARG ANTWORT_COMMIT=
 RUN touch src/main.rs src/lib.rs && cargo build --release --locked --bin antwort
 COPY config/image.yaml config/
 COPY scripts/image-root scripts/
