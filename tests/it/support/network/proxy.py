@@ -11,16 +11,7 @@ import base64
 import ssl
 import urllib.parse
 
-
-async def pump(reader, writer):
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+from pump import pump
 
 
 def header(lines, name):

@@ -9,16 +9,7 @@ import asyncio
 import ssl
 import sys
 
-
-async def pump(reader, writer):
-    try:
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    except OSError:
-        pass
-    finally:
-        writer.close()
+from pump import pump
 
 
 async def main():
