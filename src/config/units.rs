@@ -37,18 +37,23 @@ pub(super) mod duration {
     }
 }
 
+/// A value as it is written, or the word that stands for none.
+fn text_or<S: Serializer>(value: Option<impl fmt::Display>, none: &str, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => to.collect_str(&value),
+        None => to.serialize_str(none),
+    }
+}
+
 /// The same, or `off`.
 pub(super) mod duration_or_off {
-    use super::{Deserializer, Duration, DurationVisitor, OrOff, Serializer, format_duration};
+    use super::{Deserializer, Duration, DurationVisitor, OrOff, Serializer, format_duration, text_or};
 
     pub(in crate::config) fn serialize<S: Serializer>(
         value: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.collect_str(&format_duration(*value)),
-            None => to.serialize_str("off"),
-        }
+        text_or(value.map(format_duration), "off", to)
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
@@ -60,16 +65,13 @@ pub(super) mod duration_or_off {
 
 /// The same, or `auto`.
 pub(super) mod duration_or_auto {
-    use super::{Deserializer, Duration, DurationOrAuto, Serializer, format_duration};
+    use super::{Deserializer, Duration, DurationOrAuto, Serializer, format_duration, text_or};
 
     pub(in crate::config) fn serialize<S: Serializer>(
         value: &Option<Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.collect_str(&format_duration(*value)),
-            None => to.serialize_str("auto"),
-        }
+        text_or(value.map(format_duration), "auto", to)
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
@@ -165,16 +167,13 @@ pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usi
 
 /// The same, or `off`.
 pub(super) mod size_or_off {
-    use super::{Deserializer, OrOff, Serializer, SizeVisitor, format_size};
+    use super::{Deserializer, OrOff, Serializer, SizeVisitor, format_size, text_or};
 
     pub(in crate::config) fn serialize<S: Serializer>(
         value: &Option<usize>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.collect_str(&format_size(*value)),
-            None => to.serialize_str("off"),
-        }
+        text_or(value.map(format_size), "off", to)
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
