@@ -62,7 +62,7 @@ node_packages() { # SOURCE
     say "installing the npm packages"
     rm -f "$folder/.installed"
     cp "$1"/{package.json,package-lock.json,.npmrc} "$folder"
-    (cd "$folder" && npm ci --silent --no-audit --no-fund --ignore-scripts) || die "the npm packages could not be installed"
+    (cd "$folder" && npm ci --loglevel=error --no-audit --no-fund --ignore-scripts) || die "the npm packages could not be installed"
     printf '%s' "$stamp" >"$folder/.installed"
 }
 
