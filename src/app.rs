@@ -31,12 +31,12 @@ use crate::config::{Running, ServerSettings, Settings};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
-use crate::transport::{AppState, Stopping, routes};
+use crate::transport::Stopping;
 
 use self::assembly::Opener;
 
 pub use assembly::Assembly;
-use generation::CurrentService;
+use generation::{Current, Generation};
 use listen::Listening;
 pub use reload::Hangups;
 use reload::Reloader;
@@ -54,9 +54,7 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 pub struct App {
     assembly: Assembly,
     stopping: Stopping,
-    service: CurrentService,
-    /// Of the generation with which it starts.
-    state: AppState,
+    current: Current,
     /// What is read again when the process is told to; `None`: nothing can be.
     reloading: Option<(Arc<Running>, Hangups)>,
     drain_timeout: Duration,
@@ -142,12 +140,11 @@ impl App {
         let extra = tools::Extra { executors, mocks: None };
         let assembly = Assembly::around(settings, extra, store).await?;
         let stopping = Stopping::default();
-        let state = generation::state(settings, &assembly, &stopping);
+        let generation = Generation::new(settings, &assembly, &stopping);
         Ok(Self {
             assembly,
             stopping,
-            service: Arc::new(ArcSwap::from_pointee(routes::router(state.clone()))),
-            state,
+            current: Arc::new(ArcSwap::from_pointee(generation)),
             reloading: None,
             drain_timeout: settings.server.drain_timeout,
             server: settings.server.clone(),
@@ -161,8 +158,7 @@ impl App {
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
-        let Self { assembly, stopping, service, state, reloading, drain_timeout, server, maintenance, _lock } =
-            self;
+        let Self { assembly, stopping, current, reloading, drain_timeout, server, maintenance, _lock } = self;
         let (store, metrics) = (Arc::clone(assembly.engine.store()), Arc::clone(&assembly.metrics));
         let (admission, in_flight) =
             (Arc::clone(assembly.engine.admission()), Arc::clone(&assembly.in_flight));
@@ -170,12 +166,12 @@ impl App {
         generation::tend(&assembly.tools, &tasks, closing.clone());
         let (close, closing_time) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
-        let listening = Listening::new(Arc::clone(&service), &server, metrics, stopping.clone());
+        let listening = Listening::new(Arc::clone(&current), &server, metrics, stopping.clone());
         let serving = tasks.spawn(listening.serve(listener, closing_time));
-        tasks.spawn(announce::ready(state, closing.clone()));
+        tasks.spawn(announce::ready(Arc::clone(&current), closing.clone()));
         if let Some((running, hangups)) = reloading {
             let (stopping, closing) = (stopping.clone(), closing.clone());
-            let reloader = Reloader { running, assembly, service, stopping, tasks: tasks.clone(), closing };
+            let reloader = Reloader { running, assembly, current, stopping, tasks: tasks.clone(), closing };
             tasks.spawn(reloader.run(hangups, shutdown.clone()));
         } else {
             // Only the service and its requests hold it from now on.

@@ -7,7 +7,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{ProviderSettings, Settings, StoreUrl};
 use crate::store::sqlite::Schema;
-use crate::transport::{self, AppState};
+use crate::transport;
+
+use super::generation::Current;
 
 /// Between two looks whether the gateway is ready.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -38,9 +40,13 @@ fn place((name, provider): (&String, &ProviderSettings)) -> String {
     }
 }
 
-/// Says when the gateway is ready for the first time.
-pub(super) async fn ready(state: AppState, closing: CancellationToken) {
-    while !transport::is_ready(&state).await {
+/// Says when the gateway is ready for the first time, by what the settings require of it by then.
+pub(super) async fn ready(current: Current, closing: CancellationToken) {
+    loop {
+        let state = current.load().state.clone();
+        if transport::is_ready(&state).await {
+            break;
+        }
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
             () = closing.cancelled() => return,

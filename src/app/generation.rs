@@ -13,16 +13,30 @@ use super::assembly::Assembly;
 use super::tools::Tools;
 use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
-use crate::transport::{AppState, Readiness, Shared, Stopping};
+use crate::transport::{AppState, Readiness, Shared, Stopping, routes};
 
-/// The service of the current generation, for each request.
-pub(super) type CurrentService = Arc<ArcSwap<Router>>;
+/// The current generation: whoever asks again after a reload is given the next one.
+pub(super) type Current = Arc<ArcSwap<Generation>>;
+
+/// What requests use from their beginning to their end.
+pub(super) struct Generation {
+    /// Answers them.
+    pub service: Router,
+    /// What their handlers work with.
+    pub state: AppState,
+}
+
+impl Generation {
+    pub fn new(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> Self {
+        let state = state(settings, assembly, stopping);
+        Self { service: routes::router(state.clone()), state }
+    }
+}
 
 /// How often sessions are looked for that nobody uses.
 const REAPING: Duration = Duration::from_secs(5);
 
-/// What the handlers of a generation work with: its service and their requests hold it.
-pub(super) fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppState {
+fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppState {
     AppState::new(Shared {
         engine: Arc::clone(&assembly.engine),
         auth: Authenticator::new(&settings.auth),

@@ -19,7 +19,7 @@ use tower::ServiceExt;
 use super::connection::{self, Activity, ConnectionTimeouts};
 use super::connection_limit::{ConnectionLimit, max_connections};
 use super::exchange::{Exchange, Tracked};
-use super::generation::CurrentService;
+use super::generation::Current;
 use super::http2_stream::{StreamExecutor, in_pieces};
 use super::impatient::Impatient;
 use crate::config::ServerSettings;
@@ -34,7 +34,7 @@ const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// Accepts and serves connections.
 pub(super) struct Listening {
-    service: CurrentService,
+    current: Current,
     metrics: Arc<Metrics>,
     /// A client that takes nothing for this long is cut.
     write_timeout: Duration,
@@ -50,7 +50,7 @@ pub(super) struct Listening {
 
 impl Listening {
     pub fn new(
-        service: CurrentService,
+        current: Current,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
         stopping: Stopping,
@@ -60,7 +60,7 @@ impl Listening {
         http.http1().header_read_timeout(None);
         http.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
         Self {
-            service,
+            current,
             write_timeout: settings.write_timeout,
             timeouts: ConnectionTimeouts {
                 first_byte: settings.first_byte_timeout,
@@ -122,12 +122,12 @@ impl Listening {
         without_delay(&stream);
         let activity = Activity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let place = self.limit.enter(permit, &activity);
-        let (current, requests) = (Arc::clone(&self.service), Arc::clone(&activity));
+        let (current, requests) = (Arc::clone(&self.current), Arc::clone(&activity));
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let exchange = Exchange::begin(&requests, &mut request);
             // Of the generation that is current as the request begins.
-            let answer = Router::clone(&current.load()).oneshot(request);
+            let answer = Router::clone(&current.load().service).oneshot(request);
             async move {
                 let response = answer.await;
                 response.map(|mut response| {

@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::assembly::Assembly;
-use super::generation::{self, CurrentService};
+use super::generation::{self, Current, Generation};
 use super::watch::Watch;
 use crate::config::{Change, ConfigErrors, Effect, Running};
 use crate::telemetry;
-use crate::transport::{Stopping, routes};
+use crate::transport::Stopping;
 
 /// SIGHUP, listened for from when this is made: until it is, the signal ends the process.
 pub struct Hangups(#[cfg(unix)] Option<tokio::signal::unix::Signal>);
@@ -45,7 +45,7 @@ impl Hangups {
 pub(super) struct Reloader {
     pub running: Arc<Running>,
     pub assembly: Assembly,
-    pub service: CurrentService,
+    pub current: Current,
     pub stopping: Stopping,
     pub tasks: TaskTracker,
     pub closing: CancellationToken,
@@ -119,8 +119,7 @@ impl Reloader {
         if !Arc::ptr_eq(&next.tools.mcp, &self.assembly.tools.mcp) {
             generation::tend(&next.tools, &self.tasks, self.closing.clone());
         }
-        let state = generation::state(settings, &next, &self.stopping);
-        self.service.store(Arc::new(routes::router(state)));
+        self.current.store(Arc::new(Generation::new(settings, &next, &self.stopping)));
         self.assembly = next;
         self.running = Arc::new(reloaded.running);
         Ok(reloaded.changes)
@@ -158,11 +157,11 @@ mod tests {
         let assembly = Assembly::around(&loaded.settings, Extra::default(), store).await.unwrap();
         let (tasks, closing, stopping) = (TaskTracker::new(), CancellationToken::new(), Stopping::default());
         generation::tend(&assembly.tools, &tasks, closing.clone());
-        let service = routes::router(generation::state(&loaded.settings, &assembly, &stopping));
+        let generation = Generation::new(&loaded.settings, &assembly, &stopping);
         let mut reloader = Reloader {
             running: Arc::new(Running::new(options, loaded)),
             assembly,
-            service: Arc::new(ArcSwap::from_pointee(service)),
+            current: Arc::new(ArcSwap::from_pointee(generation)),
             stopping,
             tasks: tasks.clone(),
             closing: closing.clone(),

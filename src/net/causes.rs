@@ -6,6 +6,14 @@ use std::io;
 
 /// More of a chain of causes is no help.
 const MAX_CHARS: usize = 500;
+/// What the TLS library says in one word, and what that means.
+const EXPLAINED: [(&str, &str); 2] = [
+    (
+        "UnknownIssuer",
+        "no authority that is trusted has issued the certificate; see providers.<name>.ca_file, egress.ca_file and tls.ca_file",
+    ),
+    ("InvalidContentType", "what answers there does not speak TLS"),
+];
 
 /// Why a connection could not be made, as far as its causes tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,8 +66,13 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
         // Writing to a string cannot fail.
         _ = write!(text, "{separator}{cause}");
     }
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+    let explained = EXPLAINED.iter().find(|(word, _)| text.ends_with(word)).map(|(_, meaning)| *meaning);
+    if let Some((end, _)) = text.char_indices().nth(MAX_CHARS) {
+        text.truncate(end);
+        text.push('…');
+    }
+    match explained {
+        Some(meaning) => format!("{text} ({meaning})"),
         None => text,
     }
 }

@@ -5,6 +5,7 @@ mod clients;
 mod drain;
 mod exclusive;
 mod healthcheck;
+mod logged;
 mod logs;
 mod probes;
 mod provider_failures;

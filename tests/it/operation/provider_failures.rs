@@ -3,55 +3,16 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
+use super::logged::Logged;
 use super::text;
 use crate::support::eventually;
-use crate::support::process::Process;
+use crate::support::network::{Authority, Server};
 use crate::support::upstream::{Reply, Step, Upstream};
 
-/// A gateway in front of several providers, whose log is read.
-struct Logged {
-    process: Process,
-    folder: TempDir,
-    http: reqwest::Client,
-}
-
-impl Logged {
-    async fn start(upstream: &Upstream, providers: &Value) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = json!({"providers": providers, "egress": {"allow": ["127.0.0.1"]}}).to_string();
-        std::fs::write(folder.path().join("antwort.yaml"), file).unwrap();
-        let process =
-            Process::start_with_environment(folder.path(), upstream, &[("ANTWORT_LOG", "info")]).await;
-        Self { process, folder, http: reqwest::Client::new() }
-    }
-
-    async fn post(&self, path: &str, id: &str, body: &Value) -> (u16, String) {
-        let request = self.http.post(format!("{}{path}", self.process.base)).header("x-request-id", id);
-        let request = request.header("content-type", "application/json").body(body.to_string());
-        let answer = request.send().await.unwrap();
-        (answer.status().as_u16(), answer.text().await.unwrap_or_default())
-    }
-
-    async fn ask(&self, model: &str, id: &str) -> (u16, String) {
-        self.post("/v1/responses", id, &json!({"model": model, "input": "Hi", "stream": true})).await
-    }
-
-    /// The lines of this request that say that the provider failed.
-    fn failures(&self, id: &str) -> Vec<Value> {
-        let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap();
-        let whole = log.rfind('\n').map_or("", |end| &log[..end]);
-        let lines = whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.filter(|line| line["message"] == "the provider failed" && line["request_id"] == id).collect()
-    }
-
-    async fn metrics(&self) -> String {
-        self.http.get(format!("{}/metrics", self.process.base)).send().await.unwrap().text().await.unwrap()
-    }
-}
+const FAILED: &str = "the provider failed";
 
 /// Providers by name, URL and time limits, which are asked once; the name is the prefix of their models.
 fn named(providers: &[(&str, String, Value)]) -> Value {
@@ -59,7 +20,7 @@ fn named(providers: &[(&str, String, Value)]) -> Value {
         let settings = json!({"url": url, "prefix": name, "retries": {"max": 0}, "timeouts": timeouts});
         ((*name).to_owned(), settings)
     };
-    Value::Object(providers.iter().map(entry).collect())
+    json!({"providers": providers.iter().map(entry).collect::<serde_json::Map<_, _>>()})
 }
 
 /// Accepts connections and says this, whatever it is asked.
@@ -101,7 +62,7 @@ async fn connections_that_fail_are_warned_of_with_their_causes_and_the_url() {
         let (status, told) = gateway.ask(&format!("{name}/m"), &id).await;
         assert_eq!(status, 502, "{told}");
         assert!(told.contains("upstream_unreachable") && !told.contains(cause), "{told}");
-        let lines = gateway.failures(&id);
+        let lines = gateway.lines(FAILED, &id);
         assert_eq!(lines.len(), 1, "{lines:#?}");
         let line = &lines[0];
         assert_eq!(
@@ -115,6 +76,81 @@ async fn connections_that_fail_are_warned_of_with_their_causes_and_the_url() {
         let counted = format!("antwort_provider_failures_total{{provider=\"{name}\",kind=\"{kind}\"}} 1\n");
         assert!(gateway.metrics().await.contains(&counted), "{counted}");
     }
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_accepted_is_warned_of_with_what_is_wrong_with_it() {
+    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let backend = reqwest::Url::parse(&upstream.url).unwrap().port().unwrap();
+    let (private, expired, other) = (
+        Server::tls(backend, &authority.issue("localhost"), None),
+        Server::tls(backend, &authority.issue_expired("localhost"), None),
+        Server::tls(backend, &authority.issue("another.test"), None),
+    );
+    let at = |server: &Server| format!("https://localhost:{}/v1", server.port);
+    let none = json!({});
+    let mut file = named(&[
+        ("private", at(&private), none.clone()),
+        ("expired", at(&expired), none.clone()),
+        ("other", at(&other), none),
+    ]);
+    file["providers"]["private"]["api_key"] = "s3cret".into();
+    for trusting in ["expired", "other"] {
+        file["providers"][trusting]["ca_file"] = authority.file().to_str().unwrap().into();
+    }
+    let gateway = Logged::start(&upstream, &file).await;
+    for (name, causes) in [
+        ("private", &["UnknownIssuer", "no authority that is trusted", "tls.ca_file"][..]),
+        ("expired", &["certificate expired"]),
+        ("other", &["not valid for name \"localhost\"", "another.test"]),
+    ] {
+        let id = format!("req_{name}");
+        let (status, told) = gateway.ask(&format!("{name}/m"), &id).await;
+        assert!(status == 502 && told.contains("upstream_unreachable"), "{told}");
+        let lines = gateway.lines(FAILED, &id);
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        let line = &lines[0];
+        assert_eq!((&line["level"], &line["kind"]), (&json!("WARN"), &json!("tls")), "{line}");
+        for cause in causes {
+            assert!(line["cause"].as_str().unwrap().contains(cause), "{cause}: {line}");
+            assert!(!told.contains(cause), "{told}");
+        }
+        let url = line["url"].as_str().unwrap();
+        assert!(url.starts_with("https://localhost:") && url.ends_with("/v1/chat/completions"), "{url}");
+    }
+    assert!(!gateway.log().contains("s3cret"));
+    assert!(upstream.requests().is_empty());
+}
+
+/// A server that accepts no connection: its queue of those that wait to be accepted is full, and stays so.
+async fn deaf() -> (String, Vec<TcpStream>, TcpListener) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await
+    {
+        waiting.push(stream.unwrap());
+        assert!(waiting.len() < 100, "the queue has an end");
+    }
+    (address.to_string(), waiting, listener)
+}
+
+#[tokio::test]
+async fn a_provider_that_accepts_no_connection_is_warned_of_with_the_limit_for_connecting() {
+    let upstream = Upstream::spawn().await;
+    let (address, _waiting, _listener) = deaf().await;
+    let limits = json!({"connect": "300ms", "first_byte": "1m"});
+    let file = named(&[("deaf", format!("http://{address}/v1"), limits)]);
+    let gateway = Logged::start(&upstream, &file).await;
+    let (status, told) = gateway.ask("deaf/m", "req_deaf").await;
+    assert!(status == 504 && told.contains("upstream_connect_timeout"), "{told}");
+    let lines = gateway.lines(FAILED, "req_deaf");
+    assert_eq!(lines.len(), 1, "{lines:#?}");
+    assert_eq!((&lines[0]["level"], &lines[0]["kind"]), (&json!("WARN"), &json!("connect_timeout")));
+    assert!(lines[0]["cause"].as_str().unwrap().contains("timeouts.connect"), "{}", lines[0]);
+    assert_eq!(lines[0]["url"], format!("http://{address}/v1/chat/completions"));
 }
 
 #[tokio::test]
@@ -135,8 +171,8 @@ async fn each_time_limit_of_a_provider_is_warned_of_by_its_name() {
         upstream.reply(reply);
         let id = format!("req_{name}");
         gateway.ask(&format!("{name}/m"), &id).await;
-        assert!(eventually(async || !gateway.failures(&id).is_empty()).await);
-        let line = &gateway.failures(&id)[0];
+        assert!(eventually(async || !gateway.lines(FAILED, &id).is_empty()).await);
+        let line = &gateway.lines(FAILED, &id)[0];
         assert_eq!((&line["level"], &line["kind"]), (&json!("WARN"), &json!(kind)), "{line}");
         assert!(line["cause"].as_str().unwrap().starts_with(cause), "{line}");
     }
@@ -160,8 +196,8 @@ async fn answers_that_are_failures_are_warned_of_and_refusals_of_a_request_are_n
         upstream.reply(reply.clone());
         let id = format!("req_{name}");
         gateway.ask("p/m", &id).await;
-        assert!(eventually(async || !gateway.failures(&id).is_empty()).await, "{name}");
-        let line = &gateway.failures(&id)[0];
+        assert!(eventually(async || !gateway.lines(FAILED, &id).is_empty()).await, "{name}");
+        let line = &gateway.lines(FAILED, &id)[0];
         assert_eq!((&line["level"], &line["kind"]), (&json!(level), &json!(kind)), "{line}");
         assert_eq!(line["upstream_status"].as_u64(), answered, "{line}");
         // What is passed through is told of as well.
@@ -170,10 +206,9 @@ async fn answers_that_are_failures_are_warned_of_and_refusals_of_a_request_are_n
         let chat = json!({"model": "p/m", "messages": [{"role": "user", "content": "Hi"}], "stream": true});
         gateway.post("/v1/chat/completions", &id, &chat).await;
         if name != "malformed" {
-            assert!(eventually(async || !gateway.failures(&id).is_empty()).await, "{name}");
-            assert_eq!(gateway.failures(&id)[0]["kind"], kind, "{name}");
+            assert!(eventually(async || !gateway.lines(FAILED, &id).is_empty()).await, "{name}");
+            assert_eq!(gateway.lines(FAILED, &id)[0]["kind"], kind, "{name}");
         }
     }
-    let log = std::fs::read_to_string(gateway.folder.path().join("log")).unwrap();
-    assert!(!log.contains("secret words"));
+    assert!(!gateway.log().contains("secret words"));
 }

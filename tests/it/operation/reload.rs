@@ -146,6 +146,31 @@ async fn a_provider_that_changed_in_the_midst_of_a_stream_answers_the_next_reque
 }
 
 #[tokio::test]
+async fn a_gateway_that_a_reload_made_ready_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let requires = |what: &str| {
+        let yaml = yaml(&upstream, &[KEY_B], &format!("server: {{ready_requires: [{what}]}}"));
+        yaml.replace(&upstream.url, &format!("http://{closed}/v1"))
+    };
+    let file = folder.path().join("antwort.yaml");
+    std::fs::write(&file, requires("store, provider")).unwrap();
+    let unset =
+        [("ANTWORT_UPSTREAM_URL", ""), ("ANTWORT_LOG", ""), ("ANTWORT_CONFIG", file.to_str().unwrap())];
+    let process = Process::launch(folder.path(), &upstream, &unset);
+    let gateway = Running { folder: folder.path().to_owned(), process, http: reqwest::Client::new() };
+    let says = |message: &str| gateway.logged(&format!("\"message\":\"{message}\"")).len();
+    assert!(eventually(async || says("serving") == 1).await, "{}", gateway.log());
+    let probe =
+        async || gateway.http.get(format!("{}/readyz", gateway.process.base)).send().await.unwrap().status();
+    assert_eq!((probe().await, says("ready")), (503.try_into().unwrap(), 0), "no provider answers");
+    gateway.reload(&requires("store"), "success").await;
+    assert_eq!(probe().await, 200, "by what is required now");
+    assert!(eventually(async || says("ready") == 1).await, "{}", gateway.log());
+}
+
+#[tokio::test]
 async fn a_broken_file_changes_nothing_and_says_which_key_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let upstream = Upstream::spawn().await;

@@ -44,7 +44,17 @@ impl Authority {
 
     /// For a server or a client of this name.
     pub fn issue(&self, name: &str) -> Issued {
+        self.issue_by(name, CertificateParams::new(vec![name.to_owned()]).unwrap())
+    }
+
+    /// The same, whose time is over.
+    pub fn issue_expired(&self, name: &str) -> Issued {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        self.issue_by(name, params)
+    }
+
+    fn issue_by(&self, name: &str, mut params: CertificateParams) -> Issued {
         params.distinguished_name.push(DnType::CommonName, name);
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().unwrap();

@@ -38,7 +38,23 @@ impl Process {
         Self::start_with(folder, upstream, None, environment).await
     }
 
+    /// As [`Self::start_with_environment`], without waiting until it is ready.
+    pub fn launch(folder: &Path, upstream: &Upstream, environment: &[(&str, &str)]) -> Self {
+        Self::launch_with(folder, upstream, None, environment)
+    }
+
     async fn start_with(
+        folder: &Path,
+        upstream: &Upstream,
+        files: Option<u32>,
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let this = Self::launch_with(folder, upstream, files, environment);
+        this.until_ready().await;
+        this
+    }
+
+    fn launch_with(
         folder: &Path,
         upstream: &Upstream,
         files: Option<u32>,
@@ -53,9 +69,7 @@ impl Process {
             environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let child = run(folder, &listen, &upstream.url, files, &environment);
         let (upstream, folder) = (upstream.url.clone(), folder.to_owned());
-        let this = Self { base, listen, upstream, folder, environment, child };
-        this.until_ready().await;
-        this
+        Self { base, listen, upstream, folder, environment, child }
     }
 
     /// Ends it as `kill -9` would, and waits until it is gone.
