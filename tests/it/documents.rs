@@ -98,27 +98,113 @@ fn every_view_of_a_direct_call_has_its_schema() {
 
 /// Generators make of a mapping how a client tells variants apart.
 #[test]
-fn every_discriminator_maps_each_type_of_its_variants_to_it() {
-    let schemas = DOCUMENT["components"]["schemas"].as_object().unwrap();
-    let mut checked = 0;
-    for (name, schema) in schemas.iter().filter(|(_, schema)| schema.get("discriminator").is_some()) {
-        let mut expected = BTreeSet::new();
+fn every_discriminator_maps_each_value_of_its_variants_to_it() {
+    let mut checked = BTreeSet::new();
+    for (name, schema) in schemas().iter().filter(|(_, schema)| schema.get("discriminator").is_some()) {
+        let property = schema["discriminator"]["propertyName"].as_str().unwrap();
+        let mut expected = Vec::new();
         for variant in schema["oneOf"].as_array().unwrap() {
-            let target = variant["$ref"].as_str().unwrap();
-            let tag = &schemas[target.rsplit('/').next().unwrap()]["properties"]["type"];
-            let types = tag["enum"].as_array().cloned().unwrap_or_else(|| vec![tag["const"].clone()]);
-            expected.extend(types.iter().map(|tag| (tag.as_str().unwrap().to_owned(), target.to_owned())));
+            let values = values_of(variant, property)
+                .unwrap_or_else(|| panic!("{name}: {variant} may be without a listed `{property}`"));
+            expected.extend(values.into_iter().map(|value| (value, variant["$ref"].as_str().unwrap())));
         }
         let mapping = schema["discriminator"]["mapping"].as_object().unwrap();
         let found: BTreeSet<_> =
-            mapping.iter().map(|(tag, target)| (tag.clone(), target.as_str().unwrap().to_owned())).collect();
-        assert_eq!(found, expected, "{name}");
-        checked += 1;
+            mapping.iter().map(|(value, target)| (value.clone(), target.as_str().unwrap())).collect();
+        assert_eq!(found.len(), expected.len(), "{name}: two variants share a `{property}`");
+        assert_eq!(found, expected.into_iter().collect(), "{name}");
+        checked.insert(name.as_str());
     }
-    for name in ["TypedItemParam", "OutputItem", "StreamEvent", "TypedToolParam", "TypedTool"] {
-        assert!(schemas[name].get("discriminator").is_some(), "{name}");
+    for name in ["TypedItemParam", "OutputItem", "ItemResource", "StreamEvent", "TypedToolParam", "TypedTool"]
+    {
+        assert!(checked.contains(name), "{name}");
     }
-    assert!(checked > 8, "{checked}");
+}
+
+#[test]
+fn every_union_whose_variants_all_say_their_type_has_a_discriminator() {
+    fn walk(node: &Value, place: &str, unions: &mut usize) {
+        let variants = ["oneOf", "anyOf"].iter().find_map(|key| node.get(*key)).and_then(Value::as_array);
+        if let Some(variants) = variants {
+            // Null has no type to tell it by: such a union nests the discriminated one.
+            let objects: Vec<_> = variants.iter().filter(|variant| variant["type"] != "null").collect();
+            if objects.len() > 1 && objects.iter().all(|variant| values_of(variant, "type").is_some()) {
+                *unions += 1;
+                assert!(node["discriminator"]["propertyName"].is_string(), "{place} has no discriminator");
+            }
+        }
+        match node {
+            Value::Object(members) => {
+                members.iter().for_each(|(key, member)| walk(member, &format!("{place}/{key}"), unions));
+            }
+            Value::Array(members) => {
+                members
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, member)| walk(member, &format!("{place}/{i}"), unions));
+            }
+            _ => {}
+        }
+    }
+    let mut unions = 0;
+    walk(&DOCUMENT, "", &mut unions);
+    assert!(unions > 15, "{unions}");
+}
+
+/// Items of a response are items of the conversation, too; the messages of the client and its trigger come on top.
+#[test]
+fn a_stored_item_is_whatever_an_output_item_is() {
+    let variants = |name: &str| -> BTreeSet<&str> {
+        let refs = schemas()[name]["oneOf"].as_array().unwrap().iter();
+        refs.map(|variant| variant["$ref"].as_str().unwrap().rsplit('/').next().unwrap()).collect()
+    };
+    let mut expected = variants("OutputItem");
+    assert!(expected.remove("OutputMessage"));
+    expected.extend(["Message", "CompactionTrigger"]);
+    assert_eq!(variants("ItemResource"), expected);
+    assert_eq!(variants("Message"), BTreeSet::from(["InputMessage", "OutputMessage"]));
+}
+
+fn schemas() -> &'static serde_json::Map<String, Value> {
+    DOCUMENT["components"]["schemas"].as_object().unwrap()
+}
+
+/// The values that a property of a schema may have, if it must be there and they are listed.
+fn values_of(schema: &Value, property: &str) -> Option<BTreeSet<String>> {
+    let schema = resolved(schema);
+    if let Some(variants) = schema["oneOf"].as_array() {
+        let each: Option<Vec<_>> = variants.iter().map(|variant| values_of(variant, property)).collect();
+        return Some(each?.into_iter().flatten().collect());
+    }
+    requires(schema, property).then(|| listed(schema, property)).flatten()
+}
+
+fn requires(schema: &Value, property: &str) -> bool {
+    let schema = resolved(schema);
+    let own = schema["required"].as_array().is_some_and(|names| names.iter().any(|name| name == property));
+    own || parts_of(schema).iter().any(|part| requires(part, property))
+}
+
+fn listed(schema: &Value, property: &str) -> Option<BTreeSet<String>> {
+    let schema = resolved(schema);
+    let own = &schema["properties"][property];
+    let values =
+        own["enum"].as_array().cloned().or_else(|| own.get("const").map(|value| vec![value.clone()]));
+    match values {
+        Some(values) => values.iter().map(|value| value.as_str().map(str::to_owned)).collect(),
+        None => parts_of(schema).iter().find_map(|part| listed(part, property)),
+    }
+}
+
+fn parts_of(schema: &Value) -> &[Value] {
+    schema["allOf"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn resolved(schema: &Value) -> &Value {
+    match schema["$ref"].as_str() {
+        Some(target) => &schemas()[target.rsplit('/').next().unwrap()],
+        None => schema,
+    }
 }
 
 #[tokio::test]
