@@ -39,6 +39,7 @@ mod wire_names;
 mod work;
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -202,7 +203,7 @@ impl Engine {
         let started = Instant::now();
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
-        let mut prepared = admitted.work(prepare::prepare(&self.parts, request, &caller)).await??;
+        let mut prepared = admitted.work(pin!(prepare::prepare(&self.parts, request, &caller))).await??;
         let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
         let handle = RunHandle {
             id: prepared.response.id.clone(),

@@ -4,6 +4,7 @@
 //! One registry for a process, whichever engine works on a request. Whoever was admitted is in it, so that nothing can
 //! begin behind the back of a shutdown that found nothing in flight.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,11 +70,12 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// Does some work, unless a shutdown has to end it first.
+    /// Does some work, unless a shutdown has to end it first. It is borrowed where it lies: moved in here, its caller
+    /// would have room for it twice, and carry both along.
     ///
     /// # Errors
     /// 503 `server_shutting_down` if it has.
-    pub async fn work<T>(&self, work: impl Future<Output = T>) -> Result<T, ApiError> {
+    pub async fn work<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, ApiError> {
         tokio::select! {
             biased;
             done = work => Ok(done),

@@ -1,5 +1,6 @@
 //! `/v1/tools`: which server-side tools there are, and calls of them outside any response.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use axum::Json;
@@ -145,7 +146,7 @@ pub(super) async fn execute(
         drop(cancel);
         Ok::<_, Problem>(outcome)
     };
-    let outcome = admitted.work(called).await??;
+    let outcome = admitted.work(pin!(called)).await??;
     let failure = match &outcome {
         Ok(output) => output.is_error.then_some(Code::ToolExecutionFailed),
         Err(error) => Some(error.code),
