@@ -14,16 +14,15 @@ from pathlib import Path
 import papers
 import phases
 import upgrade
-from phases import Row, Scene
 from processes import Failed, Gateway, Haproxy, Nginx, end_all, say
+from scene import Row, Scene
 from upstream import Provider, Tools
 
 BALANCERS = {"nginx": Nginx, "haproxy": Haproxy}
 KEYS = [f"sk-deploy-{i}" for i in range(16)]
-# Clients of each kind that go on during restarts and reloads.
-LOAD = {"streams": 12, "plain": 6, "tools": 4, "idle": 10}
-LONG = {"restarts": 20, "reloads": 20, "outage": 200, "idle": 62.0}
-SHORT = {"restarts": 1, "reloads": 3, "outage": 50, "idle": 3.0}
+# `streams` are open at each restart and reload, `outage` when the provider goes.
+LONG = {"restarts": 20, "reloads": 20, "streams": 200, "outage": 200, "idle": 62.0}
+SHORT = {"restarts": 1, "reloads": 3, "streams": 20, "outage": 50, "idle": 3.0}
 
 
 async def main(options: argparse.Namespace, folder: Path) -> list[Row]:
@@ -47,6 +46,22 @@ async def behind(name: str, kind, options: argparse.Namespace, parent: Path) -> 
     provider, tools = Provider(), Tools()
     await provider.start()
     await tools.start()
+    config = configuration(options.binary, provider, tools)
+    gateways = [Gateway(f"{name}-gateway-{i}", folder, options.binary, config) for i in (1, 2)]
+    await asyncio.gather(*(each.start() for each in gateways))
+    balancer = kind(folder, gateways)
+    balancer.start()
+    await balancer.serving(tls)
+    rows = await steps(Scene(balancer, gateways, provider, KEYS, tls, "work"), options)
+    for each in gateways:
+        await each.stop()
+    balancer.kill()
+    provider.stop()
+    tools.stop()
+    return rows
+
+
+def configuration(binary: str, provider: Provider, tools: Tools) -> dict:
     config = {
         "providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1", "retries": {"max": 0}}},
         "auth": {"keys": {f"k{i}": {"key": key, "tenant": f"t{i}"} for i, key in enumerate(KEYS)}},
@@ -54,35 +69,31 @@ async def behind(name: str, kind, options: argparse.Namespace, parent: Path) -> 
         "egress": {"allow": ["127.0.0.1"]},
         "server": {"drain_timeout": "20s"},
     }
-    if knows(options.binary, "shutdown_delay"):
+    if knows(binary, "shutdown_delay"):
         config["server"]["shutdown_delay"] = "5s"  # what it is by itself where it listens beyond loopback
-    gateways = [Gateway(f"{name}-gateway-{i}", folder, options.binary, config) for i in (1, 2)]
-    await asyncio.gather(*(each.start() for each in gateways))
-    balancer = kind(folder, gateways)
-    balancer.start()
-    await balancer.serving(tls)
-    scene = Scene(balancer, gateways, provider, KEYS, tls, "work")
+    return config
+
+
+async def steps(scene: Scene, options: argparse.Namespace) -> list[Row]:
     size = options.size
-    steps = {
+    does = {
         "idle": lambda: phases.idle(scene, size["idle"]),
-        "restarts": lambda: phases.restarts(scene, size["restarts"], LOAD),
-        "reloads": lambda: phases.reloads(scene, size["reloads"], LOAD),
+        "restarts": lambda: phases.restarts(scene, size["restarts"], size["streams"]),
+        "reloads": lambda: phases.reloads(scene, size["reloads"], size["streams"]),
         "outage": lambda: phases.outage(scene, size["outage"]),
     }
     rows = []
-    for name, step in steps.items():
-        for each in gateways:
-            if not each.alive:  # what the step before did to it is in its row
-                await each.start()
+    for name, step in does.items():
         if options.step and name not in options.step:
             continue
         rows.append(await step())
+        for each in scene.gateways:
+            if panics := each.panics():
+                rows[-1].faults.append(f"{each.name} panicked {panics} times so far")
+            if not each.alive:
+                rows[-1].faults.append(f"{each.name} is not there any more: {each.log().strip()[-400:]}")
+                await each.start()
         shown(rows[-1])
-    for each in gateways:
-        await each.stop()
-    balancer.kill()
-    provider.stop()
-    tools.stop()
     return rows
 
 
@@ -116,8 +127,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--only", action="append", choices=["papers", "upgrade", *BALANCERS])
     parser.add_argument("--step", action="append", choices=["idle", "restarts", "reloads", "outage"])
+    parser.add_argument("--rounds", type=int, help="restarts and reloads, instead of those of the form")
     options = parser.parse_args()
-    options.size = SHORT if options.short else LONG
+    options.size = dict(SHORT if options.short else LONG)
+    if options.rounds:
+        options.size["restarts"] = options.size["reloads"] = options.rounds
     return options
 
 
@@ -143,4 +157,4 @@ if __name__ == "__main__":
     failed = sum(bool(row.faults) for row in results)
     print(f"\n{len(results) - failed} passed, {failed} failed")
     say(f"{time.monotonic() - begun:.0f} s")
-    sys.exit(bool(failed))
+    sys.exit(bool(failed) or not results)

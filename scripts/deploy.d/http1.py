@@ -6,12 +6,16 @@ import ssl
 from dataclasses import dataclass, field
 
 
-class Cut(Exception):
-    """The connection ended before the answer did; `stale`: one that had been idle, before a byte of the answer."""
+# What may be the last event of a stream.
+ENDS = {"response.completed", "response.incomplete", "response.failed"}
 
-    def __init__(self, text: str, stale: bool = False):
+
+class Cut(Exception):
+    """The connection ended before the answer did; `silent`: before a byte of it; `stale`: so, on one that had been used before."""
+
+    def __init__(self, text: str, silent: bool = False, reused: bool = False):
         super().__init__(text)
-        self.stale = stale
+        self.silent, self.stale = silent, silent and reused
 
 
 @dataclass
@@ -20,6 +24,8 @@ class Reply:
     headers: dict[str, str]
     body: bytes = b""
     events: list[str] = field(default_factory=list)
+    # Whether a stream said that it was over.
+    done: bool = False
     # A stream that was cut says how.
     cut: str = ""
 
@@ -36,9 +42,9 @@ class Reply:
 
     @property
     def terminal(self) -> str:
-        """The last event of a stream, if it is one that may be the last."""
-        ends = {"response.completed", "response.incomplete", "response.failed"}
-        return next((event for event in reversed(self.events) if event in ends), "")
+        """The last event of a stream that is whole: the only one that may be the last, `[DONE]` and the end of the body behind it."""
+        ends = [event for event in self.events if event in ENDS]
+        return ends[0] if self.done and not self.cut and ends == self.events[-1:] else ""
 
 
 class Client:
@@ -49,8 +55,12 @@ class Client:
         self.used = False
 
     async def ask(self, method: str, path: str, body: dict | None = None, on_event=None, timeout: float = 300) -> Reply:
-        async with asyncio.timeout(timeout):
-            return await self._ask(method, path, body, on_event)
+        try:
+            async with asyncio.timeout(timeout):
+                return await self._ask(method, path, body, on_event)
+        except TimeoutError:
+            self.close()  # else what comes late would be taken for the next answer
+            raise
 
     async def _ask(self, method: str, path: str, body: dict | None, on_event) -> Reply:
         reused = self.writer is not None
@@ -64,11 +74,16 @@ class Client:
         try:
             self.writer.write(self._request(method, path, body))
             await self.writer.drain()
-            status, headers = await self._head()
-        except (OSError, asyncio.IncompleteReadError, ValueError) as error:
+            first = await self.reader.readuntil(b"\r\n")
+        except (OSError, asyncio.IncompleteReadError) as error:
             self.close()
-            raise Cut(f"no answer: {error!r}", stale=reused) from None
-        reply = Reply(status, headers)
+            how = "a used connection" if reused else "a new connection"
+            raise Cut(f"no answer on {how}: {error!r}", not getattr(error, "partial", b""), reused) from None
+        try:
+            reply = Reply(int(first.split()[1]), headers := await read_headers(self.reader))
+        except (OSError, asyncio.IncompleteReadError, ValueError, IndexError) as error:
+            self.close()
+            raise Cut(f"half a head: {error!r}") from None
         try:
             if headers.get("content-type", "").startswith("text/event-stream"):
                 await self._events(reply, on_event)
@@ -92,10 +107,6 @@ class Client:
             lines += ["content-type: application/json", f"content-length: {len(data)}"]
         return ("\r\n".join(lines) + "\r\n\r\n").encode() + data
 
-    async def _head(self) -> tuple[int, dict[str, str]]:
-        first = (await self.reader.readuntil(b"\r\n")).split()
-        return int(first[1]), await read_headers(self.reader)
-
     async def _pieces(self, headers: dict[str, str]):
         if "content-length" in headers:
             yield await self.reader.readexactly(int(headers["content-length"]))
@@ -113,6 +124,7 @@ class Client:
         async for piece in self._pieces(reply.headers):
             *frames, rest = (rest + piece).split(b"\n\n")
             for frame in frames:
+                reply.done = frame == b"data: [DONE]"
                 if frame.startswith(b"event: "):
                     reply.events.append(frame.split(b"\n", 1)[0][7:].decode())
                     if on_event:

@@ -8,12 +8,12 @@ from pathlib import Path
 import yaml
 
 import documents
-from phases import Row
+from scene import Row
 
 # What an operator sets; secrets of the right shape.
 ENVIRONMENT = {"ANTWORT_API_KEY": "sk-one", "ANTWORT_SEAL_KEYS": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
-# What has to be longer than the gateway's way to its end: server.shutdown_delay and server.drain_timeout.
-LEAST_GRACE = 36
+# `server.shutdown_delay: auto` of a gateway that listens beyond loopback.
+SHUTDOWN_DELAY = 5
 
 
 def check(binary: str, parent: Path) -> Row:
@@ -60,9 +60,15 @@ def envoy(_binary: str, _folder: Path):
         yield "the health check"
 
 
+def least_grace(binary: str) -> int:
+    """What a supervisor has to wait longer than, before it kills: the delay and the drain of the gateway's defaults."""
+    said = subprocess.run([binary, "config", "show", "--defaults"], capture_output=True, text=True, check=True)
+    return SHUTDOWN_DELAY + int(yaml.safe_load(said.stdout)["server"]["drain_timeout"].removesuffix("s")) + 1
+
+
 def unit(binary: str, folder: Path):
     name = "/etc/systemd/system/antwort.service"
-    if stop_seconds(documents.block(name)) < LEAST_GRACE:
+    if stop_seconds(documents.block(name)) < least_grace(binary):
         yield "TimeoutStopSec is too short"
     if not shutil.which("systemd-analyze"):
         yield "there is no systemd-analyze here"
@@ -86,7 +92,7 @@ def service(name: str) -> dict:
 
 def compose(binary: str, folder: Path):
     one = service("compose.yaml")
-    if int(one["stop_grace_period"].removesuffix("s")) < LEAST_GRACE:
+    if int(one["stop_grace_period"].removesuffix("s")) < least_grace(binary):
         yield "stop_grace_period is too short"
     # As Compose puts them in; the image says where to listen.
     env = {name: ENVIRONMENT.get(name, value) for name, value in one["environment"].items()}
@@ -97,7 +103,7 @@ def compose(binary: str, folder: Path):
 
 def compose_internal(binary: str, folder: Path):
     whole = yaml.safe_load(documents.block("compose.internal.yaml"))
-    if int(service("compose.internal.yaml")["stop_grace_period"].removesuffix("s")) < LEAST_GRACE:
+    if int(service("compose.internal.yaml")["stop_grace_period"].removesuffix("s")) < least_grace(binary):
         yield "stop_grace_period is too short"
     config = whole["configs"]["antwort"]["content"]
     if yaml.safe_load(config)["server"]["allowed_hosts"] != list(whole["services"]):
@@ -110,7 +116,7 @@ def kubernetes(binary: str, folder: Path):
     stateful = objects["StatefulSet"]["spec"]
     pod = stateful["template"]["spec"]
     container = pod["containers"][0]
-    if pod["terminationGracePeriodSeconds"] < LEAST_GRACE:
+    if pod["terminationGracePeriodSeconds"] < least_grace(binary):
         yield "terminationGracePeriodSeconds is too short"
     if container["livenessProbe"]["httpGet"]["path"] != "/healthz" or container["readinessProbe"]["httpGet"]["path"] != "/readyz":
         yield "the probes"

@@ -115,6 +115,9 @@ class Gateway(Process):
 class Balancer(Process):
     """A balancer with its configuration from docs/deploying.md, TLS to the clients included."""
 
+    # Whether it has connections to a gateway left on which nothing was asked for most of a minute.
+    keeps_idle = False
+
     def __init__(self, folder: Path, gateways: list[Gateway]):
         super().__init__(type(self).__name__.lower(), folder)
         self.gateways, self.port = gateways, free_port()
@@ -143,6 +146,8 @@ class Balancer(Process):
 
 
 class Nginx(Balancer):
+    keeps_idle = True
+
     def __init__(self, folder: Path, gateways: list[Gateway]):
         super().__init__(folder, gateways)
         self.down: set[int] = set()

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 from http1 import Client
-from phases import Row
 from processes import Failed, Gateway
+from scene import Row
 from traffic import create
 from upstream import Provider
 
@@ -24,54 +24,59 @@ async def run(binary: str, old: str, parent: Path) -> Row:
     config = {"providers": {"mock": {"url": f"http://127.0.0.1:{provider.port}/v1"}}}
     gateway = Gateway("upgraded", folder, binary, config)
     gateway.config["store"]["ttl"] = "off"
-    faults, figures = [], []
-    if old:
-        await gateway.start(old)
-        for number in range(20):
-            await made(gateway, f"say {number + 1} 0")
-        stored = await identifiers(gateway)
-        await gateway.stop()
-        figures.append(f"{len(stored)} responses of {version(old)}")
-    else:
-        shutil.copyfile(LEFT, gateway.database)
-        gateway.database.chmod(0o600)
-        stored = []
-        figures.append(f"the database of {LEFT.name}")
-    schema = user_version(gateway.database)
+    figures = [await left(gateway, old)]
+    stored, schema = rows(gateway.database), user_version(gateway.database)
+    faults = [] if len(stored) >= 3 else [f"there are only {len(stored)} responses"]
     await gateway.start()
-    present = await identifiers(gateway)
-    stored = stored or present
     faults += await missing(gateway, stored, "after the upgrade")
     await made(gateway, "say 1 0", previous_response_id=await finished(gateway))
-    figures.append(f"{len(stored)} there after the upgrade to schema {user_version(gateway.database)}, one continued")
-    faults += backup(binary, gateway, folder / "by-hand.db", len(stored) + 1)
+    newer = user_version(gateway.database)
+    figures.append(f"{len(stored)} there after the upgrade to schema {newer}, one continued")
+    faults += backup(binary, gateway, folder / "by-hand.db", stored)
     await gateway.stop()
     copies = list(folder.glob(f"{gateway.database.name}.schema-{schema}*.backup"))
-    if schema == user_version(gateway.database):
+    if newer == schema:
         figures.append("no migration")
+        faults += [] if old else [f"{LEFT.name} has the newest schema: nothing was migrated"]
     elif len(copies) != 1 or user_version(copies[0]) != schema:
         faults.append(f"the migration left {[copy.name for copy in copies]} as backups")
-    elif old:
-        faults += await back(gateway, old, copies[0], stored)
-        figures.append("and after the way back to its backup and the old binary")
+    if old and not faults:
+        faults += await back(gateway, old, copies, stored)
+        figures.append("and after the way back to its backup and the old binary" if copies else "and with the old binary again")
     provider.stop()
-    if len(stored) < 3:
-        faults.append(f"there are only {len(stored)} responses")
     return Row("", "upgrade and rollback" if old else "upgrade", "; ".join(figures), faults)
 
 
-async def back(gateway: Gateway, old: str, copy: Path, stored: list[str]) -> list[str]:
-    """As docs/upgrading.md says: an older version refuses the file; the backup goes in its place."""
-    try:
-        await gateway.start(old)
-        await gateway.stop()
-        return ["the old binary served a file of a later schema"]
-    except Failed:
-        gateway.kill()
-    for end in ["", "-wal", "-shm"]:
-        gateway.database.with_name(gateway.database.name + end).unlink(missing_ok=True)
-    shutil.copyfile(copy, gateway.database)
-    gateway.database.chmod(0o600)
+async def left(gateway: Gateway, old: str) -> str:
+    """Puts a database of an older version in place: one that the old binary makes, else the one in tests/."""
+    if not old:
+        shutil.copyfile(LEFT, gateway.database)
+        gateway.database.chmod(0o600)
+        return f"the database of {LEFT.name}"
+    await gateway.start(old)
+    for number in range(20):
+        await made(gateway, f"say {number + 1} 0")
+    await gateway.stop()
+    return f"{len(rows(gateway.database))} responses of {version(old)}"
+
+
+async def back(gateway: Gateway, old: str, copies: list[Path], stored: list[str]) -> list[str]:
+    """As docs/upgrading.md says: an older version refuses the file of a later schema; the backup goes in its place."""
+    if copies:
+        so_far = len(gateway.log())
+        try:
+            await gateway.start(old)
+            await gateway.stop()
+            return ["the old binary served a file of a later schema"]
+        except Failed:
+            said = gateway.log()[so_far:].strip()
+            if gateway.alive or "schema" not in said:
+                gateway.kill()
+                return [f"the old binary does not refuse a file of a later schema, but says: {said[-300:]}"]
+        for end in ["", "-wal", "-shm"]:
+            gateway.database.with_name(gateway.database.name + end).unlink(missing_ok=True)
+        shutil.copyfile(copies[0], gateway.database)
+        gateway.database.chmod(0o600)
     await gateway.start(old)
     faults = await missing(gateway, stored, "after the rollback")
     await made(gateway, "say 1 0", previous_response_id=await finished(gateway))
@@ -79,31 +84,23 @@ async def back(gateway: Gateway, old: str, copy: Path, stored: list[str]) -> lis
     return faults
 
 
-def backup(binary: str, gateway: Gateway, file: Path, least: int) -> list[str]:
+def backup(binary: str, gateway: Gateway, file: Path, stored: list[str]) -> list[str]:
     """`antwort store backup` beside the server."""
     said = subprocess.run(
         [binary, "store", "backup", str(file), "--config", str(gateway.file)], capture_output=True, text=True, cwd=file.parent
     )
     if said.returncode:
         return [f"antwort store backup: {said.stderr.strip()[-300:]}"]
-    with sqlite3.connect(file) as copy:
-        (found,) = copy.execute("SELECT count(*) FROM responses").fetchone()
-    return [] if found >= least else [f"the backup has {found} responses of {least}"]
+    lacking = set(stored) - set(rows(file))
+    return [f"the backup lacks {len(lacking)} responses of {len(stored)}"] if lacking else []
 
 
 async def made(gateway: Gateway, text: str, **more) -> None:
     client = Client(gateway.port)
     reply = await client.ask("POST", "/v1/responses", create(text, **more))
     client.close()
-    if reply.status != 200:
+    if reply.status != 200 or reply.json.get("status") != "completed":
         raise Failed(f"a response on {gateway.name}: {reply.status} {reply.body.decode()[:300]}")
-
-
-async def identifiers(gateway: Gateway) -> list[str]:
-    client = Client(gateway.port)
-    reply = await client.ask("GET", "/v1/responses?limit=100")
-    client.close()
-    return [each["id"] for each in reply.json.get("data", [])]
 
 
 async def finished(gateway: Gateway) -> str:
@@ -111,6 +108,8 @@ async def finished(gateway: Gateway) -> str:
     client = Client(gateway.port)
     reply = await client.ask("GET", "/v1/responses?limit=100")
     client.close()
+    if reply.status != 200:
+        raise Failed(f"the list of responses of {gateway.name}: {reply.status} {reply.code}")
     ended = [each for each in reply.json["data"] if [item["type"] for item in each["output"]] == ["message"]]
     return ended[0]["id"]
 
@@ -123,6 +122,12 @@ async def missing(gateway: Gateway, stored: list[str], when: str) -> list[str]:
             faults.append(f"{when} {identifier} is {reply.status} {reply.code}")
     client.close()
     return faults
+
+
+def rows(file: Path) -> list[str]:
+    """The ids of the responses in a database."""
+    with sqlite3.connect(f"file:{file}?mode=ro", uri=True) as database:
+        return [identifier for (identifier,) in database.execute("SELECT id FROM responses")]
 
 
 def user_version(file: Path) -> int:

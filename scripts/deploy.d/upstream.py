@@ -7,7 +7,14 @@ from http1 import Server, reply
 
 
 class Provider(Server):
-    """A request's last message says what it does: `say WORDS PAUSE`, one event a word, or `call`, one call of a tool first."""
+    """A request's last message says what it does: `say WORDS PAUSE`, one event a word, or `call`, one call of a tool first.
+
+    Its last word marks the request, so that a client can ask whether it came this far.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.seen: set[str] = set()
 
     async def handle(self, method, path, headers, body, writer) -> None:
         if method == "GET":
@@ -16,7 +23,8 @@ class Provider(Server):
         request = json.loads(body)
         messages = request["messages"]
         said = next(text_of(message) for message in reversed(messages) if message["role"] == "user").split()
-        # Without tools it says words: the gateway did not reach their server in time, and says so itself.
+        self.seen.add(said[-1])
+        # Without tools it says words, and the client misses its call.
         if said[0] == "call" and messages[-1]["role"] != "tool" and request.get("tools"):
             name = request["tools"][0]["function"]["name"]
             call = {"index": 0, "id": "call_1", "type": "function", "function": {"name": name, "arguments": "{}"}}
