@@ -55,7 +55,7 @@ class Process:
         deadline = time.monotonic() + seconds
         while self.alive:
             if time.monotonic() > deadline:
-                raise Failed(f"{self.name} did not end within {seconds:g} s")
+                raise Failed(f"{self.name} did not end within {seconds:g} s: {self.log().strip()[-400:]}")
             await asyncio.sleep(0.02)
         return self.process.returncode
 
