@@ -164,6 +164,8 @@ impl App {
             (Arc::clone(assembly.engine.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
         generation::tend(&assembly.tools, &tasks, closing.clone());
+        let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());
+        tasks.spawn(async move { sessions.tend(until).await });
         let (close, closing_time) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
         let listening = Listening::new(Arc::clone(&current), &server, metrics, stopping.clone());

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use super::tools::{self, Tools};
+use super::tools::{self, Before, Tools};
 use super::{migration, seal_key};
 use crate::admission::{Admission, Requester};
-use crate::config::{Change, Effect, Settings, StoreUrl, Synchronous};
+use crate::config::{Change, Settings, StoreUrl, Synchronous};
 use crate::engine::{Engine, InFlight, Limits, Parts};
 use crate::provider::models::ModelCatalog;
 use crate::provider::routing::Router;
@@ -43,8 +43,7 @@ struct Process {
     in_flight: Arc<InFlight>,
 }
 
-/// Sections that no tool depends on: where only these differ, tools with their sessions, breakers and caches are kept.
-/// A section that is not named here makes them anew.
+/// Sections that no tool depends on: where only these differ, all tools are kept as they are.
 const NOT_OF_TOOLS: [&str; 9] =
     ["auth", "compat", "config", "engine", "log", "models", "providers", "server", "sse"];
 
@@ -76,14 +75,11 @@ impl Assembly {
         let process = self.process.clone();
         // Also where nothing of them differs: the certificates that they name may have.
         let router = Router::new(&settings.providers, &process.metrics).context("providers")?;
-        let keeps_tools = changes
-            .iter()
-            .all(|change| change.effect == Effect::Restart || NOT_OF_TOOLS.contains(&change.section()));
-        let tools = match keeps_tools {
-            true => self.tools.clone(),
-            false => {
-                let extra = tools::Extra::default();
-                tools::open(settings, &process.admission, &process.metrics, extra).await?
+        let tools = match changes.iter().any(|change| change.is_beyond(&NOT_OF_TOOLS)) {
+            false => self.tools.clone(),
+            true => {
+                let before = Before { tools: &self.tools, changes };
+                tools::reopen(before, settings, &process.admission, &process.metrics).await?
             }
         };
         Ok(Self::put_together(settings, process, router, tools))

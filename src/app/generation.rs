@@ -2,7 +2,6 @@
 //! of the last; requests keep the one that they began with, and what only old ones use is let go with their last request.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -33,9 +32,6 @@ impl Generation {
     }
 }
 
-/// How often sessions are looked for that nobody uses.
-const REAPING: Duration = Duration::from_secs(5);
-
 fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppState {
     AppState::new(Shared {
         engine: Arc::clone(&assembly.engine),
@@ -58,21 +54,14 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppSt
     })
 }
 
-/// Lets the sessions of tools go that nobody uses, and all of them once no generation has the tools any more, or the
-/// process ends.
+/// Lets the gateway's own tools go once no generation has them any more, or the process ends.
 pub(super) fn tend(tools: &Tools, tasks: &TaskTracker, closing: CancellationToken) {
-    let (mcp, toolbox, unused) = (Arc::clone(&tools.mcp), Arc::clone(&tools.toolbox), tools.unused.clone());
+    let (toolbox, unused) = (Arc::clone(&tools.toolbox), tools.unused.clone());
     tasks.spawn(async move {
-        let mut interval = tokio::time::interval(REAPING);
-        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            tokio::select! {
-                _ = interval.tick() => mcp.reap().await,
-                () = unused.cancelled() => break,
-                () = closing.cancelled() => break,
-            }
+        tokio::select! {
+            () = unused.cancelled() => {}
+            () = closing.cancelled() => {}
         }
-        mcp.shutdown().await;
         toolbox.shutdown().await;
     });
 }

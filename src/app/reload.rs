@@ -116,7 +116,8 @@ impl Reloader {
         telemetry::set_filter(&settings.log.filter);
         next.engine.admission().resize(settings, &next.metrics);
         next.share_store(settings);
-        if !Arc::ptr_eq(&next.tools.mcp, &self.assembly.tools.mcp) {
+        next.tools.mcp.sessions().resize(&settings.mcp.sessions);
+        if !Arc::ptr_eq(&next.tools.toolbox, &self.assembly.tools.toolbox) {
             generation::tend(&next.tools, &self.tasks, self.closing.clone());
         }
         self.current.store(Arc::new(Generation::new(settings, &next, &self.stopping)));

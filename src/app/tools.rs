@@ -7,12 +7,12 @@ use anyhow::Context;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::admission::Admission;
-use crate::config::{EgressSettings, MockTool, Settings};
+use crate::config::{Change, EgressSettings, MockTool, Settings};
 use crate::engine::EngineSampler;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::mcp::McpServers;
 use crate::tools::mcp::client::{Client, ClientOptions};
+use crate::tools::mcp::{Connector, McpParts, McpServers, Previous};
 use crate::tools::{Mock, ToolExecutor, Toolbox, builtin};
 
 /// Tools beside those of the settings.
@@ -33,16 +33,29 @@ pub struct Tools {
     pub mcp: Arc<McpServers>,
     /// What those may use the model through, once it is told of an engine.
     pub sampler: Option<Arc<EngineSampler>>,
-    /// Held by every engine that has these tools.
+    /// Held by every engine that has this toolbox.
     pub in_use: Arc<DropGuard>,
-    /// Cancelled when no engine has them any more.
+    /// Cancelled when no engine has it any more.
     pub unused: CancellationToken,
+}
+
+/// Sections that the tools which the gateway runs itself do not depend on: where only these differ, they are kept with their
+/// breakers and caches. A section that is not named here makes them anew.
+const NOT_OF_TOOLBOX: [&str; 10] =
+    ["auth", "compat", "config", "engine", "log", "mcp", "models", "providers", "server", "sse"];
+
+/// The tools of the generation before, and what differs from its settings.
+pub struct Before<'a> {
+    /// The tools.
+    pub tools: &'a Tools,
+    /// What differs.
+    pub changes: &'a [Change],
 }
 
 impl Tools {
     /// Lets all go.
     pub async fn shutdown(&self) {
-        self.mcp.shutdown().await;
+        self.mcp.sessions().close().await;
         self.toolbox.shutdown().await;
     }
 }
@@ -54,18 +67,71 @@ pub async fn open(
     metrics: &Arc<Metrics>,
     extra: Extra,
 ) -> anyhow::Result<Tools> {
-    let egress = Arc::new(Egress::new(&egress_options(&settings.egress)).context("egress")?);
+    let egress = open_egress(settings)?;
+    let toolbox = open_toolbox(settings, &egress, metrics, extra).await?;
+    let (sampler, connector) = client(settings);
+    let parts =
+        McpParts { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous: None };
+    let mcp = McpServers::new(settings, parts).map_err(anyhow::Error::msg)?;
+    let (in_use, unused) = in_use();
+    Ok(Tools { mcp, toolbox, sampler, in_use, unused })
+}
+
+/// The same by other settings: what they do not change is taken over.
+pub async fn reopen(
+    before: Before<'_>,
+    settings: &Settings,
+    admission: &Arc<Admission>,
+    metrics: &Arc<Metrics>,
+) -> anyhow::Result<Tools> {
+    let Before { tools, changes } = before;
+    let egress = open_egress(settings)?;
+    let previous = Previous { servers: &tools.mcp, changes };
+    let (sampler, connector) = match previous.keeps_client() {
+        true => (tools.sampler.clone(), Arc::clone(tools.mcp.connector())),
+        false => client(settings),
+    };
+    let keeps_toolbox = !changes.iter().any(|change| change.is_beyond(&NOT_OF_TOOLBOX));
+    let (toolbox, (in_use, unused)) = match keeps_toolbox {
+        true => (Arc::clone(&tools.toolbox), (Arc::clone(&tools.in_use), tools.unused.clone())),
+        false => (open_toolbox(settings, &egress, metrics, Extra::default()).await?, in_use()),
+    };
+    let previous = Some(previous);
+    let parts = McpParts { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous };
+    let mcp = McpServers::new(settings, parts).map_err(anyhow::Error::msg)?;
+    Ok(Tools { mcp, toolbox, sampler, in_use, unused })
+}
+
+fn in_use() -> (Arc<DropGuard>, CancellationToken) {
+    let unused = CancellationToken::new();
+    (Arc::new(unused.clone().drop_guard()), unused)
+}
+
+fn open_egress(settings: &Settings) -> anyhow::Result<Arc<Egress>> {
+    Ok(Arc::new(Egress::new(&egress_options(&settings.egress)).context("egress")?))
+}
+
+async fn open_toolbox(
+    settings: &Settings,
+    egress: &Arc<Egress>,
+    metrics: &Arc<Metrics>,
+    extra: Extra,
+) -> anyhow::Result<Arc<Toolbox>> {
     let tools = &settings.tools;
-    let own = builtin::executor(&tools.builtin, tools.allow_file_access, &egress)?;
+    let own = builtin::executor(&tools.builtin, tools.allow_file_access, egress)?;
     let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(own)];
     executors.extend(extra.executors);
     let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| tools.mock.clone()));
     // Last, so that with `collision: last` a mock takes the place of what it imitates.
     let mocks = mocks.map(|mocks| Mock::new(mocks, tools.mock_delay));
     executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
-    let toolbox = Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
+    Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
         .await
-        .context("opening the tools (tools)")?;
+        .context("opening the tools (tools)")
+}
+
+/// What connects to MCP servers, and what these may use the model through.
+fn client(settings: &Settings) -> (Option<Arc<EngineSampler>>, Arc<dyn Connector>) {
     let sampler = EngineSampler::new(&settings.mcp.sampling);
     let client = Client::new(ClientOptions {
         max_message_bytes: settings.mcp.max_message_bytes,
@@ -73,10 +139,7 @@ pub async fn open(
         elicitation: settings.mcp.elicitation,
         sampler: sampler.clone().map(|sampler| sampler as _),
     });
-    let mcp = McpServers::new(settings, &egress, Arc::new(client), &toolbox, admission, metrics);
-    let unused = CancellationToken::new();
-    let in_use = Arc::new(unused.clone().drop_guard());
-    Ok(Tools { mcp: mcp.map_err(anyhow::Error::msg)?, toolbox, sampler, in_use, unused })
+    (sampler, Arc::new(client))
 }
 
 fn egress_options(settings: &EgressSettings) -> EgressOptions {

@@ -18,6 +18,8 @@ pub struct Change {
     pub key: String,
     /// What a reload does with it.
     pub effect: Effect,
+    /// The steps of the key.
+    path: Vec<String>,
     difference: Difference,
 }
 
@@ -30,9 +32,19 @@ enum Difference {
 }
 
 impl Change {
-    /// The section that it is in.
-    pub fn section(&self) -> &str {
-        self.key.split(['.', '[']).next().unwrap_or_default()
+    /// Whether a reload changes something at this path: what is there, something in it, or all that it is in.
+    pub fn touches(&self, path: &[&str]) -> bool {
+        self.effect == Effect::Reload && self.path.iter().zip(path).all(|(one, other)| one == other)
+    }
+
+    /// Whether it is what is at this path, or in it.
+    pub fn is_in(&self, path: &[&str]) -> bool {
+        self.path.len() >= path.len() && self.path.iter().zip(path).all(|(one, other)| one == other)
+    }
+
+    /// Whether a reload changes something of another section than these.
+    pub fn is_beyond(&self, sections: &[&str]) -> bool {
+        self.effect == Effect::Reload && !sections.iter().any(|section| self.touches(&[section]))
     }
 }
 
@@ -119,7 +131,7 @@ impl Found<'_> {
 
     fn note(&mut self, difference: Difference) {
         let key = join(&self.path);
-        self.changes.push(Change { effect: effect(&key), key, difference });
+        self.changes.push(Change { effect: effect(&key), key, path: self.path.clone(), difference });
     }
 }
 

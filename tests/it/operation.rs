@@ -10,6 +10,7 @@ mod logs;
 mod probes;
 mod provider_failures;
 mod reload;
+mod reload_mcp;
 mod request_lines;
 mod shutdown_delay;
 mod traces;

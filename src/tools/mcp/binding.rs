@@ -16,7 +16,6 @@ use crate::admission::Permit;
 use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{Approval, McpAllowedTools, McpTool, McpToolFilter};
-use crate::tools::stack::Stack;
 
 /// What is to become of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +54,6 @@ pub struct Binding {
     session: Arc<Session>,
     /// What it has for the caller.
     list: Arc<ToolList>,
-    stack: Stack,
     _in_use: Arc<Permit>,
 }
 
@@ -75,9 +73,9 @@ impl Found {
 }
 
 impl Binding {
-    pub(super) fn new(server: Server, InUse { session, permit }: InUse, stack: Stack) -> Self {
+    pub(super) fn new(server: Server, InUse { session, permit }: InUse) -> Self {
         let list = session.lists.of(server.context.as_ref());
-        Self { server, session, list, stack, _in_use: permit }
+        Self { server, session, list, _in_use: permit }
     }
 
     /// Its name in the request.
@@ -123,8 +121,8 @@ impl Binding {
     }
 
     fn maker(&self) -> Maker<'_> {
-        let Self { server: Server { label, terms, .. }, session, list, stack, .. } = self;
-        Maker { session, context: list.context.as_ref(), label, terms, stack }
+        let Self { server: Server { label, terms, .. }, session, list, .. } = self;
+        Maker { session, context: list.context.as_ref(), label, terms }
     }
 
     /// Whether the server has other tools now, or says so.

@@ -23,7 +23,7 @@ const PER_TOOL: usize = 512;
 
 /// The budget, and the lists that are in it.
 pub(super) struct ListBudget {
-    max_bytes: usize,
+    max_bytes: AtomicUsize,
     used: AtomicUsize,
     lists: Mutex<HashMap<[u8; 32], Weak<KeptList>>>,
     sessions: Mutex<Vec<Weak<Session>>>,
@@ -46,11 +46,20 @@ impl ListBudget {
     /// Up to so many bytes.
     pub fn new(max_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            max_bytes,
+            max_bytes: AtomicUsize::new(max_bytes),
             used: AtomicUsize::new(0),
             lists: Mutex::default(),
             sessions: Mutex::default(),
         })
+    }
+
+    /// Up to so many bytes from now on; what is counted stays.
+    pub fn resize(&self, max_bytes: usize) {
+        self.max_bytes.store(max_bytes, Ordering::Release);
+    }
+
+    fn max_bytes(&self) -> usize {
+        self.max_bytes.load(Ordering::Acquire)
     }
 
     /// A session whose lists may be evicted while nobody uses it.
@@ -103,11 +112,11 @@ impl ListBudget {
                 return Ok(charge);
             }
         }
-        Err(McpError::ListsFull { limit: self.max_bytes })
+        Err(McpError::ListsFull { limit: self.max_bytes() })
     }
 
     fn try_charge(self: &Arc<Self>, bytes: usize) -> Option<Charge> {
-        let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.max_bytes);
+        let grown = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.max_bytes());
         self.used.fetch_update(Ordering::AcqRel, Ordering::Acquire, grown).ok()?;
         Some(Charge { budget: Arc::clone(self), bytes })
     }

@@ -9,10 +9,12 @@ use super::binding::Rules;
 use super::connection::{Endpoint, HttpKind, Place, StdioCommand};
 use super::credentials::CredentialSource;
 use super::session::SessionLimits;
+use super::source::{Access, Source};
 use crate::config::{
     McpAuth, McpContext, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
 };
 use crate::net::egress::{Egress, EgressOptions};
+use crate::tools::stack::Stack;
 
 /// How the tools of a server are used.
 pub(super) struct Terms {
@@ -28,18 +30,17 @@ pub(super) struct Terms {
     pub user_output: bool,
     /// The general settings as they hold for its tools.
     pub tools: ToolsSettings,
+    /// The layers that lie around every call.
+    pub stack: Stack,
 }
 
 /// A server of the configuration.
 pub(super) struct Configured {
     pub label: Arc<str>,
-    pub endpoint: Endpoint,
-    /// `None`: a program, which is shown none.
-    pub credentials: Option<CredentialSource>,
+    pub access: Arc<Access>,
     pub takes_callers: bool,
     pub terms: Arc<Terms>,
     pub rules: Arc<Rules>,
-    pub limits: SessionLimits,
     pub settings: McpServerSettings,
 }
 
@@ -49,18 +50,23 @@ impl Terms {
         mut tools: ToolsSettings,
         (timeout, max_time): (Duration, Duration),
         trust: Option<McpTrust>,
+        stack: Stack,
     ) -> Self {
         // The stack's timeout is for the whole; the connection watches for signs of life.
         tools.timeout = max_time;
         tools.routes.clear();
         let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
-        Self { executor, timeout, trusts_hints, context: Vec::new(), user_output: false, tools }
+        Self { executor, timeout, trusts_hints, context: Vec::new(), user_output: false, tools, stack }
     }
 }
 
-impl Configured {
-    pub(super) fn read(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Self, String> {
-        let requests = &settings.mcp.requests;
+impl Access {
+    pub(super) fn read(
+        label: &str,
+        server: &McpServerSettings,
+        settings: &Settings,
+        source: Arc<Source>,
+    ) -> Result<Arc<Self>, String> {
         let endpoint = endpoint(label, server, settings)?;
         let credentials = match &endpoint.place {
             Place::Http { url, egress, .. } => {
@@ -68,25 +74,31 @@ impl Configured {
             }
             Place::Stdio(_) => None,
         };
+        Ok(Arc::new(Self { source, endpoint, credentials }))
+    }
+}
+
+impl Configured {
+    pub(super) fn read(
+        label: &str,
+        server: &McpServerSettings,
+        settings: &Settings,
+        access: Arc<Access>,
+        stack: Stack,
+    ) -> Result<Self, String> {
         let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
         let mut tools = settings.tools.clone();
         tools.cache.enabled &= !takes_callers;
         Ok(Self {
             label: label.into(),
-            endpoint,
-            credentials,
+            access,
             takes_callers,
             terms: Arc::new(Terms {
                 context: server.context.clone(),
                 user_output: server.user_output,
-                ..Terms::new(format!("mcp:{label}").into(), tools, server.patience(), server.trust)
+                ..Terms::new(format!("mcp:{label}").into(), tools, server.patience(), server.trust, stack)
             }),
             rules: Arc::new(Rules::read(server)?),
-            limits: limits(
-                &settings.mcp,
-                server.tool_ttl,
-                server.max_in_flight.unwrap_or(requests.max_in_flight),
-            ),
             settings: server.clone(),
         })
     }
@@ -97,7 +109,10 @@ impl Configured {
     }
 }
 
-pub(super) fn limits(mcp: &McpSettings, tool_ttl: Option<Duration>, max_in_flight: usize) -> SessionLimits {
+/// Those of a server of the configuration; `None`: of one that a request brings.
+pub(super) fn limits(mcp: &McpSettings, server: Option<&McpServerSettings>) -> SessionLimits {
+    let tool_ttl = server.and_then(|server| server.tool_ttl);
+    let max_in_flight = server.and_then(|server| server.max_in_flight).unwrap_or(mcp.requests.max_in_flight);
     SessionLimits {
         list_timeout: mcp.list_timeout,
         tool_ttl: tool_ttl.unwrap_or(mcp.tool_ttl),

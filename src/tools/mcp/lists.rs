@@ -53,6 +53,13 @@ impl ToolList {
         self.listing.load_full()
     }
 
+    fn forget_ended_generations(&self) {
+        self.sets.forget_ended_generations();
+        if let Some(listing) = self.known() {
+            listing.kept.prepared.forget_ended_generations();
+        }
+    }
+
     fn last_used(&self) -> Instant {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,6 +99,13 @@ impl ToolLists {
             self.plain.listing.store(None);
             self.plain.sets.clear();
         }
+    }
+
+    /// Forgets what was made of them by terms that nobody has any more.
+    pub(super) fn forget_ended_generations(&self) {
+        self.plain.forget_ended_generations();
+        let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.values().for_each(|list| list.forget_ended_generations());
     }
 
     /// The list that says most of the server, for people: that for all, or else the one that was used last.

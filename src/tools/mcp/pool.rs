@@ -3,35 +3,57 @@
 //! A session that is in use has a permit of the semaphore, on the share of the key that began to use it. All that a
 //! request uses are admitted at once, so that no two requests wait for each other. Sessions that nobody uses stay open
 //! as long as there is room: as no more are in use than may be open, whoever is admitted finds one that makes way.
+//!
+//! There is one for the process, so that generations of the settings share what there is room for, and the sessions of servers
+//! that are the same in both. A session is closed with the last generation that has its source.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::budget::ListBudget;
 use super::connection::{Connector, Endpoint};
 use super::credentials::{Credentials, Fingerprint};
 use super::session::{Session, SessionLimits};
+use super::source::Source;
 use super::status::ServerState;
 use crate::admission::{Admission, Permit, Requester};
+use crate::config::settings::McpSessionSettings;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
+
+/// How often sessions are looked for that nobody uses.
+const REAPING: Duration = Duration::from_secs(5);
 
 /// What tells sessions apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     /// `label:…` or `url:…`.
     server: String,
+    source: u64,
     credentials: Fingerprint,
     tenant: Arc<str>,
 }
 
 impl Key {
-    pub(super) fn new(server: String, credentials: &dyn Credentials, tenant: &Arc<str>) -> Self {
-        Self { server, credentials: credentials.fingerprint(), tenant: Arc::clone(tenant) }
+    pub(super) fn new(
+        server: String,
+        source: &Source,
+        credentials: &dyn Credentials,
+        tenant: &Arc<str>,
+    ) -> Self {
+        let (source, credentials) = (source.id, credentials.fingerprint());
+        Self { server, source, credentials, tenant: Arc::clone(tenant) }
     }
 
     /// The session's state, for people.
@@ -44,9 +66,9 @@ impl Key {
 /// What a session is opened with, if there is none yet.
 pub(super) struct Opening {
     pub key: Key,
+    pub source: Arc<Source>,
     pub endpoint: Endpoint,
     pub credentials: Arc<dyn Credentials>,
-    pub limits: SessionLimits,
 }
 
 /// A session, in use for as long as this is held.
@@ -58,6 +80,8 @@ pub(super) struct InUse {
 /// A session that is open, or may be.
 struct Kept {
     session: Arc<Session>,
+    /// Of the generations that may use it.
+    source: Weak<Source>,
     /// Of those who use it.
     permit: Weak<Permit>,
     /// The key that it was made for.
@@ -65,12 +89,13 @@ struct Kept {
 }
 
 /// All sessions.
-pub(super) struct Pool {
-    connector: Arc<dyn Connector>,
+pub struct Pool {
     sessions: Mutex<HashMap<Key, Kept>>,
     admission: Arc<Admission>,
-    idle_timeout: Duration,
+    idle_timeout: ArcSwap<Duration>,
     metrics: Arc<Metrics>,
+    /// A source is gone.
+    source_gone: Arc<Notify>,
     /// What goes on behind requests: lists that are renewed, sessions that are closed.
     tasks: TaskTracker,
     /// For the tool lists of all sessions.
@@ -79,26 +104,30 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(
-        connector: Arc<dyn Connector>,
+        settings: &McpSessionSettings,
         admission: &Arc<Admission>,
-        idle_timeout: Duration,
-        metrics: Arc<Metrics>,
+        metrics: &Arc<Metrics>,
     ) -> Self {
         Self {
-            connector,
             sessions: Mutex::default(),
             admission: Arc::clone(admission),
-            idle_timeout,
-            metrics,
+            idle_timeout: ArcSwap::from_pointee(settings.idle_timeout),
+            metrics: Arc::clone(metrics),
+            source_gone: Arc::default(),
             tasks: TaskTracker::new(),
-            lists: ListBudget::new(usize::MAX),
+            lists: ListBudget::new(settings.max_list_bytes),
         }
     }
 
-    /// The same with a byte budget for the tool lists of all sessions.
-    pub(super) fn with_list_budget(mut self, max_bytes: usize) -> Self {
-        self.lists = ListBudget::new(max_bytes);
-        self
+    /// Keeps sessions by these settings from now on. How many there may be is the admission's to say.
+    pub fn resize(&self, settings: &McpSessionSettings) {
+        self.idle_timeout.store(Arc::new(settings.idle_timeout));
+        self.lists.resize(settings.max_list_bytes);
+    }
+
+    /// What sessions of this pool are opened with.
+    pub(super) fn source(&self, connector: &Arc<dyn Connector>, limits: SessionLimits) -> Arc<Source> {
+        Source::new(Arc::clone(connector), limits, Arc::clone(&self.source_gone))
     }
 
     /// The sessions that a request uses, in this order, once there is room for those that nobody uses yet.
@@ -152,19 +181,24 @@ impl Pool {
         if let Some(gone) = self.leaving(sessions, requester).and_then(|key| sessions.remove(&key)) {
             self.tasks.spawn(async move { gone.session.close().await });
         }
-        let Opening { key, endpoint, credentials, limits } = opening;
+        let Opening { key, source, endpoint, credentials } = opening;
         let session = Arc::new(Session::new(
             endpoint,
             credentials,
-            Arc::clone(&self.connector),
-            limits,
+            Arc::clone(&source.connector),
+            source.limits,
             Arc::clone(&self.metrics),
             self.tasks.clone(),
             Arc::clone(&self.lists),
         ));
         self.lists.register(&session);
         let made_for = Arc::clone(&requester.key);
-        let kept = Kept { session: Arc::clone(&session), permit: Arc::downgrade(&permit), made_for };
+        let kept = Kept {
+            session: Arc::clone(&session),
+            source: Arc::downgrade(&source),
+            permit: Arc::downgrade(&permit),
+            made_for,
+        };
         sessions.insert(key, kept);
         InUse { session, permit }
     }
@@ -200,30 +234,52 @@ impl Pool {
         })
     }
 
-    /// Closes what nobody has used for long.
-    pub(super) async fn reap(&self) {
+    /// Closes sessions that are used no more, until `closing`; then all.
+    pub async fn tend(&self, closing: CancellationToken) {
+        let mut interval = tokio::time::interval(REAPING);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = interval.tick() => {}
+                () = self.source_gone.notified() => {}
+                () = closing.cancelled() => break,
+            }
+            self.reap().await;
+        }
+        self.close().await;
+    }
+
+    /// Closes what nobody has used for long, and what belongs to no generation any more.
+    async fn reap(&self) {
         let gone: Vec<Kept> = {
             let mut sessions = self.lock();
+            let idle_timeout = **self.idle_timeout.load();
             let is_idle = |kept: &Kept| {
                 kept.permit.strong_count() == 0
                     && is_unused(&kept.session)
-                    && kept.session.idle_for() >= self.idle_timeout
+                    && kept.session.idle_for() >= idle_timeout
             };
-            sessions.extract_if(|_, kept| is_idle(kept)).map(|(_, kept)| kept).collect()
+            let is_gone = |kept: &Kept| kept.source.strong_count() == 0 || is_idle(kept);
+            let gone = sessions.extract_if(|_, kept| is_gone(kept)).map(|(_, kept)| kept).collect();
+            sessions.values().for_each(|kept| kept.session.forget_ended_generations());
+            gone
         };
         join_all(gone.iter().map(|kept| kept.session.close())).await;
     }
 
     /// Closes all.
-    pub(super) async fn close(&self) {
+    pub async fn close(&self) {
         let all: Vec<Kept> = self.lock().drain().map(|(_, kept)| kept).collect();
         join_all(all.iter().map(|kept| kept.session.close())).await;
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    pub(super) fn known(&self) -> Vec<(Key, Arc<Session>)> {
-        self.lock().iter().map(|(key, kept)| (key.clone(), Arc::clone(&kept.session))).collect()
+    /// Those that were opened with one of these sources.
+    pub(super) fn known(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<(Key, Arc<Session>)> {
+        let sessions = self.lock();
+        let wanted = sessions.iter().filter(|(key, _)| is_wanted(key.source));
+        wanted.map(|(key, kept)| (key.clone(), Arc::clone(&kept.session))).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
@@ -258,181 +314,4 @@ fn too_many(wanted: usize, most: u64) -> ApiError {
         "This takes sessions with {wanted} MCP servers at a time; this key may have {most} (mcp.sessions.max)."
     );
     ApiError::invalid("array_above_max_length", "tools", message)
-}
-
-#[cfg(test)]
-mod tests {
-    use async_trait::async_trait;
-    use reqwest::header::HeaderMap;
-
-    use super::*;
-    use crate::config::{KeySettings, Scope, Settings};
-    use crate::tools::mcp::connection::{Connection, Place, StdioCommand};
-    use crate::tools::mcp::credentials::Fixed;
-    use crate::tools::mcp::error::McpError;
-
-    struct Nowhere;
-
-    #[async_trait]
-    impl Connector for Nowhere {
-        async fn connect(
-            &self,
-            _: &Endpoint,
-            _: Arc<dyn Credentials>,
-        ) -> Result<Arc<dyn Connection>, McpError> {
-            Err(McpError::Connect("nobody is there".into()))
-        }
-    }
-
-    /// Room for so many sessions of these keys and their tenants.
-    fn pool(max: usize, keys: &[(&str, &str)]) -> Pool {
-        let mut settings = Settings::default();
-        settings.mcp.sessions.max = max;
-        settings.mcp.requests.max_servers = 1;
-        let key = |(name, tenant): &(&str, &str)| {
-            let key = KeySettings {
-                hash: [0; 32],
-                tenant: (*tenant).into(),
-                owner: (*name).into(),
-                scopes: vec![Scope::All],
-                dialect: None,
-                client_action_status: None,
-                max_runs: None,
-            };
-            ((*name).to_owned(), key)
-        };
-        settings.auth.keys = keys.iter().map(key).collect();
-        let metrics = Metrics::install();
-        let admission = Admission::new(&settings, &metrics);
-        Pool::new(Arc::new(Nowhere), &admission, Duration::from_mins(5), metrics)
-    }
-
-    /// Sessions with these servers, for `tenant/key`.
-    async fn open_all(pool: &Pool, servers: &[&str], who: &str) -> Result<Vec<InUse>, ApiError> {
-        let (tenant, key) = who.split_once('/').unwrap();
-        let requester = Requester::new(&tenant.into(), &key.into());
-        let credentials: Arc<dyn Credentials> = Arc::new(Fixed::new(HeaderMap::new()));
-        let command = StdioCommand {
-            program: "none".into(),
-            args: Vec::new(),
-            env: std::collections::BTreeMap::new(),
-            cwd: None,
-        };
-        let endpoint = Endpoint {
-            name: "s".into(),
-            place: Place::Stdio(Arc::new(command)),
-            is_configured: true,
-            may_sample: false,
-        };
-        let second = Duration::from_secs(1);
-        let limits = SessionLimits { list_timeout: second, tool_ttl: second, max_in_flight: 1, max_tools: 1 };
-        let opening = |server: &&str| Opening {
-            key: Key::new((*server).to_owned(), &*credentials, &requester.tenant),
-            endpoint: endpoint.clone(),
-            credentials: Arc::clone(&credentials),
-            limits,
-        };
-        pool.sessions(servers.iter().map(opening).collect(), &requester).await
-    }
-
-    async fn open(pool: &Pool, server: &str, who: &str) -> Result<InUse, ApiError> {
-        open_all(pool, &[server], who).await.map(|mut sessions| sessions.remove(0))
-    }
-
-    fn known(pool: &Pool) -> Vec<String> {
-        let mut all: Vec<_> =
-            pool.known().iter().map(|(key, _)| format!("{} {}", key.tenant, key.server)).collect();
-        all.sort();
-        all
-    }
-
-    fn assert_overloaded(refused: Result<InUse, ApiError>) {
-        let error = refused.err().expect("there is no room");
-        assert_eq!((error.status, error.body.code.as_deref()), (503, Some("server_is_overloaded")));
-        assert!(error.body.message.contains("mcp.sessions.max"), "{}", error.body.message);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_tenant_with_many_servers_takes_no_room_of_others() {
-        let pool = pool(4, &[("a", "red"), ("b", "blue"), ("c", "green")]);
-        for (server, who) in
-            [("label:a", "red/a"), ("label:b", "blue/b"), ("label:c", "blue/b"), ("url:d", "blue/b")]
-        {
-            // Which is idle for longest is told by the clock.
-            tokio::time::advance(Duration::from_millis(1)).await;
-            assert!(open(&pool, server, who).await.is_ok());
-        }
-        for i in 0..20 {
-            assert!(open(&pool, &format!("url:{i}"), "blue/b").await.is_ok());
-        }
-        // Also while there is room, none has more than half.
-        assert_eq!(known(&pool), ["blue label:c", "blue url:19", "red label:a"]);
-        let _in_use = open(&pool, "label:x", "red/a").await;
-        assert_eq!(known(&pool), ["blue label:c", "blue url:19", "red label:a", "red label:x"]);
-        let _too = open(&pool, "label:y", "red/a").await;
-        assert_eq!(known(&pool), ["blue label:c", "blue url:19", "red label:x", "red label:y"]);
-        assert_overloaded(open(&pool, "label:z", "red/a").await);
-        assert!(open(&pool, "label:z", "green/c").await.is_ok());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn of_two_keys_of_one_tenant_none_has_more_than_half() {
-        let pool = pool(4, &[("a", "red"), ("b", "red")]);
-        let _held =
-            [open(&pool, "url:1", "red/a").await.unwrap(), open(&pool, "url:2", "red/a").await.unwrap()];
-        assert_overloaded(open(&pool, "url:3", "red/a").await);
-        let _others = open_all(&pool, &["url:4"], "red/b").await.unwrap();
-        assert!(open(&pool, "url:1", "red/b").await.is_ok(), "what is in use is shared within a tenant");
-        for i in 5..20 {
-            assert!(open(&pool, &format!("url:{i}"), "red/b").await.is_ok());
-        }
-        assert_eq!(known(&pool), ["red url:1", "red url:19", "red url:2", "red url:4"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_single_tenant_has_all_the_room() {
-        for keys in [&[][..], &[("a", "red")][..]] {
-            let pool = pool(4, keys);
-            let mut held = Vec::new();
-            for i in 0..4 {
-                held.push(open(&pool, &format!("url:{i}"), "red/a").await.unwrap());
-            }
-            assert_overloaded(open(&pool, "url:4", "red/a").await);
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_waits_gets_the_session_that_is_used_no_more() {
-        let pool = pool(1, &[]);
-        let (held, shared) =
-            (open(&pool, "url:1", "red/a").await.unwrap(), open(&pool, "url:1", "red/a").await);
-        let mut waiting = std::pin::pin!(open(&pool, "url:2", "red/a"));
-        assert!(futures_util::poll!(&mut waiting).is_pending());
-        drop(held);
-        assert!(futures_util::poll!(&mut waiting).is_pending(), "somebody else uses it still");
-        drop(shared);
-        assert!(waiting.await.is_ok());
-        assert_eq!(known(&pool), ["red url:2"]);
-    }
-
-    /// Each used to hold what the other waited for.
-    #[tokio::test(start_paused = true)]
-    async fn all_sessions_of_a_request_are_admitted_at_once() {
-        let pool = pool(3, &[]);
-        let one = open_all(&pool, &["url:1", "url:2", "url:1"], "red/a").await.unwrap();
-        assert!(Arc::ptr_eq(&one[0].session, &one[2].session), "the same one twice takes one place");
-        let mut two = std::pin::pin!(open_all(&pool, &["url:3", "url:4"], "red/a"));
-        assert!(futures_util::poll!(&mut two).is_pending());
-        assert_eq!(known(&pool), ["red url:1", "red url:2"], "it holds nothing while it waits");
-        drop(one);
-        // The one that is there does not make way for another of the same request.
-        drop(two.await.unwrap());
-        let three = open_all(&pool, &["url:5", "url:4", "url:6"], "red/a").await.unwrap();
-        assert_eq!(
-            (three.len(), known(&pool)),
-            (3, ["url:4", "url:5", "url:6"].map(|url| format!("red {url}")).into())
-        );
-        let error = open_all(&pool, &["url:1", "url:2", "url:3", "url:4"], "red/a").await.err().unwrap();
-        assert_eq!((error.status, error.body.param.as_deref()), (400, Some("tools")), "it will never fit");
-    }
 }

@@ -17,6 +17,7 @@ use super::credentials::{Fixed, for_request};
 use super::error::McpError;
 use super::pool::{Key, Opening, Pool};
 use super::routes::Routes;
+use super::source::{Access, Previous, Source};
 use crate::admission::{Admission, Requester};
 use crate::config::{McpSettings, Settings};
 use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
@@ -30,8 +31,11 @@ use crate::tools::stack::Stack;
 pub struct McpServers {
     settings: McpSettings,
     configured: BTreeMap<String, Configured>,
-    pool: Pool,
+    pool: Arc<Pool>,
+    /// Makes connections to servers of the configuration, and to those that requests bring.
+    connector: Arc<dyn Connector>,
     /// For servers that requests bring.
+    request_source: Arc<Source>,
     egress: Arc<Egress>,
     request_terms: Arc<Terms>,
     request_rules: Arc<Rules>,
@@ -85,40 +89,65 @@ pub enum BindError {
     Credentials(McpError),
 }
 
+/// What servers are reached and used with.
+pub struct McpParts<'a> {
+    /// What is checked of URLs that requests bring.
+    pub egress: &'a Arc<Egress>,
+    /// Makes connections.
+    pub connector: Arc<dyn Connector>,
+    /// Beside which their tools are.
+    pub toolbox: &'a Toolbox,
+    /// Has room for sessions.
+    pub admission: &'a Arc<Admission>,
+    /// Counts them.
+    pub metrics: &'a Arc<Metrics>,
+    /// What a reload takes over.
+    pub previous: Option<Previous<'a>>,
+}
+
 impl McpServers {
     /// Reads the settings; connects to nobody.
     ///
     /// # Errors
     /// In words, with the key, if a setting cannot be used.
-    pub fn new(
-        settings: &Settings,
-        egress: &Arc<Egress>,
-        connector: Arc<dyn Connector>,
-        toolbox: &Toolbox,
-        admission: &Arc<Admission>,
-        metrics: &Arc<Metrics>,
-    ) -> Result<Arc<Self>, String> {
+    pub fn new(settings: &Settings, parts: McpParts<'_>) -> Result<Arc<Self>, String> {
+        let McpParts { egress, connector, toolbox, admission, metrics, previous } = parts;
         let mcp = &settings.mcp;
+        let pool = match &previous {
+            Some(previous) => Arc::clone(&previous.servers.pool),
+            None => Arc::new(Pool::new(&mcp.sessions, admission, metrics)),
+        };
         let mut configured = BTreeMap::new();
         for (label, server) in &mcp.servers {
-            let read = Configured::read(label, server, settings);
+            let limits = limits(mcp, Some(server));
+            let access = match previous.and_then(|previous| previous.access(label, &limits)) {
+                Some(kept) => Ok(kept),
+                None => Access::read(label, server, settings, pool.source(&connector, limits)),
+            };
+            let read =
+                access.and_then(|access| Configured::read(label, server, settings, access, toolbox.stack()));
             configured
                 .insert(label.clone(), read.map_err(|problem| format!("mcp.servers.{label}: {problem}"))?);
         }
+        let of_requests = limits(mcp, None);
+        let kept = previous.and_then(|previous| previous.of_requests(&of_requests));
+        let request_source = kept.unwrap_or_else(|| pool.source(&connector, of_requests));
         let requests = &mcp.requests;
         let mut tools = settings.tools.clone();
         // A result that was got with one client's token is for nobody else.
         tools.cache.enabled = false;
         tools.overrides.clear();
         Ok(Arc::new(Self {
-            pool: Pool::new(connector, admission, mcp.sessions.idle_timeout, Arc::clone(metrics))
-                .with_list_budget(mcp.sessions.max_list_bytes),
+            pool,
+            connector,
+            request_source,
             egress: request_egress(settings, egress)?,
             request_terms: Arc::new(Terms::new(
                 "mcp:request".into(),
                 tools,
                 (requests.timeout, requests.max_time),
                 requests.trust,
+                toolbox.stack(),
             )),
             request_rules: Arc::new(Rules {
                 allowed: None,
@@ -169,7 +198,7 @@ impl McpServers {
             found.into_iter().map(|found| (found.opening, found.server)).unzip();
         let sessions = self.pool.sessions(openings, &requester).await?;
         let bound = servers.into_iter().zip(sessions);
-        Ok(bound.map(|(server, in_use)| Binding::new(server, in_use, self.stack.clone())).collect())
+        Ok(bound.map(|(server, in_use)| Binding::new(server, in_use)).collect())
     }
 
     /// A configured server.
@@ -194,16 +223,17 @@ impl McpServers {
             return Err(BindError::Unsupported { field: "headers", why });
         }
         let given = given.map(|token| SecretString::from(bearer(token.expose())));
-        let credentials = match &server.credentials {
+        let access = &server.access;
+        let credentials = match &access.credentials {
             Some(source) => {
                 source.for_caller(given.as_ref().or(wanting.authorization)).map_err(BindError::Credentials)?
             }
             None => Arc::new(Fixed::new(HeaderMap::new())),
         };
-        let key = Key::new(format!("label:{label}"), &*credentials, wanting.tenant);
-        let (endpoint, limits) = (server.endpoint.clone(), server.limits);
+        let (source, endpoint) = (Arc::clone(&access.source), access.endpoint.clone());
+        let key = Key::new(format!("label:{label}"), &source, &*credentials, wanting.tenant);
         Ok(Found {
-            opening: Opening { key, endpoint, credentials, limits },
+            opening: Opening { key, source, endpoint, credentials },
             server: Server {
                 label: Arc::clone(&server.label),
                 context: CallerContext::new(&server.terms.context, wanting.tenant, wanting.of),
@@ -228,7 +258,8 @@ impl McpServers {
                 let field = if is_token { "authorization" } else { "headers" };
                 BindError::Header { field, why: bad.to_string() }
             })?;
-        let key = Key::new(format!("url:{url}"), &*credentials, wanting.tenant);
+        let source = Arc::clone(&self.request_source);
+        let key = Key::new(format!("url:{url}"), &source, &*credentials, wanting.tenant);
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
             place: Place::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
@@ -236,10 +267,8 @@ impl McpServers {
             // Whoever brings a server is not to spend the operator's tokens through it.
             may_sample: false,
         };
-        let requests = &self.settings.requests;
-        let limits = limits(&self.settings, None, requests.max_in_flight);
         Ok(Found {
-            opening: Opening { key, endpoint, credentials, limits },
+            opening: Opening { key, source, endpoint, credentials },
             server: Server {
                 label: tool.server_label.as_str().into(),
                 // Whoever brings a server learns nothing of others through it.
@@ -267,22 +296,35 @@ impl McpServers {
         Ok(url)
     }
 
-    /// Lets sessions go that nobody uses. To be called from time to time.
-    pub async fn reap(&self) {
-        self.pool.reap().await;
+    /// The sessions with all of them, and with those of other generations.
+    pub fn sessions(&self) -> &Arc<Pool> {
+        &self.pool
     }
 
-    /// Closes all sessions.
-    pub async fn shutdown(&self) {
-        self.pool.close().await;
+    /// What makes connections.
+    pub fn connector(&self) -> &Arc<dyn Connector> {
+        &self.connector
+    }
+
+    /// How the configured server of this label is reached.
+    pub(super) fn access(&self, label: &str) -> Option<&Arc<Access>> {
+        self.configured.get(label).map(|server| &server.access)
+    }
+
+    /// What sessions with servers that requests bring are opened with.
+    pub(super) fn request_source(&self) -> &Arc<Source> {
+        &self.request_source
     }
 
     /// How each server of the configuration is, and each that requests brought and is still known.
     pub fn states(&self) -> Vec<super::status::ServerState> {
-        let mut states: Vec<_> = self.pool.known().iter().map(|(key, session)| key.state(session)).collect();
+        let sources: Vec<u64> = self.configured.values().map(|server| server.access.source.id).collect();
+        let is_ours = |id| id == self.request_source.id || sources.contains(&id);
+        let known = self.pool.known(is_ours);
+        let mut states: Vec<_> = known.iter().map(|(key, session)| key.state(session)).collect();
         for (label, server) in &self.configured {
             if !states.iter().any(|state| state.server_label.as_deref() == Some(label)) {
-                states.push(super::status::ServerState::unused(label, &server.endpoint));
+                states.push(super::status::ServerState::unused(label, &server.access.endpoint));
             }
         }
         for state in &mut states {

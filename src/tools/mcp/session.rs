@@ -4,7 +4,7 @@
 //! a while, so that requests do not wait for it time and again. `recovery` replaces sessions that the server has lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
 use super::budget::{KeptList, ListBudget};
+use super::configured::Terms;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, ServerInfo};
 use super::credentials::Credentials;
 use super::error::McpError;
@@ -27,7 +28,7 @@ use crate::tools::plan::States;
 const CALM: Duration = Duration::from_mins(10);
 
 /// What a session heeds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionLimits {
     /// For a connection with its handshake, and for a list of tools.
     pub list_timeout: Duration,
@@ -58,8 +59,8 @@ pub struct Session {
     pub(super) recovery: Recovery,
     pub(super) lists: ToolLists,
     pub(super) budget: Arc<ListBudget>,
-    /// What is known of the health of its tools, whoever is shown them.
-    pub(super) states: States,
+    /// What is known of the health of its tools, whoever is shown them, by the terms of their use.
+    states: Mutex<Vec<(Weak<Terms>, Arc<States>)>>,
     pub(super) stats: Stats,
     last_used: Mutex<Instant>,
 }
@@ -161,7 +162,7 @@ impl Session {
             recovery: Recovery::default(),
             lists: ToolLists::default(),
             budget,
-            states: States::default(),
+            states: Mutex::default(),
             stats: Stats::default(),
             last_used: Mutex::new(Instant::now()),
         }
@@ -420,6 +421,26 @@ impl Session {
     /// Makes room: forgets the lists that nobody uses, all of them if the session is idle.
     pub(super) fn forget_unused_lists(&self, is_idle: bool) {
         self.lists.forget_unused(is_idle);
+    }
+
+    /// What is known of the health of its tools, as they are used by these terms.
+    pub(super) fn states(&self, terms: &Arc<Terms>) -> Arc<States> {
+        let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(terms, _)| terms.strong_count() > 0);
+        if let Some((_, known)) = all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(terms))) {
+            return Arc::clone(known);
+        }
+        let states = Arc::new(States::default());
+        all.push((Arc::downgrade(terms), Arc::clone(&states)));
+        states
+    }
+
+    /// Forgets what was made by terms that nobody has any more.
+    pub(super) fn forget_ended_generations(&self) {
+        let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(terms, _)| terms.strong_count() > 0);
+        drop(all);
+        self.lists.forget_ended_generations();
     }
 
     /// For how long nobody has used it.

@@ -20,9 +20,9 @@ use crate::protocol::item::hosted::McpListedTool;
 use crate::telemetry::traces::{self, TraceParent};
 use crate::tools::assemble::add_tags;
 use crate::tools::catalog::{RegisteredTool, Shown};
-use crate::tools::plan::{Plan, Schemas};
+use crate::tools::plan::{Plan, Schemas, States};
 use crate::tools::router::{Route, Way};
-use crate::tools::stack::{self, Stack};
+use crate::tools::stack;
 use crate::tools::verbatim::exact_text;
 use crate::tools::{
     Annotations, Code, Outcome, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolExecutor,
@@ -79,13 +79,19 @@ pub struct ServedTool {
 #[derive(Default)]
 pub(super) struct PreparedSets(Mutex<SetsByTerms>);
 
-/// By label, and by the address of the terms, which each set keeps.
-type SetsByTerms = HashMap<(Arc<str>, usize), Arc<PreparedSet>>;
+/// By label and terms.
+type SetsByTerms = HashMap<SetKey, Arc<PreparedSet>>;
+
+/// A label, and the address of the terms, which is no other's as long as a set knows them.
+type SetKey = (Arc<str>, usize);
+
+fn set_key(label: &Arc<str>, terms: &Arc<Terms>) -> SetKey {
+    (Arc::clone(label), Arc::as_ptr(terms).addr())
+}
 
 /// Tools as any session has them that listed the same, under one label and by one server's terms.
 struct PreparedSet {
-    /// Keeps the address that the set is found by.
-    _terms: Arc<Terms>,
+    terms: Weak<Terms>,
     tools: Vec<Prepared>,
     left_out: Vec<(String, String)>,
     _charge: Option<Charge>,
@@ -103,7 +109,7 @@ struct Prepared {
 impl PreparedSets {
     /// Made once; by two at the same time, one of them is kept.
     fn of(&self, maker: &Maker<'_>, list: &RemoteTools) -> Result<Arc<PreparedSet>, McpError> {
-        let key = (Arc::clone(maker.label), Arc::as_ptr(maker.terms).addr());
+        let key = set_key(maker.label, maker.terms);
         if let Some(known) = self.sets().get(&key) {
             return Ok(Arc::clone(known));
         }
@@ -111,10 +117,16 @@ impl PreparedSets {
         let mut set = maker.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
         set._charge = Some(budget.charge(set.bytes())?);
         let mut sets = self.sets();
+        sets.retain(|_, set| set.terms.strong_count() > 0);
         if sets.len() >= MOST_LABELS {
             sets.clear();
         }
         Ok(Arc::clone(sets.entry(key).or_insert_with(|| Arc::new(set))))
+    }
+
+    /// Forgets what was made by terms that nobody has any more.
+    pub(super) fn forget_ended_generations(&self) {
+        self.sets().retain(|_, set| set.terms.strong_count() > 0);
     }
 
     fn sets(&self) -> MutexGuard<'_, SetsByTerms> {
@@ -134,22 +146,21 @@ impl PreparedSet {
     }
 }
 
-/// The tool sets of one list, by label.
+/// The tool sets of one list, by label and terms.
 #[derive(Default)]
-pub(super) struct ToolSets {
-    by_label: Mutex<HashMap<Arc<str>, Arc<Made>>>,
-}
+pub(super) struct ToolSets(Mutex<HashMap<SetKey, Arc<Made>>>);
 
 /// The set of one list, made by the first who wants it.
 struct Made {
+    terms: Weak<Terms>,
     number: u64,
     set: OnceLock<Arc<ToolSet>>,
 }
 
 impl ToolSets {
-    /// The set of this list under this label; made once. Schemas are worked on without the lock on all sets.
+    /// The set of this list under this label by these terms; made once. Schemas are worked on without the lock on all sets.
     pub(super) fn of(&self, maker: &Maker<'_>, listing: &Listing) -> Result<Arc<ToolSet>, McpError> {
-        let place = self.place(maker.label, listing.number);
+        let place = self.place(maker, listing.number);
         if let Some(set) = place.set.get() {
             return Ok(Arc::clone(set));
         }
@@ -159,26 +170,37 @@ impl ToolSets {
 
     /// Forgets all.
     pub(super) fn clear(&self) {
-        self.by_label.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.sets().clear();
     }
 
-    fn place(&self, label: &Arc<str>, number: u64) -> Arc<Made> {
-        let mut sets = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = sets.get(label).filter(|known| known.number == number) {
+    /// Forgets what was made by terms that nobody has any more.
+    pub(super) fn forget_ended_generations(&self) {
+        self.sets().retain(|_, made| made.terms.strong_count() > 0);
+    }
+
+    fn place(&self, maker: &Maker<'_>, number: u64) -> Arc<Made> {
+        let key = set_key(maker.label, maker.terms);
+        let mut sets = self.sets();
+        if let Some(known) = sets.get(&key).filter(|known| known.number == number) {
             return Arc::clone(known);
         }
-        let place = Arc::new(Made { number, set: OnceLock::new() });
+        let place = Arc::new(Made { terms: Arc::downgrade(maker.terms), number, set: OnceLock::new() });
+        sets.retain(|_, made| made.terms.strong_count() > 0);
         if sets.len() >= MOST_LABELS {
             sets.clear();
         }
-        sets.insert(Arc::clone(label), Arc::clone(&place));
+        sets.insert(key, Arc::clone(&place));
         place
     }
 
     /// What this list was made into, under whichever label.
     pub(super) fn made_of(&self, listing: &Listing) -> Option<Arc<ToolSet>> {
-        let sets = self.by_label.lock().unwrap_or_else(PoisonError::into_inner);
+        let sets = self.sets();
         sets.values().filter(|made| made.number == listing.number).find_map(|made| made.set.get().cloned())
+    }
+
+    fn sets(&self) -> MutexGuard<'_, HashMap<SetKey, Arc<Made>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,7 +211,6 @@ pub(super) struct Maker<'a> {
     pub context: Option<&'a Arc<CallerContext>>,
     pub label: &'a Arc<str>,
     pub terms: &'a Arc<Terms>,
-    pub stack: &'a Stack,
 }
 
 impl Maker<'_> {
@@ -214,7 +235,7 @@ impl Maker<'_> {
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
         // Where lists differ by context, what one lacks another may have.
         let most = if self.context.is_some() { MOST_STATES } else { 0 };
-        self.session.states.retain_beyond(most, |name| names.contains(name));
+        self.session.states(self.terms).retain_beyond(most, |name| names.contains(name));
         Ok(set)
     }
 
@@ -247,7 +268,7 @@ impl Maker<'_> {
             tracing::warn!(server = &*self.session.endpoint.name, tool = %name, problem, "a tool is left out");
             left_out.push((name, problem));
         }
-        PreparedSet { _terms: Arc::clone(self.terms), tools: prepared, left_out, _charge: None }
+        PreparedSet { terms: Arc::downgrade(self.terms), tools: prepared, left_out, _charge: None }
     }
 
     fn define(&self, tool: &RemoteTool) -> Result<ToolDefinition, String> {
@@ -278,6 +299,7 @@ impl Maker<'_> {
 
     /// The tools as calls of this session are made.
     fn bind(&self, prepared: &PreparedSet, number: u64, charge: Option<Charge>) -> ToolSet {
+        let states = self.session.states(self.terms);
         let executor: Arc<dyn ToolExecutor> = Arc::new(Remote {
             id: Arc::clone(&self.terms.executor),
             session: Arc::downgrade(self.session),
@@ -286,10 +308,10 @@ impl Maker<'_> {
             user_output: self.terms.user_output,
         });
         let tools = prepared.tools.iter().map(|tool| {
-            let (plan, label) = (self.plan(tool, &executor), Arc::clone(self.label));
+            let (plan, label) = (self.plan(tool, &executor, &states), Arc::clone(self.label));
             let shown = Arc::clone(&tool.shown);
             ServedTool {
-                registered: Arc::new(RegisteredTool::sharing(plan, self.stack.clone(), label, shown)),
+                registered: Arc::new(RegisteredTool::sharing(plan, self.terms.stack.clone(), label, shown)),
                 listed: Arc::clone(&tool.listed),
                 read_only: tool.read_only,
                 fingerprint: self.fingerprint(&tool.listed),
@@ -319,9 +341,9 @@ impl Maker<'_> {
         tags
     }
 
-    fn plan(&self, tool: &Prepared, executor: &Arc<dyn ToolExecutor>) -> Plan {
+    fn plan(&self, tool: &Prepared, executor: &Arc<dyn ToolExecutor>, states: &States) -> Plan {
         let (settings, definition) = (&self.terms.tools, &tool.definition);
-        let state = self.session.states.leg(&definition.qualified_name(), &self.terms.executor, settings);
+        let state = states.leg(&definition.qualified_name(), &self.terms.executor, settings);
         let leg = stack::leg(Arc::clone(executor), Arc::clone(&self.terms.executor), None, &state);
         let way = Way { executor: Arc::clone(&self.terms.executor), weight: 1, state, leg };
         let route = Route::new(Strategy::default(), vec![way]);

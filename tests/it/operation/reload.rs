@@ -14,14 +14,14 @@ use crate::support::process::Process;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
 /// A gateway with all its settings in `antwort.yaml` of its folder, but for its address and database.
-struct Running {
+pub(super) struct Running {
     folder: PathBuf,
     process: Process,
     http: reqwest::Client,
 }
 
 impl Running {
-    async fn start(folder: &Path, upstream: &Upstream, yaml: &str) -> Self {
+    pub(super) async fn start(folder: &Path, upstream: &Upstream, yaml: &str) -> Self {
         std::fs::write(folder.join("antwort.yaml"), yaml).unwrap();
         Self::start_by(folder, upstream, &folder.join("antwort.yaml")).await
     }
@@ -34,7 +34,7 @@ impl Running {
     }
 
     /// Writes another file and says SIGHUP; waits until that was heeded.
-    async fn reload(&self, yaml: &str, outcome: &str) {
+    pub(super) async fn reload(&self, yaml: &str, outcome: &str) {
         std::fs::write(self.folder.join("antwort.yaml"), yaml).unwrap();
         let before = self.reloads(outcome).await;
         self.process.signal("HUP");
@@ -46,7 +46,7 @@ impl Running {
         self.metric(&name).await
     }
 
-    async fn metric(&self, name: &str) -> u64 {
+    pub(super) async fn metric(&self, name: &str) -> u64 {
         let url = format!("{}/metrics", self.process.base);
         let request = self.http.get(url).header("authorization", "Bearer key-b");
         let metrics = request.send().await.unwrap().text().await.unwrap();
@@ -54,12 +54,12 @@ impl Running {
         line.unwrap_or_else(|| panic!("{name} in {metrics}")).trim().parse().unwrap()
     }
 
-    fn request(&self, key: &str, body: &Value) -> reqwest::RequestBuilder {
+    pub(super) fn request(&self, key: &str, body: &Value) -> reqwest::RequestBuilder {
         let url = format!("{}/v1/responses", self.process.base);
         self.http.post(url).header("authorization", format!("Bearer {key}")).json_body(body)
     }
 
-    async fn create(&self, key: &str, body: &Value) -> (u16, Value) {
+    pub(super) async fn create(&self, key: &str, body: &Value) -> (u16, Value) {
         let answer = self.request(key, body).send().await.unwrap();
         let status = answer.status().as_u16();
         (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap())
@@ -78,9 +78,9 @@ impl Running {
 }
 
 const KEY_A: &str = "a: {key: key-a, tenant: red}";
-const KEY_B: &str = "b: {key: key-b, tenant: blue}";
+pub(super) const KEY_B: &str = "b: {key: key-b, tenant: blue}";
 
-fn yaml(upstream: &Upstream, keys: &[&str], more: &str) -> String {
+pub(super) fn yaml(upstream: &Upstream, keys: &[&str], more: &str) -> String {
     let keys = keys.join(", ");
     format!(
         "log: {{filter: info}}\nauth: {{keys: {{{keys}}}}}\nproviders: {{default: {{url: '{}'}}}}\n{more}\n",
@@ -92,7 +92,7 @@ fn in_two_halves() -> Reply {
     Reply::Stream(vec![text("Hel"), Step::Wait(Duration::from_secs(3)), text("lo"), finish("stop"), done()])
 }
 
-async fn rest_of(mut response: reqwest::Response, mut seen: String) -> Value {
+pub(super) async fn rest_of(mut response: reqwest::Response, mut seen: String) -> Value {
     while let Some(piece) = response.chunk().await.expect("not cut") {
         seen.push_str(std::str::from_utf8(&piece).unwrap());
     }
