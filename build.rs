@@ -10,7 +10,10 @@ fn main() {
     pack_relocations();
     println!("cargo::rerun-if-env-changed=ANTWORT_COMMIT");
     let said = std::env::var("ANTWORT_COMMIT").ok().filter(|said| !said.is_empty());
-    let commit = said.or_else(commit).unwrap_or_else(|| "unknown".to_owned());
+    // A build for development is of no commit: it would be made anew with each.
+    let is_release = std::env::var("PROFILE").is_ok_and(|profile| profile == "release");
+    let found = || if is_release { commit() } else { None };
+    let commit = said.or_else(found).unwrap_or_else(|| "unknown".to_owned());
     println!("cargo::rustc-env=ANTWORT_COMMIT={commit}");
 }
 

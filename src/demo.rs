@@ -15,16 +15,28 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::App;
+use crate::app::{App, Hangups};
 use crate::config::{Preset, ProviderSettings, Settings};
 
 pub use provider::MODEL;
 
-/// Serves until `shutdown`; shows a conversation first if the demo provider answers.
-pub async fn run(mut settings: Settings, shutdown: CancellationToken) -> anyhow::Result<()> {
+/// Serves until `shutdown` or SIGHUP; shows a conversation first if the demo provider answers.
+pub async fn run(
+    mut settings: Settings,
+    mut hangups: Hangups,
+    shutdown: CancellationToken,
+) -> anyhow::Result<()> {
     // No load balancer stands before a demonstration.
     settings.server.shutdown_delay.get_or_insert(Duration::ZERO);
     let tasks = TaskTracker::new();
+    // It has no configuration to reload: its terminal was closed.
+    let stop = shutdown.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = hangups.next() => stop.cancel(),
+            () = stop.cancelled() => {}
+        }
+    });
     let scripted = settings.providers.is_empty();
     if scripted {
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;

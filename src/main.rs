@@ -66,6 +66,12 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         });
         return Ok(ExitCode::SUCCESS);
     }
+    // Before anything is read, which may take its time: a SIGHUP would end the process.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let hangups = {
+        let _entered = runtime.enter();
+        Hangups::listen().context("listening for SIGHUP")?
+    };
     let options = cli.load_options();
     let mut loaded = match config::load(&options) {
         Ok(loaded) => loaded,
@@ -95,14 +101,12 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let tasks = TaskTracker::new();
         let shutdown = shutdown::on_signal(&tasks);
         if let Command::Demo = cli.command {
-            return demo::run(loaded.settings, shutdown).await;
+            return demo::run(loaded.settings, hangups, shutdown).await;
         }
-        let hangups = Hangups::listen();
         let settings = &loaded.settings;
         let listener = TcpListener::bind(settings.listen)
             .await
@@ -110,6 +114,8 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let running = Running::new(options, loaded);
         App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;
+    // What is left, if anything, waits for a file system that does not answer.
+    runtime.shutdown_background();
     telemetry.shutdown();
     Ok(ExitCode::SUCCESS)
 }

@@ -10,31 +10,33 @@ use tokio_util::task::TaskTracker;
 use super::assembly::Assembly;
 use super::generation::{self, Current, Generation};
 use super::watch::Watch;
-use crate::config::{Change, ConfigErrors, Effect, Running};
+use crate::config::{Change, ConfigErrors, Effect, Files, Reloaded, Running};
 use crate::telemetry;
 use crate::transport::Stopping;
 
 /// SIGHUP, listened for from when this is made: until it is, the signal ends the process.
-pub struct Hangups(#[cfg(unix)] Option<tokio::signal::unix::Signal>);
+pub struct Hangups(#[cfg(unix)] tokio::signal::unix::Signal);
 
 impl Hangups {
-    /// Listens from now on. One that arrives before it is waited for is not lost.
-    pub fn listen() -> Self {
+    /// Listens from now on, within a runtime. One that arrives before it is waited for, such as while the settings are
+    /// read at the start, is not lost: it leads to a reload after the start.
+    ///
+    /// # Errors
+    /// If the system does not let the process listen.
+    pub fn listen() -> std::io::Result<Self> {
         #[cfg(unix)]
         {
             use tokio::signal::unix::{SignalKind, signal};
-            let problem = |error: &std::io::Error| tracing::error!(%error, "SIGHUP cannot be listened for");
-            Self(signal(SignalKind::hangup()).inspect_err(problem).ok())
+            signal(SignalKind::hangup()).map(Self)
         }
         #[cfg(not(unix))]
-        Self()
+        Ok(Self())
     }
 
-    async fn next(&mut self) {
+    /// Waits for the next one.
+    pub async fn next(&mut self) {
         #[cfg(unix)]
-        if let Some(signal) = &mut self.0
-            && signal.recv().await.is_some()
-        {
+        if self.0.recv().await.is_some() {
             return;
         }
         std::future::pending::<()>().await;
@@ -68,19 +70,17 @@ impl Reloader {
                 () = watch.changed(), if self.running.settings().config.watch => "config.watch",
                 () = shutdown.cancelled() => return,
             };
-            // Before they are read: what changes meanwhile is seen by the next look.
-            let before = self.running.files().now();
-            let files = match self.reload(trigger).await {
-                true => self.running.files().clone(),
-                false => before,
-            };
-            watch.read(files);
+            // A file system that does not answer keeps nobody from stopping.
+            tokio::select! {
+                files = self.reload(trigger) => watch.read(files),
+                () = shutdown.cancelled() => return,
+            }
         }
     }
 
-    /// Whether it succeeded.
-    async fn reload(&mut self, trigger: &'static str) -> bool {
-        let applied = self.apply().await;
+    /// The files to watch from now on, as they were when they were read, or before that was tried in vain.
+    async fn reload(&mut self, trigger: &'static str) -> Files {
+        let (looked_at, applied) = self.apply().await;
         let succeeded = applied.is_ok();
         self.assembly.metrics.config_reloaded(succeeded);
         match applied {
@@ -102,14 +102,19 @@ impl Reloader {
                 tracing::error!(trigger, error = format!("{error:#}"), "{FAILED}");
             }
         }
-        succeeded
+        if succeeded { self.running.files().clone() } else { looked_at }
     }
 
-    async fn apply(&mut self) -> Result<Vec<Change>, Failure> {
+    async fn apply(&mut self) -> (Files, Result<Vec<Change>, Failure>) {
         let running = Arc::clone(&self.running);
-        let read = tokio::task::spawn_blocking(move || running.reload()).await;
-        let read = read.context("reading the settings").map_err(Failure::Parts)?;
-        let reloaded = read.map_err(Failure::Settings)?;
+        match tokio::task::spawn_blocking(move || running.reload()).await.context("reading the settings") {
+            Ok((looked_at, Ok(reloaded))) => (looked_at, self.take_over(reloaded).await),
+            Ok((looked_at, Err(errors))) => (looked_at, Err(Failure::Settings(errors))),
+            Err(error) => (self.running.files().now(), Err(Failure::Parts(error))),
+        }
+    }
+
+    async fn take_over(&mut self, reloaded: Reloaded) -> Result<Vec<Change>, Failure> {
         let settings = reloaded.running.settings();
         let next = self.assembly.next(settings, &reloaded.changes).await.map_err(Failure::Parts)?;
         // Nothing fails from here on.
@@ -170,7 +175,7 @@ mod tests {
         let request = Arc::clone(&reloader.assembly.engine);
         for turn in 2..22 {
             write(turn);
-            assert!(reloader.reload("test").await);
+            reloader.reload("test").await;
             assert_eq!(reloader.running.settings().tools.max_parallel, turn);
         }
         let becomes = async |count: usize| {

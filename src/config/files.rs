@@ -24,6 +24,13 @@ impl Files {
         self.0.entry(path.to_owned()).or_insert_with(|| version(path));
     }
 
+    /// Those of another look, too, where these do not have them.
+    pub(super) fn add(&mut self, others: Self) {
+        for (path, version) in others.0 {
+            self.0.entry(path).or_insert(version);
+        }
+    }
+
     /// The same files as they are now.
     #[must_use]
     pub fn now(&self) -> Self {

@@ -147,22 +147,26 @@ impl Settings {
 /// # Errors
 /// Everything that is wrong with them, together.
 pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
+    load_noting(options, &mut Files::default())
+}
+
+/// The same. Notes the files that it reads, or would have read, also where something is wrong.
+pub(super) fn load_noting(options: &LoadOptions, files: &mut Files) -> Result<Loaded, ConfigErrors> {
     let lookup = |name: &str| options.variable(name);
     let mut findings = Findings::default();
-    let mut files = Files::default();
     let file = find_file(options, &lookup);
     let mut tree = Node::empty();
     let mut warnings = near_misses(options);
     if let Some(path) = &file {
         files.note(path);
         let mut layer = read_file(path, options.text.as_deref())?;
-        fill_in(&mut layer, Some(&lookup), &mut findings, &mut files);
+        fill_in(&mut layer, Some(&lookup), &mut findings, files);
         spellings::respell(&mut layer, &mut findings, &mut warnings);
         tree.merge(layer);
     }
     let mut layer = from_environment(options, &tree);
     layer.merge(from_flags(options));
-    fill_in(&mut layer, None, &mut findings, &mut files);
+    fill_in(&mut layer, None, &mut findings, files);
     spellings::respell(&mut layer, &mut findings, &mut warnings);
     let overridden = overridden(&tree, &layer);
     tree.merge(layer);
@@ -171,6 +175,7 @@ pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
     let settings = settings(&mut tree, &lookup, &mut findings);
     warnings.extend(unused_proxies(&settings.network, &lookup));
     let origins = tree.origins();
+    let files = files.clone();
     findings.into_result(Loaded { settings, file, origins, overridden, warnings, files, said: Said(tree) })
 }
 

@@ -103,12 +103,19 @@ impl Running {
         &self.loaded.files
     }
 
-    /// Reads everything again, and checks it whole: as it is said, and with what needs a restart as it was.
-    ///
-    /// # Errors
-    /// Everything that is wrong, with the keys.
-    pub fn reload(&self) -> Result<Reloaded, ConfigErrors> {
-        let new = load::load(&self.options)?;
+    /// Reads everything again, and checks it whole: as it is said, and with what needs a restart as it was. Also says
+    /// which files to watch if that was in vain, as they were before: those that are in force, and those that are named
+    /// now, whether they are there or not.
+    pub fn reload(&self) -> (Files, Result<Reloaded, ConfigErrors>) {
+        let mut looked_at = self.files().now();
+        let mut files = Files::default();
+        let reloaded = self.reload_noting(&mut files);
+        looked_at.add(files);
+        (looked_at, reloaded)
+    }
+
+    fn reload_noting(&self, files: &mut Files) -> Result<Reloaded, ConfigErrors> {
+        let new = load::load_noting(&self.options, files)?;
         new.settings.require_provider()?;
         let changes = changes::between(&self.loaded, &new);
         let loaded = if changes.iter().any(|change| change.effect == Restart) {

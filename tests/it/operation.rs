@@ -11,6 +11,7 @@ mod probes;
 mod provider_failures;
 mod reload;
 mod reload_mcp;
+mod reload_start;
 mod request_lines;
 mod shutdown_delay;
 mod traces;

@@ -125,7 +125,8 @@ async fn a_start_says_what_runs_by_which_settings_and_when_it_is_ready() {
     let messages = |of: &str| lines.iter().filter(|line| line["message"] == of).collect::<Vec<_>>();
     let [start] = messages("starting")[..] else { panic!("{lines:#?}") };
     assert_eq!(start["version"], env!("CARGO_PKG_VERSION"));
-    assert!(start["commit"].as_str().is_some_and(|commit| !commit.is_empty()), "{start}");
+    assert_eq!(start["commit"], env!("ANTWORT_COMMIT"));
+    assert!(!env!("ANTWORT_COMMIT").is_empty());
     assert_eq!(start["config"], "./antwort.yaml, environment");
     assert_eq!(format!("http://{}", start["address"].as_str().unwrap()), process.base);
     let store = start["store"].as_str().unwrap();

@@ -16,7 +16,7 @@ use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 /// A gateway with all its settings in `antwort.yaml` of its folder, but for its address and database.
 pub(super) struct Running {
     folder: PathBuf,
-    process: Process,
+    pub(super) process: Process,
     http: reqwest::Client,
 }
 
@@ -30,6 +30,11 @@ impl Running {
         let file = file.to_str().unwrap();
         let unset = [("ANTWORT_UPSTREAM_URL", ""), ("ANTWORT_LOG", ""), ("ANTWORT_CONFIG", file)];
         let process = Process::start_with_environment(folder, upstream, &unset).await;
+        Self::of(folder, process)
+    }
+
+    /// One that has been started.
+    pub(super) fn of(folder: &Path, process: Process) -> Self {
         Self { folder: folder.to_owned(), process, http: reqwest::Client::new() }
     }
 
@@ -65,7 +70,7 @@ impl Running {
         (status, serde_json::from_str(&answer.text().await.unwrap()).unwrap())
     }
 
-    fn log(&self) -> String {
+    pub(super) fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).unwrap()
     }
 
@@ -77,7 +82,7 @@ impl Running {
     }
 }
 
-const KEY_A: &str = "a: {key: key-a, tenant: red}";
+pub(super) const KEY_A: &str = "a: {key: key-a, tenant: red}";
 pub(super) const KEY_B: &str = "b: {key: key-b, tenant: blue}";
 
 pub(super) fn yaml(upstream: &Upstream, keys: &[&str], more: &str) -> String {
@@ -298,6 +303,23 @@ async fn a_watched_file_is_reloaded_when_the_folder_beneath_its_link_is_swapped(
     version(3, &[KEY_A, KEY_B]);
     assert!(eventually(async || gateway.reloads("success").await == 2).await, "{}", gateway.log());
     assert_eq!((gateway.create("key-a", &ask()).await.0, gateway.reloads("failure").await), (200, 1));
+}
+
+/// A Secret may be mounted later than the ConfigMap that names it.
+#[tokio::test]
+async fn a_file_that_a_watched_configuration_names_before_it_is_there_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    upstream.always(Reply::Stream(vec![text("Hi"), finish("stop"), done()]));
+    let watched = |keys: &[&str]| yaml(&upstream, keys, "config: {watch: true}");
+    let gateway = Running::start(folder.path(), &upstream, &watched(&[KEY_B])).await;
+    let secret = folder.path().join("key");
+    let named = format!("c: {{key: 'file:{}', tenant: green}}", secret.display());
+    std::fs::write(folder.path().join("antwort.yaml"), watched(&[KEY_B, &named])).unwrap();
+    assert!(eventually(async || gateway.reloads("failure").await == 1).await, "{}", gateway.log());
+    std::fs::write(&secret, "key-c").unwrap();
+    assert!(eventually(async || gateway.reloads("success").await == 1).await, "{}", gateway.log());
+    assert_eq!((gateway.create("key-c", &ask()).await.0, gateway.reloads("failure").await), (200, 1));
 }
 
 #[test]

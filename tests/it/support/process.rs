@@ -124,7 +124,8 @@ impl Process {
         self.child.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
     }
 
-    async fn until_ready(&self) {
+    /// Waits until it says that it is ready.
+    pub async fn until_ready(&self) {
         let http = reqwest::Client::new();
         let url = format!("{}/readyz", self.base);
         let ready = async || http.get(&url).send().await.is_ok_and(|answer| answer.status() == 200);
