@@ -206,11 +206,7 @@ async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
     let tools = match asked.binding.tools(freshness).await {
         Ok(tools) => Ok(tools),
         Err(error) => {
-            tracing::warn!(
-                server = &*label,
-                error = error.for_log(),
-                "the tools of an MCP server cannot be listed"
-            );
+            error.log(&label, "the tools of an MCP server cannot be listed");
             // The conversation knows them from before: better than nothing, and the server may be back by the call.
             // What a client replays is only its word.
             let stored = past.iter().rev().filter_map(list_of).find(is_of);
@@ -296,10 +292,7 @@ impl Listed {
                 self.tools = Ok(tools);
                 self.offered = self.asked.pick(&self.tools);
             }
-            Err(error) => {
-                let error = error.for_log();
-                tracing::warn!(server = &**self.label(), error, "changed tools cannot be listed");
-            }
+            Err(error) => error.log(self.label(), "changed tools cannot be listed"),
         }
         !shows_same(self.shown_tools(), &before)
     }

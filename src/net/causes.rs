@@ -1,8 +1,10 @@
-//! Why a connection failed, for the log: the causes of an error, without the URL, which may hold secrets.
+//! Why something outside of the gateway failed, for the log: the causes of an error, without the URL, which may hold secrets.
 
 use std::error::Error;
 use std::fmt::Write;
 use std::io;
+
+use reqwest::Url;
 
 /// More of a chain of causes is no help.
 const MAX_CHARS: usize = 500;
@@ -14,6 +16,36 @@ const EXPLAINED: [(&str, &str); 2] = [
     ),
     ("InvalidContentType", "what answers there does not speak TLS"),
 ];
+
+/// Why something outside of the gateway failed. For the log alone: it may name what clients are not told of. Errors have it as
+/// their last source, so that whoever logs one in the name of a request finds it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Cause {
+    /// One of few words.
+    pub kind: &'static str,
+    /// Scheme, host and port; a path may be a secret.
+    pub url: Option<Box<str>>,
+    /// What happened.
+    pub text: Box<str>,
+}
+
+impl Cause {
+    /// A cause of this kind.
+    pub(crate) fn new(kind: &'static str, text: impl Into<Box<str>>) -> Self {
+        Self { kind, url: None, text: text.into() }
+    }
+
+    /// What was asked there.
+    pub(crate) fn at(self, url: &Url) -> Self {
+        Self { url: Some(url.origin().ascii_serialization().into()), ..self }
+    }
+
+    /// The one that an error is, or has among its sources.
+    pub(crate) fn of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+        std::iter::successors(Some(error), |error| (*error).source()).find_map(|error| error.downcast_ref())
+    }
+}
 
 /// Why a connection could not be made, as far as its causes tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +61,16 @@ pub(crate) enum ConnectFailure {
 }
 
 impl ConnectFailure {
+    /// Its kind in logs and metrics.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::NameNotFound => "name_not_found",
+            Self::Refused => "connection_refused",
+            Self::Tls => "tls",
+            Self::Other => "connect",
+        }
+    }
+
     /// Of an error of a connection that was not made.
     pub(crate) fn of(error: &reqwest::Error) -> Self {
         let mut found = Self::Other;

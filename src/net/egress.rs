@@ -7,6 +7,7 @@
 
 mod address;
 mod error;
+mod failed;
 mod resolve;
 mod rules;
 #[cfg(test)]
@@ -20,13 +21,12 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, LOCATION};
 use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 
-use super::causes;
-use super::client::{HttpClientOptions, ProxyError, ProxyUrl};
+use super::client::{HttpClientOptions, ProxyUrl};
 pub use error::EgressError;
-use resolve::{Guard, Refused};
+use resolve::Guard;
 pub use resolve::{Resolver, System};
+use rules::Rules;
 pub use rules::{BadRule, in_both};
-use rules::{Host, Rules};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// How long a connection may take to come about, where the request as a whole has longer.
@@ -188,9 +188,9 @@ impl Egress {
         body: Option<Bytes>,
     ) -> Result<Answer, EgressError> {
         let url = Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be read"))?;
-        let after = self.limits.timeout;
-        let answer = self.follow(Outgoing { method, url, headers, body });
-        tokio::time::timeout(after, answer).await.unwrap_or(Err(EgressError::Timeout { after }))
+        let answer = self.follow(Outgoing { method, url: url.clone(), headers, body });
+        let answer = tokio::time::timeout(self.limits.timeout, answer).await;
+        answer.unwrap_or_else(|_| Err(self.timed_out(&url)))
     }
 
     async fn follow(&self, mut request: Outgoing) -> Result<Answer, EgressError> {
@@ -238,37 +238,6 @@ impl Egress {
         Ok(Answer { status, content_type, body: body.into(), final_url: request.url })
     }
 
-    /// What an error of [`Self::client`]'s means. The log has its causes and the host, and not its own text, which holds
-    /// the URL with whatever secrets are in its query.
-    pub fn failure(&self, url: &Url, error: &reqwest::Error) -> EgressError {
-        let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
-        if is_caused_by_refusal(error) {
-            tracing::info!(host, "none of the addresses of a host may be reached; see egress.allow");
-            return EgressError::NameNotAllowed { host };
-        }
-        if self.http.proxies.of(url).is_some()
-            && let Some(error) = ProxyError::of(error, url.scheme() == "https")
-        {
-            tracing::warn!(host, %error, "a proxy failed; see egress.proxy and network.proxy");
-            return EgressError::Proxy { host, error };
-        }
-        tracing::warn!(%host, cause = causes::chain(error), "a connection of a tool or an MCP server failed");
-        match (error.is_connect(), error.is_timeout()) {
-            (true, _) => EgressError::Connect { host },
-            (false, true) => EgressError::Timeout { after: self.limits.timeout },
-            (false, false) => EgressError::Broken { host },
-        }
-    }
-
-    /// A status that is a proxy's own: one that is asked for a server without TLS answers in its place.
-    pub fn proxy_refusal(&self, url: &Url, status: StatusCode) -> Option<EgressError> {
-        let is_proxys = status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-            && url.scheme() == "http"
-            && self.http.proxies.of(url).is_some();
-        let host = Host::of(url).map(|host| host.to_string()).unwrap_or_default();
-        is_proxys.then_some(EgressError::Proxy { host, error: ProxyError::Credentials })
-    }
-
     fn build(&self, port: Option<u16>) -> Option<Client> {
         let guard = Guard { resolver: Arc::clone(&self.resolver), rules: Arc::clone(&self.rules), port };
         self.finish(self.http.builder(None).dns_resolver(Arc::new(guard)))
@@ -312,15 +281,4 @@ impl Outgoing {
         headers.remove(CONTENT_LENGTH);
         Ok(Some(Self { method: Method::GET, url, headers, body: None }))
     }
-}
-
-fn is_caused_by_refusal(error: &reqwest::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        if error.is::<Refused>() {
-            return true;
-        }
-        source = error.source();
-    }
-    false
 }

@@ -44,12 +44,7 @@ pub struct Cause {
 impl Cause {
     /// Of an error of the HTTP library.
     pub(super) fn of(error: &reqwest::Error) -> Box<Self> {
-        let kind = error.is_connect().then(|| match ConnectFailure::of(error) {
-            ConnectFailure::NameNotFound => "name_not_found",
-            ConnectFailure::Refused => "connection_refused",
-            ConnectFailure::Tls => "tls",
-            ConnectFailure::Other => "connect",
-        });
+        let kind = error.is_connect().then(|| ConnectFailure::of(error).kind());
         let mut text = causes::chain(error);
         if error.is_connect() && error.is_timeout() {
             text.push_str(" (timeouts.connect)");

@@ -57,9 +57,9 @@ fields! {
     FIRST_BYTE_MS = "first_byte_ms";
     /// Milliseconds to the model's first word, of streams.
     FIRST_DELTA_MS = "first_delta_ms";
-    /// The failed call's URL, without user, password, query and fragment.
+    /// Where the failed call went, without user, password, query and fragment; of tools and MCP servers without the path.
     URL = "url";
-    /// What kind of failure of a provider, as in `antwort_provider_failures_total`.
+    /// What kind of failure; of a provider as in `antwort_provider_failures_total`.
     KIND = "kind";
     /// Why: the causes, from the outermost to the innermost, or the time limit.
     CAUSE = "cause";
@@ -75,6 +75,8 @@ fields! {
     CALL_ID = "call_id";
     /// Name of the tool.
     TOOL = "tool";
+    /// The MCP server: its label, of one that a request brought its host.
+    SERVER = "server";
     /// Who ran the call.
     EXECUTOR = "executor";
     /// Hash of the call's arguments.

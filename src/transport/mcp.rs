@@ -162,7 +162,7 @@ fn refused(error: &BindError) -> ApiError {
 }
 
 fn unavailable(label: &str, error: &McpError) -> ApiError {
-    tracing::warn!(server = %label, error = error.for_log(), "the tools of an MCP server cannot be listed");
+    error.log(label, "the tools of an MCP server cannot be listed");
     ApiError::new(
         424,
         "external_connector_error",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::net::causes::Cause;
 use crate::net::client::ProxyError;
 
 /// A request that was refused or failed.
@@ -35,6 +36,9 @@ pub enum EgressError {
     Connect {
         /// The host of the URL.
         host: String,
+        /// For the log.
+        #[source]
+        cause: Cause,
     },
     /// The proxy that leads to the host failed. Nothing has reached the host.
     #[error("no connection to {host}: {error}")]
@@ -43,18 +47,27 @@ pub enum EgressError {
         host: String,
         /// What went wrong.
         error: ProxyError,
+        /// For the log.
+        #[source]
+        cause: Cause,
     },
     /// The answer was not there in time. The server may have acted on the request.
     #[error("no answer within {} s", after.as_secs_f64())]
     Timeout {
         /// How long was waited.
         after: Duration,
+        /// For the log.
+        #[source]
+        cause: Cause,
     },
     /// The connection broke. The server may have acted on the request.
     #[error("the connection to {host} broke")]
     Broken {
         /// The host of the URL.
         host: String,
+        /// For the log.
+        #[source]
+        cause: Cause,
     },
     /// The answer is larger than it may be.
     #[error("the answer is larger than {limit} bytes")]
@@ -92,9 +105,9 @@ impl EgressError {
             Self::DomainNotAllowed { .. } => Self::DomainNotAllowed { host: host() },
             Self::AddressNotAllowed { .. } => Self::AddressNotAllowed { host: host() },
             Self::NameNotAllowed { .. } => Self::NameNotAllowed { host: host() },
-            Self::Connect { .. } => Self::Connect { host: host() },
-            Self::Proxy { error, .. } => Self::Proxy { host: host(), error },
-            Self::Broken { .. } => Self::Broken { host: host() },
+            Self::Connect { cause, .. } => Self::Connect { host: host(), cause },
+            Self::Proxy { error, cause, .. } => Self::Proxy { host: host(), error, cause },
+            Self::Broken { cause, .. } => Self::Broken { host: host(), cause },
             other => other,
         }
     }

@@ -28,7 +28,9 @@ impl<S: Next> Service<ToolRequest> for AttemptTimeout<S> {
         let answer = self.inner.call(request);
         let Some(limit) = self.limit else { return answer };
         Box::pin(async move {
-            tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| Err(timed_out(limit)))
+            tokio::time::timeout(limit, answer)
+                .await
+                .unwrap_or_else(|_| Err(timed_out(limit, "tools.executors.<id>.timeout")))
         })
     }
 }

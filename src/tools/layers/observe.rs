@@ -8,6 +8,8 @@ use tracing::{Instrument, Span, field};
 
 use super::{Answer, Next, ToolRequest, Trace, always_ready, meta_of};
 use crate::config::mcp_label;
+use crate::net::Cause;
+use crate::telemetry::fields::{CAUSE, CODE, KIND, TOOL, URL};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::audit::{self, Caller};
 use crate::tools::definition::ToolKind;
@@ -192,7 +194,20 @@ fn outcome(output: &ToolOutput) -> &'static str {
 fn log(tool: &str, error: &ToolError) {
     let code = error.code.as_str();
     match cause(error) {
-        Some(cause) => tracing::warn!(tool, code, cause, "a call of a tool failed"),
+        Some(cause) => {
+            let known = error.cause.as_deref().and_then(|cause| Cause::of(cause));
+            let url = known.and_then(|known| known.url.as_deref());
+            tracing::warn!(
+                {
+                    { TOOL } = tool,
+                    { CODE } = code,
+                    { KIND } = known.map(|known| known.kind),
+                    { URL } = url,
+                    { CAUSE } = cause,
+                },
+                "a call of a tool failed"
+            );
+        }
         None => tracing::debug!(tool, code, "a call of a tool failed"),
     }
 }

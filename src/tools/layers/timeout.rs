@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use tower::Service;
 
 use super::{Answer, Next, ToolRequest, always_ready, ready};
+use crate::net::Cause;
 use crate::tools::error::{Code, Fault, ToolError};
 
 /// Bounds the call as a whole, with its repetitions, the executors that take over and its wait for its turn: the least of the
@@ -38,14 +39,17 @@ impl<S: Next> Service<ToolRequest> for Timeout<S> {
         Box::pin(async move {
             match tokio::time::timeout_at(until, answer).await {
                 Ok(result) => result,
-                Err(_) => Err(timed_out(limit)),
+                Err(_) if left == Some(limit) => Err(timed_out(limit, "what was left of the run's time")),
+                Err(_) => Err(timed_out(limit, "the timeout of the tool or max_time of the MCP server")),
             }
         })
     }
 }
 
-pub(super) fn timed_out(limit: Duration) -> ToolError {
+/// `which`: the limit, for the log.
+pub(super) fn timed_out(limit: Duration, which: &str) -> ToolError {
     // What is left of a run is no round number: nobody wants to read nanoseconds.
     let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1));
     ToolError::new(Code::ToolTimeout, Fault::Transport, format!("timed out after {limit:?}"))
+        .because(Cause::new("total_timeout", format!("{which}, {} s", limit.as_secs_f64())))
 }

@@ -41,7 +41,7 @@ use tokio::task::JoinSet;
 
 use super::connection::{Connection, Connector, Endpoint, HttpKind, Place, StdioCommand};
 use super::credentials::Credentials;
-use super::error::McpError;
+use super::error::{Deadline, McpError, Reason};
 use super::sampler::Sampler;
 use crate::config::Elicitation;
 pub use launcher::become_program;
@@ -207,8 +207,11 @@ impl Connector for Client {
         let after = self.0.options.connect_timeout;
         match tokio::time::timeout(after, task.join_next()).await {
             Ok(Some(Ok(connected))) => connected,
-            Ok(_) => Err(McpError::Connect("the attempt failed".to_owned())),
-            Err(_) => Err(McpError::Connect(format!("no handshake within {after:?}"))),
+            Ok(_) => Err(McpError::Connect("the attempt failed".into())),
+            Err(_) => {
+                let late = McpError::Timeout { after, limit: Deadline::List };
+                Err(McpError::Connect(Reason::new(format!("no handshake within {after:?}"), late.cause())))
+            }
         }
     }
 }

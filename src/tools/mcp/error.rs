@@ -1,9 +1,68 @@
 //! What can go wrong with a server, told apart by what may have happened there.
 
+use std::fmt;
 use std::time::Duration;
 
+use crate::net::Cause;
 use crate::net::egress::EgressError;
+use crate::telemetry::fields::{CAUSE, KIND, SERVER, URL};
 use crate::tools::{Challenge, Code, Fault, Remote, ToolError};
+
+/// Why there is no connection to a server, or no more: in words for whoever wants to use it, with what the log has beyond that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reason {
+    told: String,
+    cause: Option<Box<Cause>>,
+}
+
+impl Reason {
+    /// Words, and why in the log.
+    pub(crate) fn new(told: impl Into<String>, cause: Cause) -> Self {
+        Self { told: told.into(), cause: Some(Box::new(cause)) }
+    }
+
+    /// The words.
+    pub fn told(&self) -> &str {
+        &self.told
+    }
+
+    /// With more behind the words, in both places.
+    #[must_use]
+    pub(super) fn and(mut self, more: &str) -> Self {
+        self.told.push_str(more);
+        if let Some(cause) = &mut self.cause {
+            cause.text = format!("{}{more}", cause.text).into();
+        }
+        self
+    }
+}
+
+impl<T: Into<String>> From<T> for Reason {
+    fn from(told: T) -> Self {
+        Self { told: told.into(), cause: None }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told)
+    }
+}
+
+impl std::error::Error for Reason {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.cause.as_deref().map(|cause| cause as _)
+    }
+}
+
+/// Which time limit was over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// Of a connection with its handshake, and of a list of tools.
+    List,
+    /// Of a call without a sign of life.
+    Silence,
+}
 
 /// Why a server did not do what it was asked. Messages hold no credentials and no URLs with their queries.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +72,7 @@ pub enum McpError {
     Egress(#[from] EgressError),
     /// No connection came about: the program does not start, the handshake failed.
     #[error("the server cannot be reached: {0}")]
-    Connect(String),
+    Connect(#[source] Reason),
     /// It answered the handshake with a version of the protocol that is not known here.
     #[error("the server speaks version {0} of the protocol, which the gateway does not know")]
     UnknownVersion(String),
@@ -55,6 +114,8 @@ pub enum McpError {
     Timeout {
         /// How long.
         after: Duration,
+        /// Which limit that was.
+        limit: Deadline,
     },
     /// A message was longer than it may be.
     #[error("the server's answer is larger than {limit} bytes")]
@@ -72,7 +133,7 @@ pub enum McpError {
     },
     /// The connection went while an answer was awaited; the request may have had its effect.
     #[error("the connection broke: {0}")]
-    Broken(String),
+    Broken(#[source] Reason),
     /// The answer is none of the protocol's.
     #[error("the server's answer cannot be read: {0}")]
     Malformed(String),
@@ -109,6 +170,45 @@ impl McpError {
             Self::Malformed(_) => "the server's answer cannot be read".to_owned(),
             other => other.to_string(),
         }
+    }
+
+    /// Why, for the log.
+    pub fn cause(&self) -> Cause {
+        if let Some(cause) = Cause::of(self) {
+            return cause.clone();
+        }
+        let text = |kind| Cause::new(kind, self.for_log());
+        match self {
+            Self::Egress(_) => text("not_allowed"),
+            Self::Connect(_) | Self::UnknownVersion(_) => text("connect"),
+            Self::Unauthorized { .. } | Self::InsufficientScope { .. } => text("credentials"),
+            Self::Http { status: 429, .. } => text("rate_limit"),
+            Self::Http { status: ..500, .. } => text("status_4xx"),
+            Self::Http { .. } => text("status_5xx"),
+            Self::SessionLost => text("session_lost"),
+            Self::Protocol { .. } => text("reported"),
+            Self::Timeout { after, limit } => {
+                let (kind, setting) = match limit {
+                    Deadline::List => ("list_timeout", "mcp.list_timeout"),
+                    Deadline::Silence => {
+                        ("idle_timeout", "mcp.servers.<name>.timeout or mcp.requests.timeout")
+                    }
+                };
+                Cause::new(kind, format!("{setting}, {} s", after.as_secs_f64()))
+            }
+            Self::TooLarge { .. } | Self::ListsFull { .. } => text("too_large"),
+            Self::Broken(_) => text("cut"),
+            Self::Malformed(_) => text("malformed"),
+        }
+    }
+
+    /// Says so in the log, in the name of the request that this is done for. `doing`: what failed.
+    pub(crate) fn log(&self, server: &str, doing: &'static str) {
+        let Cause { kind, url, text } = self.cause();
+        tracing::warn!(
+            { { SERVER } = server, { KIND } = kind, { URL } = url, { CAUSE } = &*text },
+            "{doing}"
+        );
     }
 
     /// Whether the server surely did not work on the request, so that it may be made again.
@@ -169,7 +269,7 @@ impl From<McpError> for ToolError {
             | McpError::ListsFull { .. }
             | McpError::Broken(_) => Self::new(Code::ToolUnavailable, fault, message),
         }
-        .because(error.for_log())
+        .because(error.cause())
     }
 }
 

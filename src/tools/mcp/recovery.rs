@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::context::CallerContext;
-use super::error::McpError;
+use super::error::{Deadline, McpError};
 use super::session::{Open, Session};
 use super::trouble::Trouble;
 use crate::net::egress::EgressError;
@@ -168,7 +168,9 @@ impl Session {
     async fn probe(&self, open: &Open, context: Option<&CallerContext>) -> Result<(), McpError> {
         let after = self.limits.list_timeout;
         let asked = open.connection.list_tools(self.limits.max_tools, context);
-        let answer = tokio::time::timeout(after, asked).await.unwrap_or(Err(McpError::Timeout { after }));
+        let answer = tokio::time::timeout(after, asked)
+            .await
+            .unwrap_or(Err(McpError::Timeout { after, limit: Deadline::List }));
         answer.map(drop)
     }
 
@@ -222,7 +224,7 @@ impl Session {
         match self.make_connection().await {
             Ok(next) => {
                 // Until it has answered, it has not helped.
-                let unanswered = McpError::Connect("a new session has not answered yet".to_owned());
+                let unanswered = McpError::Connect("a new session has not answered yet".into());
                 recovery.replacing.add(&unanswered, Duration::ZERO);
                 Some(next)
             }

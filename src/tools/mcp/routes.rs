@@ -168,8 +168,7 @@ impl McpServers {
 async fn ask(servers: Vec<Binding>) -> BTreeMap<String, Asked> {
     let asked = servers.into_iter().map(|binding| async move {
         let tools = binding.tools(Freshness::Usual).await.map_err(|error| {
-            let (server, logged) = (&**binding.label(), error.for_log());
-            tracing::warn!(server, error = logged, "the tools of a server of a route cannot be listed");
+            error.log(binding.label(), "the tools of a server of a route cannot be listed");
             error.to_string()
         });
         (binding.label().to_string(), Asked { binding, tools })

@@ -16,7 +16,7 @@ use super::budget::{KeptList, ListBudget};
 use super::configured::Terms;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, ServerInfo};
 use super::credentials::Credentials;
-use super::error::McpError;
+use super::error::{Deadline, McpError};
 use super::lists::{ToolList, ToolLists};
 use super::recovery::{Recovery, Refusal};
 use super::trouble::Trouble;
@@ -217,7 +217,7 @@ impl Session {
         }
         .or_else(|error| match list.known() {
             Some(known) if freshness == Freshness::Usual => {
-                tracing::warn!(server = &*self.endpoint.name, %error, "the tools could not be listed again");
+                error.log(&self.endpoint.name, "the tools could not be listed again");
                 Ok(known)
             }
             _ => Err(error),
@@ -273,7 +273,7 @@ impl Session {
         let (after, connection) = (self.limits.list_timeout, open.version());
         let asked = open.connection.list_tools(self.limits.max_tools, list.context.as_deref());
         let tools = tokio::time::timeout(after, asked).await;
-        let mut tools = tools.unwrap_or(Err(McpError::Timeout { after }))?;
+        let mut tools = tools.unwrap_or(Err(McpError::Timeout { after, limit: Deadline::List }))?;
         let offered = self.limits.max_tools.min(tools.tools.len());
         for surplus in tools.tools.split_off(offered) {
             tools.leave_out(&surplus.listed.name, "the server has too many tools".into());
@@ -298,7 +298,7 @@ impl Session {
         let (session, list) = (Arc::clone(self), Arc::clone(list));
         self.tasks.spawn(async move {
             if let Err(error) = session.list(&list, list.known().as_deref()).await {
-                tracing::warn!(server = &*session.endpoint.name, %error, "the tools could not be listed again");
+                error.log(&session.endpoint.name, "the tools could not be listed again");
             }
         });
     }
@@ -330,7 +330,9 @@ impl Session {
     pub(super) async fn make_connection(&self) -> Result<Arc<Open>, McpError> {
         let after = self.limits.list_timeout;
         let made = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
-        let made = tokio::time::timeout(after, made).await.unwrap_or(Err(McpError::Timeout { after }));
+        let made = tokio::time::timeout(after, made)
+            .await
+            .unwrap_or(Err(McpError::Timeout { after, limit: Deadline::List }));
         let connection = made?;
         let number = self.stats.connects.fetch_add(1, Ordering::Relaxed) + 1;
         self.metrics.mcp_sessions(1);
@@ -407,7 +409,7 @@ impl Session {
             if open.made.elapsed() > CALM {
                 self.floods.end();
             }
-            self.floods.add(&McpError::Connect(why), Duration::ZERO);
+            self.floods.add(&McpError::Connect(why.into()), Duration::ZERO);
         }
     }
 

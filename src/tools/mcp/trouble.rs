@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::error::McpError;
+use super::error::{McpError, Reason};
 
 /// Failures after which it is still tried at once.
 const FREE_TRIES: u32 = 2;
@@ -20,7 +20,7 @@ pub(super) struct Trouble(Mutex<State>);
 struct State {
     failures: u32,
     until: Option<Instant>,
-    message: String,
+    message: Option<Reason>,
     tries: u64,
 }
 
@@ -34,18 +34,19 @@ impl Trouble {
     /// for that try shares what came of it.
     pub fn why_not(&self, tries: u64) -> Option<McpError> {
         let state = self.state();
+        let message = state.message.clone()?;
         let left = state.until.and_then(|until| until.checked_duration_since(Instant::now()));
         if let Some(left) = left.filter(|left| !left.is_zero()) {
             let seconds = left.as_secs() + 1;
-            return Some(McpError::Connect(format!("{}; it is tried again in {seconds} s", state.message)));
+            return Some(McpError::Connect(message.and(&format!("; it is tried again in {seconds} s"))));
         }
-        (state.tries != tries && state.failures > 0).then(|| McpError::Connect(state.message.clone()))
+        (state.tries != tries && state.failures > 0).then_some(McpError::Connect(message))
     }
 
     /// What went wrong last, if it is not over.
     pub fn last(&self) -> Option<String> {
         let state = self.state();
-        (state.failures > 0).then(|| state.message.clone())
+        state.message.as_ref().map(|reason| reason.told().to_owned())
     }
 
     /// It went well.
@@ -59,7 +60,7 @@ impl Trouble {
         let mut state = self.state();
         state.tries += 1;
         state.failures = state.failures.saturating_add(1);
-        state.message = reason(error);
+        state.message = Some(reason(error));
         let pause = pause(state.failures).max(asked_for(error).unwrap_or_default());
         let pause = if waited < SHORTEST_PAUSE { pause } else { pause.max(waited) };
         state.until = (!pause.is_zero()).then(|| Instant::now() + pause.min(LONGEST_PAUSE));
@@ -87,16 +88,17 @@ fn asked_for(error: &McpError) -> Option<Duration> {
 }
 
 /// In words that can stand behind those of another error.
-fn reason(error: &McpError) -> String {
+fn reason(error: &McpError) -> Reason {
     match error {
         McpError::Connect(reason) => reason.clone(),
-        // Kept for others, and for logs: not the server's words.
-        other => other.for_log(),
+        // Kept for others: not the server's words.
+        other => Reason::new(other.for_log(), other.cause()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::Deadline;
     use super::*;
 
     fn refused() -> McpError {
@@ -134,7 +136,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_hung_or_asked_for_it_is_left_alone_at_once() {
         let trouble = Trouble::default();
-        trouble.add(&McpError::Timeout { after: Duration::from_secs(10) }, Duration::from_secs(10));
+        trouble.add(
+            &McpError::Timeout { after: Duration::from_secs(10), limit: Deadline::List },
+            Duration::from_secs(10),
+        );
         tokio::time::advance(Duration::from_secs(9)).await;
         assert!(trouble.why_not(trouble.tries()).is_some());
         tokio::time::advance(Duration::from_secs(1)).await;

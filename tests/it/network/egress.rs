@@ -101,8 +101,8 @@ async fn a_proxy_that_fails_is_not_taken_for_the_server() {
     let egress = behind(&url_of(&proxy), &[], None);
     for url in ["http://inside.test/", "https://inside.test/"] {
         let error = egress.get(url, HeaderMap::new()).await.unwrap_err();
-        let expected = EgressError::Proxy { host: "inside.test".into(), error: ProxyError::Credentials };
-        assert_eq!(error, expected, "{url}");
+        let is_expected = matches!(&error, EgressError::Proxy { host, error: ProxyError::Credentials, .. } if host == "inside.test");
+        assert!(is_expected, "{url}: {error}");
     }
     let known = url_of(&proxy).replace("//", "//gateway:s3cret@");
     for (proxy, expected) in [

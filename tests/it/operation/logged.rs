@@ -20,8 +20,9 @@ impl Logged {
         let mut settings = settings.clone();
         settings["egress"]["allow"] = json!(["127.0.0.1", "localhost"]);
         std::fs::write(folder.path().join("antwort.yaml"), settings.to_string()).unwrap();
-        let process =
-            Process::start_with_environment(folder.path(), upstream, &[("ANTWORT_LOG", "info")]).await;
+        let path = std::env::var("PATH").unwrap();
+        let environment = [("ANTWORT_LOG", "info"), ("PATH", path.as_str())];
+        let process = Process::start_with_environment(folder.path(), upstream, &environment).await;
         Self { process, folder, http: reqwest::Client::new() }
     }
 
@@ -42,10 +43,19 @@ impl Logged {
 
     /// The lines of this request with this message.
     pub fn lines(&self, message: &str, id: &str) -> Vec<Value> {
+        self.with(message, "request_id", id)
+    }
+
+    /// The lines about this MCP server with this message.
+    pub fn of_server(&self, message: &str, server: &str) -> Vec<Value> {
+        self.with(message, "server", server)
+    }
+
+    fn with(&self, message: &str, field: &str, value: &str) -> Vec<Value> {
         let log = self.log();
         let whole = log.rfind('\n').map_or("", |end| &log[..end]);
         let lines = whole.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        lines.filter(|line| line["message"] == message && line["request_id"] == id).collect()
+        lines.filter(|line| line["message"] == message && line[field] == value).collect()
     }
 
     pub async fn metrics(&self) -> String {

@@ -147,7 +147,7 @@ async fn a_public_answer_does_not_vouch_for_the_next_one() {
     let ask = || reqwest::dns::Resolve::resolve(&guard, "rebinding.test".parse().unwrap());
     let first: Vec<_> = ask().await.unwrap().map(|address| address.ip().to_string()).collect();
     assert_eq!(first, ["93.184.216.34"]);
-    assert!(ask().await.is_err_and(|error| error.is::<Refused>()));
+    assert!(ask().await.is_err_and(|error| error.is::<super::super::resolve::Refused>()));
 }
 
 #[tokio::test]
@@ -224,11 +224,11 @@ async fn failures_are_told_apart() {
     assert_eq!(error.to_string(), "no answer within 0.1 s");
     let patient = Egress::new(&allowing(&["127.0.0.1"])).unwrap();
     let error = patient.get(&format!("http://127.0.0.1:{port}/cut"), HeaderMap::new()).await.unwrap_err();
-    assert_eq!(error, EgressError::Broken { host: "127.0.0.1".into() });
+    assert!(matches!(&error, EgressError::Broken { host, .. } if host == "127.0.0.1"), "{error}");
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let error =
         patient.get(&format!("http://127.0.0.1:{free}/?key=secret"), HeaderMap::new()).await.unwrap_err();
-    assert_eq!(error, EgressError::Connect { host: "127.0.0.1".into() });
+    assert!(matches!(&error, EgressError::Connect { host, .. } if host == "127.0.0.1"), "{error}");
 }
 
 #[tokio::test]

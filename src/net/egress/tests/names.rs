@@ -239,7 +239,7 @@ async fn names_are_judged_by_what_they_resolve_to() {
 async fn a_name_without_addresses_is_no_refusal() {
     let egress = Egress::with_resolver(&options(), Scripted::new(&[&[]])).unwrap();
     let error = egress.get("http://nowhere.example/", HeaderMap::new()).await.unwrap_err();
-    assert_eq!(error, EgressError::Connect { host: "nowhere.example".into() });
+    assert!(matches!(&error, EgressError::Connect { host, .. } if host == "nowhere.example"), "{error}");
     assert!(!error.is_refusal());
 }
 

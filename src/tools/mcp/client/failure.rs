@@ -16,8 +16,8 @@ pub(super) fn of_request(error: ServiceError, gone: impl FnOnce() -> McpError) -
         ServiceError::TransportClosed => gone(),
         // Answers of the server have gone another way: these are the SDK's own words, on calls that it gave up when
         // a session was lost.
-        ServiceError::McpError(error) => McpError::Broken(told(&error.message)),
-        other => McpError::Broken(told(&other.to_string())),
+        ServiceError::McpError(error) => McpError::Broken(told(&error.message).into()),
+        other => McpError::Broken(told(&other.to_string()).into()),
     }
 }
 
@@ -33,9 +33,9 @@ pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpErro
             McpError::Protocol { code: i64::from(error.code.0), message: told(&error.message) }
         }
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-            McpError::Connect("it speaks no version of the protocol that the gateway does".to_owned())
+            McpError::Connect("it speaks no version of the protocol that the gateway does".into())
         }
-        _ => McpError::Connect("the handshake failed".to_owned()),
+        _ => McpError::Connect("the handshake failed".into()),
     }
 }
 
@@ -55,6 +55,6 @@ fn of_transport(error: Box<dyn Error + Send + Sync>) -> McpError {
     match error.downcast::<TransportError>().map(|error| *error) {
         Ok(TransportError::Client(ours)) => ours,
         Ok(TransportError::SessionExpired) => McpError::SessionLost,
-        Ok(_) | Err(_) => McpError::Broken("the transport failed".to_owned()),
+        Ok(_) | Err(_) => McpError::Broken("the transport failed".into()),
     }
 }

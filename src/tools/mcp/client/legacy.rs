@@ -38,12 +38,12 @@ impl Legacy {
             return Err(http::status_error(&response));
         }
         if http::kind_of(&response) != BodyKind::Events {
-            return Err(McpError::Connect("it sends no events".to_owned()));
+            return Err(McpError::Connect("it sends no events".into()));
         }
         let mut events = Events::new(wire.limit);
         let inbox = loop {
             let Some(bytes) = response.chunk().await.map_err(|error| http.failure(&error))? else {
-                return Err(McpError::Connect("it did not say where it can be written to".to_owned()));
+                return Err(McpError::Connect("it did not say where it can be written to".into()));
             };
             events.feed(&bytes);
             if let Some(inbox) = inbox(&mut events, &http.url)? {
@@ -145,10 +145,9 @@ async fn post(http: &Http, wire: &Wire, inbox: &Url, message: &ClientJsonRpcMess
 fn inbox(events: &mut Events, at: &Url) -> Result<Option<Url>, McpError> {
     while let Some(event) = events.next() {
         let (Some("endpoint"), Data::Text(place)) = (event.name.as_deref(), event.data) else { continue };
-        let inbox =
-            at.join(place.trim()).map_err(|_| McpError::Connect("its endpoint is no URL".to_owned()))?;
+        let inbox = at.join(place.trim()).map_err(|_| McpError::Connect("its endpoint is no URL".into()))?;
         if inbox.origin() != at.origin() {
-            return Err(McpError::Connect("its endpoint is on another server".to_owned()));
+            return Err(McpError::Connect("its endpoint is on another server".into()));
         }
         return Ok(Some(inbox));
     }

@@ -16,8 +16,9 @@ use super::launcher;
 use super::lines::{Line, Lines};
 use super::log::ServerLog;
 use super::notices::shown;
+use crate::net::Cause;
 use crate::tools::mcp::connection::StdioCommand;
-use crate::tools::mcp::error::McpError;
+use crate::tools::mcp::error::{McpError, Reason};
 
 /// For what a program reports when it ends.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -47,9 +48,11 @@ impl Process {
     pub fn start(command: &StdioCommand, server: Arc<str>) -> Result<Self, McpError> {
         // Clients are not told what the operator runs, and where.
         let does_not_start = |error: std::io::Error| {
-            let program = &*command.program;
-            tracing::warn!(target: "antwort::mcp", server = &*server, program, %error, "the program does not start");
-            McpError::Connect(format!("the program does not start: {}", error.kind()))
+            let told = format!("the program does not start: {}", error.kind());
+            let cause = Cause::new("program_not_started", format!("{}: {error}", command.program));
+            let error = McpError::Connect(Reason::new(told, cause));
+            error.log(&server, "the program of an MCP server does not start");
+            error
         };
         let mut builder = launcher::command(command).map_err(does_not_start)?;
         builder.env_clear();
@@ -67,7 +70,7 @@ impl Process {
             reports.spawn(report(stderr, server));
         }
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
-        let no_pipe = || McpError::Connect("the program cannot be spoken to".to_owned());
+        let no_pipe = || McpError::Connect("the program cannot be spoken to".into());
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
         Ok(Self { child, stdin, stdout, reports, group })
     }

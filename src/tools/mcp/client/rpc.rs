@@ -20,7 +20,7 @@ use crate::tools::mcp::connection::{
     CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo,
 };
 use crate::tools::mcp::context::CallerContext;
-use crate::tools::mcp::error::McpError;
+use crate::tools::mcp::error::{Deadline, McpError};
 use crate::tools::{Arguments, Progress};
 
 /// A server that is asked one thing at a time.
@@ -174,5 +174,7 @@ async fn in_time<T>(
     after: Duration,
     answer: impl Future<Output = Result<T, McpError>>,
 ) -> Result<T, McpError> {
-    tokio::time::timeout(after, answer).await.unwrap_or(Err(McpError::Timeout { after }))
+    tokio::time::timeout(after, answer)
+        .await
+        .unwrap_or(Err(McpError::Timeout { after, limit: Deadline::Silence }))
 }

@@ -27,7 +27,7 @@ use crate::tools::mcp::connection::{
     CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo,
 };
 use crate::tools::mcp::context::{self, CallerContext};
-use crate::tools::mcp::error::McpError;
+use crate::tools::mcp::error::{Deadline, McpError};
 use crate::tools::verbatim::Verbatim;
 
 /// How often a server may ask for something before a call is done.
@@ -222,7 +222,7 @@ impl Flight<'_> {
                     silence.as_mut().reset(tokio::time::Instant::now() + idle);
                 }
                 // The server is told that it is cancelled when the flight is dropped.
-                () = &mut silence => return Err(McpError::Timeout { after: idle }),
+                () = &mut silence => return Err(McpError::Timeout { after: idle, limit: Deadline::Silence }),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Messages as lines, to and from a program.
 
 use std::borrow::Cow;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ use tokio::time::Instant;
 use super::lines::{Line, Lines};
 use super::process::Process;
 use super::wire::{self, Wire};
-use crate::tools::mcp::error::McpError;
+use crate::net::Cause;
+use crate::tools::mcp::error::{McpError, Reason};
 
 /// What is read at once.
 const PIECE: usize = 64 * 1024;
@@ -33,13 +35,14 @@ pub(super) struct Stdio {
     buffer: BytesMut,
     /// Set once the program has ended: until when its last words are waited for.
     until: Option<Instant>,
+    status: Option<ExitStatus>,
 }
 
 impl Stdio {
     /// Speaks with a program.
     pub fn new(process: Process, wire: Arc<Wire>) -> Self {
         let lines = Lines::new(wire.limit);
-        Self { process, wire, lines, buffer: BytesMut::new(), until: None }
+        Self { process, wire, lines, buffer: BytesMut::new(), until: None, status: None }
     }
 
     /// A message out of what was read.
@@ -83,13 +86,25 @@ impl Stdio {
                 // Whatever it has started would hold its output open.
                 self.process.kill_group();
                 self.until = Some(Instant::now() + AFTERMATH);
-                if let Ok(status) = status {
-                    tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %status, "it has ended");
-                }
+                self.status = status.ok();
                 true
             }
             () = until(ended), if ended.is_some() => false,
         }
+    }
+
+    /// Why nothing more can come, when nobody wanted that.
+    async fn ended(&mut self) -> McpError {
+        if self.status.is_none() {
+            // Its output often ends a moment before it does.
+            let status = tokio::time::timeout(AFTERMATH, self.process.child.wait()).await;
+            self.status = status.ok().and_then(Result::ok);
+        }
+        let how = match self.status {
+            Some(status) => status.to_string(),
+            None => "it has closed its output, and runs on".to_owned(),
+        };
+        McpError::Connect(Reason::new("the program has ended", Cause::new("program_ended", how)))
     }
 }
 
@@ -121,7 +136,13 @@ impl Transport<RoleClient> for Stdio {
                 return None;
             }
             if !self.read().await {
-                self.wire.close("the program has ended");
+                let error = self.ended().await;
+                if !self.wire.closed.is_cancelled() {
+                    error.log(&self.wire.server, "the program of an MCP server has ended");
+                }
+                if let McpError::Connect(reason) = error {
+                    self.wire.close(reason);
+                }
                 return None;
             }
         }
@@ -138,12 +159,12 @@ async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage
     let mut line = wire::write(message)?;
     line.push(b'\n');
     let mut stdin = stdin.lock().await;
-    let Some(pipe) = stdin.as_mut() else { return Err(McpError::Connect("it was closed".to_owned())) };
+    let Some(pipe) = stdin.as_mut() else { return Err(McpError::Connect("it was closed".into())) };
     let written = async {
         pipe.write_all(&line).await?;
         pipe.flush().await
     };
-    written.await.map_err(|error| McpError::Broken(format!("the program does not read: {error}")))
+    written.await.map_err(|error| McpError::Broken(format!("the program does not read: {error}").into()))
 }
 
 async fn until(time: Option<Instant>) {

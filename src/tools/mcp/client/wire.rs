@@ -21,8 +21,9 @@ use super::log::ServerLog;
 use super::notices::{self, told};
 use super::unasked::{Answering, Unasked, Verdict};
 use crate::protocol::parse::shorten;
+use crate::telemetry::fields::{CAUSE, KIND, SERVER};
 use crate::tools::mcp::connection::Endpoint;
-use crate::tools::mcp::error::McpError;
+use crate::tools::mcp::error::{McpError, Reason};
 
 /// What the SDK is told of an answer that has gone where it belongs.
 const ELSEWHERE: &str = "{}";
@@ -49,7 +50,7 @@ pub(super) struct Wire {
     may_sample: bool,
     unasked: Unasked,
     log: ServerLog,
-    why: OnceLock<String>,
+    why: OnceLock<Reason>,
     gave_up: AtomicBool,
     tools_version: AtomicU64,
     is_lost: AtomicBool,
@@ -147,20 +148,20 @@ impl Wire {
     }
 
     /// Nothing can come any more, and why.
-    pub fn close(&self, why: impl Into<String>) {
+    pub fn close(&self, why: impl Into<Reason>) {
         let _first = self.why.set(why.into());
         self.closed.cancel();
     }
 
     /// Why nothing can come any more.
-    pub fn why_closed(&self) -> String {
-        let unset = || "it ended before the answer".to_owned();
+    pub fn why_closed(&self) -> Reason {
+        let unset = || "it ended before the answer".into();
         self.why.get().cloned().unwrap_or_else(unset)
     }
 
     /// Why the gateway gave the connection up, if it did.
     pub fn why_given_up(&self) -> Option<String> {
-        self.gave_up.load(Ordering::Acquire).then(|| self.why_closed())
+        self.gave_up.load(Ordering::Acquire).then(|| self.why_closed().told().to_owned())
     }
 
     /// An error once nothing is to be sent any more.
@@ -201,7 +202,11 @@ impl Wire {
         if let Verdict::GiveUp(why) = verdict
             && !self.gave_up.swap(true, Ordering::AcqRel)
         {
-            tracing::warn!(target: "antwort::mcp", server = &*self.server, why, "the connection is given up");
+            tracing::warn!(
+                target: "antwort::mcp",
+                { { SERVER } = &*self.server, { KIND } = "flood", { CAUSE } = why },
+                "the connection is given up"
+            );
             self.close(format!("the server asks too much: {why}"));
         }
         verdict == Verdict::Take

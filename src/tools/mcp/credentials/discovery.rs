@@ -261,7 +261,9 @@ async fn get(egress: &Egress, place: &Url) -> Result<Option<Value>, Failure> {
     }
     match answer.status {
         200 => Ok(serde_json::from_slice(&answer.body).ok().filter(Value::is_object)),
-        429 | 500.. => Err(Failure::Unreachable(format!("the server's metadata: status {}", answer.status))),
+        429 | 500.. => {
+            Err(Failure::Unreachable(format!("the server's metadata: status {}", answer.status).into()))
+        }
         _ => Ok(None),
     }
 }

@@ -12,8 +12,9 @@ use serde_json::Value;
 use super::client::Client;
 use super::discovery::{AuthorizationServer, Discovery};
 use crate::config::mcp::headers;
+use crate::net::Cause;
 use crate::net::egress::{Answer, Egress, EgressError};
-use crate::tools::mcp::error::McpError;
+use crate::tools::mcp::error::{McpError, Reason};
 
 /// How long a token is taken to hold of which the server does not say it.
 const UNSAID_LIFE: Duration = Duration::from_mins(10);
@@ -30,7 +31,7 @@ pub(super) enum Failure {
     /// The rules of outgoing requests forbid it.
     Forbidden(EgressError),
     /// Nobody answered, or not yet.
-    Unreachable(String),
+    Unreachable(Reason),
 }
 
 impl Failure {
@@ -45,7 +46,11 @@ impl Failure {
         if error.is_refusal() && !matches!(error, EgressError::NameNotAllowed { .. }) {
             Self::Forbidden(error)
         } else {
-            Self::Unreachable(format!("{place}: {error}"))
+            let told = format!("{place}: {error}");
+            Self::Unreachable(match Cause::of(&error) {
+                Some(cause) => Reason::new(told, cause.clone()),
+                None => told.into(),
+            })
         }
     }
 }
@@ -209,7 +214,7 @@ fn whole_seconds(seconds: f64) -> Duration {
 /// What a refusal says. Of its body only the code: the rest is text for people that anybody may have written.
 fn refusal(status: u16, body: &Value) -> Failure {
     if status == 429 || status >= 500 {
-        return Failure::Unreachable(format!("the token endpoint answered with status {status}"));
+        return Failure::Unreachable(format!("the token endpoint answered with status {status}").into());
     }
     let known = |code: &&str| {
         (1..=MOST_CODE).contains(&code.len())

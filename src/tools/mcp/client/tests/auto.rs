@@ -124,7 +124,7 @@ async fn a_server_that_does_not_shake_hands_is_given_up() {
     let server = Server::doing(|_seen: Seen| std::future::pending()).await;
     let error = found(&hasty(Duration::from_millis(200)), &server).await.err().unwrap();
 
-    assert!(matches!(&error, McpError::Connect(why) if why.contains("200ms")), "{error:?}");
+    assert!(matches!(&error, McpError::Connect(why) if why.told().contains("200ms")), "{error:?}");
     assert!(error.was_not_processed());
 }
 

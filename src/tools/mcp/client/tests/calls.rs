@@ -35,7 +35,7 @@ async fn silence_ends_a_call_and_the_server_is_told() {
         let call = RemoteCall { idle: SHORT, ..call(name, &arguments) };
         let error = connection.call_tool(call, &Progress::none()).await.unwrap_err();
 
-        assert!(matches!(error, McpError::Timeout { after: SHORT }), "{error:?}");
+        assert!(matches!(error, McpError::Timeout { after: SHORT, .. }), "{error:?}");
         eventually("it is cancelled", || server.asked("notifications/cancelled").len() == nth + 1).await;
         let id = &server.asked("tools/call")[nth].body["id"];
         assert_eq!(&server.asked("notifications/cancelled")[nth].body["params"]["requestId"], id);
