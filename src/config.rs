@@ -6,6 +6,7 @@
 mod agents;
 mod auth;
 mod changes;
+mod contents;
 mod de;
 mod error;
 mod files;
@@ -29,6 +30,7 @@ mod tree;
 mod units;
 
 pub use changes::{Change, between};
+pub use contents::Contents;
 pub use error::{ConfigError, ConfigErrors};
 pub use files::Files;
 pub use listen_address::listen_address;

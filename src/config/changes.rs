@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::contents::Contents;
 use super::load::Loaded;
 use super::reload::{Effect, effect};
 use super::tree::{Node, join};
@@ -29,6 +30,8 @@ enum Difference {
     Removed,
     Secret,
     Values(String, String),
+    /// Of the file that the key names.
+    Content,
 }
 
 impl Change {
@@ -60,11 +63,12 @@ impl fmt::Display for Change {
             Difference::Removed => f.write_str("removed"),
             Difference::Secret => f.write_str("changed (secret)"),
             Difference::Values(old, new) => write!(f, "{old} -> {new}"),
+            Difference::Content => f.write_str("the file holds something else"),
         }
     }
 }
 
-/// What differs, in the order of the keys.
+/// What differs, in the order of the keys; last the files of certificates that hold something else.
 pub fn between(old: &Loaded, new: &Loaded) -> Vec<Change> {
     let shown = |loaded: &Loaded| match serde_json::to_value(&loaded.settings) {
         Ok(Value::Object(sections)) => sections,
@@ -73,6 +77,7 @@ pub fn between(old: &Loaded, new: &Loaded) -> Vec<Change> {
     };
     let mut found = Found { said: [&old.said.0, &new.said.0], path: Vec::new(), changes: Vec::new() };
     found.sections(&shown(old), &shown(new));
+    found.contents(&old.settings.contents, &new.settings.contents);
     found.changes
 }
 
@@ -120,6 +125,17 @@ impl Found<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Files that hold something else, where the key that names them says the same.
+    fn contents(&mut self, old: &Contents, new: &Contents) {
+        for path in old.differing(new) {
+            let key = join(path);
+            if !self.changes.iter().any(|change| change.key == key) {
+                self.path.clone_from(path);
+                self.note(Difference::Content);
+            }
         }
     }
 

@@ -5,7 +5,8 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Files as they were when they were read: the one of the configuration, and those that its values name.
+/// Files as they were when they were read: the one of the configuration, those that its values name, and
+/// those of certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Files(BTreeMap<PathBuf, Option<Version>>);
 

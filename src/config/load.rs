@@ -174,6 +174,7 @@ pub(super) fn load_noting(options: &LoadOptions, files: &mut Files) -> Result<Lo
 
     let settings = settings(&mut tree, &lookup, &mut findings);
     warnings.extend(unused_proxies(&settings.network, &lookup));
+    files.add(settings.contents.files().clone());
     let origins = tree.origins();
     let files = files.clone();
     findings.into_result(Loaded { settings, file, origins, overridden, warnings, files, said: Said(tree) })

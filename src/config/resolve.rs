@@ -17,6 +17,7 @@ use secrecy::{ExposeSecret, SecretBox, SecretString};
 use tracing_subscriber::EnvFilter;
 
 use super::auth::{AuthSettings, KeySettings, Scope};
+use super::contents::Contents;
 use super::error::Findings;
 use super::interpolate::Lookup;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
@@ -35,7 +36,7 @@ mod tools;
 
 /// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
 pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings: &mut Findings) -> Settings {
-    let mut check = Check { tree, findings };
+    let mut check = Check { tree, findings, contents: Contents::default() };
     let clients = network::for_all_clients(&raw.network, &raw.tls, environment, &mut check);
     let seal = check.seal(raw.seal, &raw.store.url);
     let mut settings = Settings {
@@ -58,6 +59,7 @@ pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings:
         store: raw.store,
         telemetry: raw.telemetry,
         models: raw.models,
+        contents: Contents::default(),
     };
     check.exposure(&settings);
     check.limits(&settings);
@@ -71,6 +73,7 @@ pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings:
     mcp::check(&settings.mcp, &mut check);
     routes::check(&settings, &mut check);
     agents::check(&settings.agents, &settings.mcp.servers, &mut check);
+    settings.contents = check.contents;
     settings
 }
 
@@ -84,6 +87,7 @@ pub(super) fn listen(said: &str) -> Option<SocketAddr> {
 struct Check<'a> {
     tree: &'a Node,
     findings: &'a mut Findings,
+    contents: Contents,
 }
 
 impl Check<'_> {

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::agents::{AgentSettings, LimitOverrides, Price, ReasoningDefaults, RunLimits, TextDefaults};
 pub use super::auth::{AuthSettings, KeySettings, Scope};
+use super::contents::Contents;
 pub use super::mcp::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
@@ -77,6 +78,9 @@ pub struct Settings {
     pub models: ModelsSettings,
     /// Keys that seal provider state in clients' hands.
     pub seal: SealSettings,
+    /// What the files of certificates held that it names.
+    #[serde(skip)]
+    pub contents: Contents,
 }
 
 impl Default for Settings {
@@ -101,6 +105,7 @@ impl Default for Settings {
             telemetry: TelemetrySettings::default(),
             models: ModelsSettings::default(),
             seal: SealSettings::default(),
+            contents: Contents::default(),
         }
     }
 }

@@ -108,5 +108,9 @@ fn read(path: &[&str], file: &Path, check: &mut Check<'_>) -> Option<Vec<u8>> {
         check.wrong(path, "expected the path of a PEM file, found its content: leave out `file:`");
         return None;
     }
-    std::fs::read(file).map_err(|error| check.wrong(path, format!("cannot read {shown}: {error}"))).ok()
+    check
+        .contents
+        .read(path, file)
+        .map_err(|error| check.wrong(path, format!("cannot read {shown}: {error}")))
+        .ok()
 }

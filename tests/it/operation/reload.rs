@@ -10,6 +10,7 @@ use crate::support::eventually;
 use crate::support::gateway::{JsonBody, frames, text_of};
 use crate::support::legal;
 use crate::support::mcp_server::McpServer;
+use crate::support::network::{Authority, Server};
 use crate::support::process::Process;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
@@ -349,4 +350,64 @@ fn config_diff_names_what_differs_by_its_exit_code_and_shows_no_secret() {
     assert_eq!(diff(&[&old, &wrong]).0, 2);
     // Against the settings in force: without a file, the defaults.
     assert_eq!(diff(&[&old]), (1, "reload   providers.a: added\n".to_owned()));
+}
+
+/// As a mounted secret is renewed: the configuration says the same.
+#[tokio::test]
+async fn an_authority_that_was_renewed_at_its_path_is_trusted_by_tools_after_a_reload() {
+    let folder = tempfile::tempdir().unwrap();
+    let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
+    let (old, new) = (Authority::new(), Authority::new());
+    let backend = reqwest::Url::parse(&server.url()).unwrap().port().unwrap();
+    let tls = Server::tls(backend, &new.issue("localhost"), None);
+    let file = folder.path().join("authorities.pem");
+    let trust = |authority: &Authority| _ = std::fs::copy(authority.file(), &file).unwrap();
+    upstream.always(Reply::Stream(vec![text("Hi"), finish("stop"), done()]));
+    let with_server = json!({"model": "m", "input": "x", "tools": [{"type": "mcp", "server_label": "docs"}]});
+    for key in ["egress.ca_file", "tls.ca_file"] {
+        trust(&old);
+        let (section, name) = key.split_once('.').unwrap();
+        let path = file.display();
+        let mut said = json!({"egress": {"allow": ["localhost"]}});
+        said[section][name] = path.to_string().into();
+        said["mcp"] = json!({"servers": {"docs": {"url": format!("https://localhost:{}/mcp", tls.port)}}});
+        let said = said.as_object().unwrap().iter().map(|(key, value)| format!("{key}: {value}\n"));
+        let yaml = yaml(&upstream, &[KEY_B], &said.collect::<String>());
+        let home = folder.path().join(section);
+        std::fs::create_dir(&home).unwrap();
+        let gateway = Running::start(&home, &upstream, &yaml).await;
+        let listed = async || {
+            let (status, answer) = gateway.create("key-b", &with_server).await;
+            assert_eq!(status, 200, "{answer}");
+            let output = answer["output"].as_array().unwrap();
+            let list = output.iter().find(|item| item["type"] == "mcp_list_tools").expect("a list");
+            list["error"].is_null()
+        };
+        assert!(!listed().await, "{key}: its authority is not trusted");
+        trust(&new);
+        gateway.reload(&yaml, "success").await;
+        assert!(listed().await, "{key}: {}", gateway.log());
+        assert_eq!(gateway.logged("the configuration was reloaded")[0]["keys"], key);
+        // What is the same again is no change, and keeps what was opened.
+        let made = server.sessions_made();
+        gateway.reload(&yaml, "success").await;
+        assert!(listed().await);
+        assert_eq!(gateway.logged("the configuration was reloaded")[1]["keys"], "");
+        assert_eq!(server.sessions_made(), made, "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_that_was_renewed_is_seen_by_a_watching_gateway() {
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = Upstream::spawn().await;
+    let (old, new) = (Authority::new(), Authority::new());
+    let file = folder.path().join("authorities.pem");
+    std::fs::copy(old.file(), &file).unwrap();
+    let more = format!("config: {{watch: true}}\ntls: {{ca_file: '{}'}}", file.display());
+    let gateway = Running::start(folder.path(), &upstream, &yaml(&upstream, &[KEY_B], &more)).await;
+    std::fs::copy(new.file(), &file).unwrap();
+    assert!(eventually(async || gateway.reloads("success").await == 1).await, "{}", gateway.log());
+    let logged = gateway.logged("the configuration was reloaded");
+    assert_eq!((&logged[0]["keys"], &logged[0]["trigger"]), (&json!("tls.ca_file"), &json!("config.watch")));
 }
