@@ -12,6 +12,8 @@ from http1 import Client, Cut, Reply
 from upstream import Provider
 
 COMPLETED = "response.completed"
+# One for all clients: the provider remembers the requests of every phase.
+NUMBERS = itertools.count()
 
 
 @dataclass
@@ -53,7 +55,6 @@ class Traffic:
         self.over = asyncio.Event()
         self.tasks: list[asyncio.Task] = []
         self.kinds: set[str] = set()
-        self.numbers = itertools.count()
 
     def start(self, load: dict[str, int]) -> None:
         """So many clients of each kind."""
@@ -106,7 +107,7 @@ class Traffic:
 
         A balancer that is reloaded does so: to idle connections, and to new ones on which nothing has come yet.
         """
-        counts, mark = self.counts, f"request-{next(self.numbers)}"
+        counts, mark = self.counts, f"request-{next(NUMBERS)}"
         body = {**body, "input": f"{body['input']} {mark}"}
         for _ in range(3):
             stream = OpenStream(self)
