@@ -62,7 +62,7 @@ async fn progress_is_reported_and_keeps_a_call_alive() {
         TaskTracker::new().spawn(async move {
             let token = seen.body["params"]["_meta"]["progressToken"].clone();
             for step in 1..=5 {
-                tokio::time::sleep(SHORT / 2).await;
+                tokio::time::sleep(SHORT).await;
                 let message = (step == 3).then_some("half");
                 let params =
                     json!({ "progressToken": token, "progress": step, "total": 5, "message": message });
@@ -79,7 +79,8 @@ async fn progress_is_reported_and_keeps_a_call_alive() {
     let (listener, mut reports) = tokio::sync::mpsc::channel(16);
     let arguments = Arguments::new();
 
-    let call = RemoteCall { idle: SHORT, ..call("long", &arguments) };
+    // Longer than it takes a busy machine to report, and shorter than the call.
+    let call = RemoteCall { idle: SHORT * 4, ..call("long", &arguments) };
     let result = connection.call_tool(call, &Progress::to(0, listener)).await.unwrap();
 
     assert_eq!(says(&result), "done");
