@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use antwort::config::ThinkTags;
 use antwort::net::sse::Decoder;
-use antwort::protocol::event::Encoding;
-use antwort::protocol::id::IdMint;
+use antwort::protocol::event::EventEncoder;
+use antwort::protocol::id::IdGenerator;
 use antwort::protocol::request::CreateResponse;
-use antwort::protocol::response::{Echo, Response, RunOutcome, Snapshot, Status};
+use antwort::protocol::response::{RequestEcho, Response, ResponseSnapshot, ResponseStatus, RunOutcome};
 use antwort::provider::chat::Translator;
-use antwort::response::machine::{Ending, Machine, Options};
+use antwort::response::machine::{MachineOptions, ResponseMachine, Termination};
 use antwort::response::turn::{FinishReason, ModelEvent};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::value::RawValue;
@@ -25,8 +25,8 @@ fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).expect("JSON")
 }
 
-fn blank(ids: &IdMint) -> Response {
-    let echo = Echo {
+fn blank(ids: &IdGenerator) -> Response {
+    let echo = RequestEcho {
         background: false,
         conversation: None,
         frequency_penalty: 0.0,
@@ -59,10 +59,10 @@ fn blank(ids: &IdMint) -> Response {
         object: "response",
         created_at: 0,
         completed_at: None,
-        status: Status::InProgress,
+        status: ResponseStatus::InProgress,
         error: None,
         incomplete_details: None,
-        output: antwort::protocol::response::Output::default(),
+        output: antwort::protocol::response::OutputItems::default(),
         usage: None,
         service_tier: "default".into(),
         echo: Arc::new(echo),
@@ -100,17 +100,17 @@ fn translate(bytes: &[u8]) -> Vec<ModelEvent> {
 }
 
 fn machine_and_encode(events: &[ModelEvent]) -> Vec<u8> {
-    let ids = IdMint::from_seed("00000000000000000000000000000000");
-    let mut machine = Machine::new(blank(&ids), ids, Options::default());
+    let ids = IdGenerator::from_seed("00000000000000000000000000000000");
+    let mut machine = ResponseMachine::new(blank(&ids), ids, MachineOptions::default());
     let (mut out, mut bytes) = (Vec::new(), Vec::new());
     machine.start(&mut out);
     for event in events {
         machine.push(event.clone(), &mut out).expect("legal");
     }
     machine.end_turn(false, &mut out).expect("legal");
-    machine.end(Ending::Completed, RunOutcome::default(), 1, &mut out);
+    machine.end(Termination::Completed, RunOutcome::default(), 1, &mut out);
     for event in &out {
-        Encoding::default().sse(event, &mut bytes);
+        EventEncoder::default().write_sse(event, &mut bytes);
     }
     bytes
 }
@@ -129,9 +129,11 @@ fn hot_path(c: &mut Criterion) {
     let request = br#"{"model":"m","input":[{"role":"user","content":"Hello, how are you?"}],"stream":true,
         "tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}]}"#;
     c.bench_function("parse a request", |b| b.iter(|| CreateResponse::parse(black_box(request))));
-    let ids = IdMint::from_seed("0");
+    let ids = IdGenerator::from_seed("0");
     let response = blank(&ids);
-    c.bench_function("serialise a snapshot", |b| b.iter(|| Snapshot::new(black_box(response.clone()))));
+    c.bench_function("serialise a snapshot", |b| {
+        b.iter(|| ResponseSnapshot::new(black_box(response.clone())));
+    });
 }
 
 criterion_group!(benches, hot_path);

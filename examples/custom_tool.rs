@@ -7,7 +7,7 @@ use antwort::app::App;
 use antwort::config::{LoadOptions, Settings};
 use antwort::shutdown;
 use antwort::tools::{
-    Annotations, Arguments, Local, Tool, ToolContext, ToolDefinition, ToolError, ToolKind, ToolOutput,
+    Annotations, Arguments, LocalExecutor, Tool, ToolContext, ToolDefinition, ToolError, ToolKind, ToolOutput,
 };
 use serde_json::{Value, json};
 
@@ -40,8 +40,8 @@ impl Tool for WordCount {
 }
 
 /// The executor of the program's own tools.
-pub fn executor() -> Arc<Local> {
-    Arc::new(Local::new("words", ToolKind::Custom, [Arc::new(WordCount) as Arc<dyn Tool>]))
+pub fn executor() -> Arc<LocalExecutor> {
+    Arc::new(LocalExecutor::new("words", ToolKind::Custom, [Arc::new(WordCount) as Arc<dyn Tool>]))
 }
 
 #[tokio::main]

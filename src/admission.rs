@@ -20,7 +20,7 @@ use crate::telemetry::metrics::Metrics;
 pub use blocking::BlockingPool;
 use resource::Label;
 pub use resource::Resource;
-pub use semaphore::{Attempt, FairSemaphore, Permit, Refused, Waiting};
+pub use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
 pub use shares::{Requester, Shares};
 
 const RUNS: Label = Label { resource: "runs", reason: "max_runs", limit: "server.max_runs" };

@@ -5,9 +5,9 @@ mod assembly;
 mod connection;
 mod connection_limit;
 mod exchange;
+mod file_watcher;
 mod generation;
 mod http2_stream;
-mod impatient;
 mod listen;
 mod lock;
 mod migration;
@@ -15,7 +15,7 @@ mod probes;
 mod reload;
 pub mod seal_key;
 pub mod tools;
-mod watch;
+mod write_timeout;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,19 +27,19 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::config::{Running, ServerSettings, Settings};
+use crate::config::{RunningConfig, ServerSettings, Settings};
 use crate::store::Store;
 use crate::store::sqlite::ServerLock;
 use crate::tools::ToolExecutor;
-use crate::transport::Stopping;
+use crate::transport::ShutdownFlag;
 
-use self::assembly::Opener;
+use self::assembly::StoreUser;
 
 pub use assembly::Assembly;
-use generation::{Current, Generation};
-use listen::Listening;
-pub use reload::Hangups;
+use generation::{CurrentGeneration, Generation};
+use listen::HttpServer;
 use reload::Reloader;
+pub use reload::SighupListener;
 
 /// How long connections may take at least to close once all responses have ended.
 const CLOSING_TIME: Duration = Duration::from_secs(5);
@@ -53,10 +53,10 @@ pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 /// A gateway that is ready to serve.
 pub struct App {
     assembly: Assembly,
-    stopping: Stopping,
-    current: Current,
+    stopping: ShutdownFlag,
+    current: CurrentGeneration,
     /// What is read again when the process is told to; `None`: nothing can be.
-    reloading: Option<(Arc<Running>, Hangups)>,
+    reloading: Option<(Arc<RunningConfig>, SighupListener)>,
     drain_timeout: Duration,
     server: ServerSettings,
     maintenance: Duration,
@@ -80,8 +80,8 @@ impl App {
 
     /// The same, by settings that are read again on SIGHUP, and when their file has changed if they say so.
     pub async fn run_reloading(
-        running: Running,
-        hangups: Hangups,
+        running: RunningConfig,
+        hangups: SighupListener,
         listener: TcpListener,
         shutdown: CancellationToken,
         lock_wait: Duration,
@@ -127,7 +127,7 @@ impl App {
         executors: Vec<Arc<dyn ToolExecutor>>,
         lock: Option<ServerLock>,
     ) -> anyhow::Result<Self> {
-        let store = assembly::open_store(settings, Opener::Server)?;
+        let store = assembly::open_store(settings, StoreUser::Server)?;
         Ok(Self { _lock: lock, ..Self::build_with_store(settings, executors, store).await? })
     }
 
@@ -137,9 +137,9 @@ impl App {
         executors: Vec<Arc<dyn ToolExecutor>>,
         store: Arc<dyn Store>,
     ) -> anyhow::Result<Self> {
-        let extra = tools::Extra { executors, mocks: None };
-        let assembly = Assembly::around(settings, extra, store).await?;
-        let stopping = Stopping::default();
+        let extra = tools::ExtraTools { executors, mocks: None };
+        let assembly = Assembly::build_with_store(settings, extra, store).await?;
+        let stopping = ShutdownFlag::default();
         let generation = Generation::new(settings, &assembly, &stopping);
         Ok(Self {
             assembly,
@@ -163,12 +163,12 @@ impl App {
         let (admission, in_flight) =
             (Arc::clone(assembly.engine.admission()), Arc::clone(&assembly.in_flight));
         tasks.spawn(maintain(Arc::clone(&store), maintenance, closing.clone()));
-        generation::tend(&assembly.tools, &tasks, closing.clone());
+        generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());
-        tasks.spawn(async move { sessions.tend(until).await });
+        tasks.spawn(async move { sessions.run_eviction(until).await });
         let (close, closing_time) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
-        let listening = Listening::new(Arc::clone(&current), &server, metrics, stopping.clone());
+        let listening = HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone());
         let serving = tasks.spawn(listening.serve(listener, closing_time));
         tasks.spawn(announce::ready(Arc::clone(&current), closing.clone()));
         if let Some((running, hangups)) = reloading {
@@ -180,7 +180,7 @@ impl App {
             drop(assembly);
         }
         shutdown.cancelled().await;
-        stopping.begin();
+        stopping.set();
         if !delay.is_zero() {
             let delay_ms = delay.as_millis() as u64;
             tracing::info!(delay_ms, "told to stop; work is accepted until the shutdown delay is over");

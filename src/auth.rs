@@ -39,7 +39,7 @@ impl Principal {
     pub fn anonymous() -> Self {
         let name: Arc<str> = "anonymous".into();
         let owner = Owner { tenant: "default".into(), principal: Arc::clone(&name) };
-        Self { name, owner, scopes: Scopes::of(&[Scope::All]), dialect: None, client_action_status: None }
+        Self { name, owner, scopes: Scopes::new(&[Scope::All]), dialect: None, client_action_status: None }
     }
 
     /// Whether the caller may do this.

@@ -20,14 +20,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::LoadOptions;
 
-pub use arguments::understand;
+pub use arguments::normalize_arguments;
 pub use mcp::McpServerArgs;
 pub use prompt::PromptArgs;
 
 /// The exit code for settings that are wrong.
-pub const WRONG_SETTINGS: u8 = 2;
+pub const EXIT_INVALID_CONFIG: u8 = 2;
 /// The exit code of `store migrate --check` for a database of an earlier version.
-pub const MIGRATION_NEEDED: u8 = 3;
+pub const EXIT_MIGRATION_NEEDED: u8 = 3;
 
 /// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
 #[derive(Debug, Parser)]
@@ -242,7 +242,7 @@ impl Cli {
     }
 
     /// Carries out a command that needs no gateway; `None`: it needs one.
-    pub fn answer(&self) -> Option<ExitCode> {
+    pub fn run_offline(&self) -> Option<ExitCode> {
         match &self.command {
             Command::Config(ConfigCommand::Check) => Some(config::check(&self.load_options())),
             Command::Config(ConfigCommand::Show { defaults: true }) => Some(config::show_defaults()),
@@ -253,7 +253,7 @@ impl Cli {
             Command::Config(ConfigCommand::Import { file, format, output }) => {
                 Some(import::write(file, *format, output.as_deref()))
             }
-            Command::Healthcheck { url } => Some(healthcheck::ask(url.as_deref(), &self.load_options())),
+            Command::Healthcheck { url } => Some(healthcheck::run(url.as_deref(), &self.load_options())),
             Command::Tools(ToolsCommand::List { summary, count }) => {
                 let view = match (summary, count) {
                     (true, _) => tools::View::Summary,
@@ -285,12 +285,12 @@ impl Cli {
 }
 
 /// Writes to standard output. That nobody reads it any more is no error.
-pub fn say(text: &str) {
+pub fn print_line(text: &str) {
     _ = writeln!(io::stdout(), "{}", text.trim_end());
 }
 
 /// Writes to standard output as it is, at once.
-fn piece(text: &str) {
+fn print_raw(text: &str) {
     if text.is_empty() {
         return;
     }
@@ -299,7 +299,7 @@ fn piece(text: &str) {
 }
 
 /// Writes to standard error.
-pub fn complain(text: &str) {
+pub fn print_error(text: &str) {
     _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
 }
 

@@ -6,12 +6,13 @@
 mod agents;
 mod auth;
 mod changes;
-mod contents;
 mod de;
 mod error;
+mod file_hashes;
 mod files;
 pub mod import;
 mod interpolate;
+mod legacy_keys;
 mod listen_address;
 mod load;
 pub(crate) mod mcp;
@@ -23,32 +24,31 @@ mod request_limits;
 mod resolve;
 pub mod settings;
 mod show;
-mod spellings;
 mod store;
 mod tools;
 mod tree;
 mod units;
 
-pub use changes::{Change, between};
-pub use contents::Contents;
+pub use changes::{ConfigChange, changes_between};
 pub use error::{ConfigError, ConfigErrors};
-pub use files::Files;
+pub use file_hashes::FileHashes;
+pub use files::ConfigFiles;
 pub use listen_address::listen_address;
-pub use load::{LoadOptions, Loaded, load};
+pub use load::{LoadOptions, LoadedConfig, load};
 pub use provider::{
-    ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ProviderTimeouts,
-    ReasoningField, RetrySettings, Roles, Supports, SystemPlacement, ThinkTags,
+    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderFeatures, ProviderSettings,
+    ProviderTimeouts, ReasoningField, RetrySettings, Roles, SystemPlacement, ThinkTags,
 };
-pub use reload::{Effect, Reloaded, Running};
+pub use reload::{ReloadEffect, ReloadedConfig, RunningConfig};
 pub use settings::{
-    AgentSettings, BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings,
-    ExecutorSettings, FileReadSettings, LimitOverrides, MockTool, OnError, Price, ReasoningDefaults,
-    ResultFormat, ResultSettings, ReturnSchema, RouteSettings, RunLimits, SearchProvider, SimpleTool,
-    Strategy, TextDefaults, ToolLists, ToolOverride, ToolRetry, UserMessages, Visibility, WeatherSettings,
-    WebSearchSettings, mcp_label,
+    AgentSettings, BreakerSettings, BuiltinSettings, EgressSettings, ExecutorSettings, FileReadSettings,
+    LimitOverrides, MockTool, ModelPrice, OnError, ReasoningDefaults, ResultFormat, ReturnSchema,
+    RouteSettings, RouteStrategy, RunLimits, SearchProvider, SimpleTool, TextDefaults, ToolCacheSettings,
+    ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, UserMessages,
+    WeatherSettings, WebSearchSettings, mcp_label,
 };
 pub use settings::{
-    AuthSettings, Cidr, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings, KeySettings,
+    ApiKeySettings, AuthSettings, Cidr, ClientActionStatus, CompatSettings, CorsSettings, EngineSettings,
     LogFormat, LogSettings, Migrate, ModelsSettings, NetworkSettings, OnMismatch, OnMissingCall, ProxySource,
     ReadyRequirement, ReasoningDisplay, Scope, SealKey, SealSettings, ServerSettings, Settings, SseSettings,
     StoreSettings, StoreUrl, StructuredSettings, Switch, Synchronous, TelemetrySettings, TlsSettings,
@@ -59,7 +59,7 @@ pub use settings::{
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
     TokenExchange,
 };
-pub use show::{DEFAULTS, show};
+pub use show::{DEFAULT_CONFIG, show};
 pub use tree::Origin;
 
 #[cfg(test)]

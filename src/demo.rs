@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::app::{App, Hangups};
+use crate::app::{App, SighupListener};
 use crate::config::{Preset, ProviderSettings, Settings};
 
 pub use provider::MODEL;
@@ -23,7 +23,7 @@ pub use provider::MODEL;
 /// Serves until `shutdown` or SIGHUP; shows a conversation first if the demo provider answers.
 pub async fn run(
     mut settings: Settings,
-    mut hangups: Hangups,
+    mut hangups: SighupListener,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
     // No load balancer stands before a demonstration.
@@ -42,7 +42,7 @@ pub async fn run(
         let listener = TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
         let address = listener.local_addr()?;
         tasks.spawn(provider::serve(listener, shutdown.clone()));
-        let mut demo = ProviderSettings::of(Preset::Generic, format!("http://{address}/v1"));
+        let mut demo = ProviderSettings::new(Preset::Generic, format!("http://{address}/v1"));
         demo.default = true;
         settings.providers.insert("demo".to_owned(), demo);
     }

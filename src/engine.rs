@@ -4,39 +4,39 @@
 //! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept, `states` gives
 //! providers back what is theirs.
 
-mod again;
 mod approvals;
-mod calls;
+mod call_filter;
 mod choice;
 mod compaction;
+#[cfg(test)]
+mod complexity_tests;
 mod conversation;
 mod echo;
-mod gate;
+mod event_sink;
 mod history;
 mod in_flight;
 mod journal;
 mod limits;
 mod mcp;
-mod noted;
-mod offer;
-mod offering;
-mod outlet;
+mod mcp_phase;
+mod offered_tools;
 mod own_tools;
 mod prepare;
 mod profile;
 mod record;
 mod redaction;
-mod rounds;
+mod retry;
 mod run;
+mod run_summary;
 mod sampling;
 mod search;
-mod servers;
 mod states;
 mod structured;
+mod tool_executor;
+mod tool_phase;
+mod tool_scope;
 mod truncate;
 mod wire_names;
-#[cfg(test)]
-mod work;
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -52,28 +52,28 @@ use crate::admission::{Admission, Requester};
 use crate::config::settings::{AgentSettings, EngineSettings, ToolsSettings, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::event::Encoding;
+use crate::protocol::event::EventEncoder;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::request::{ClientActionStatus, CreateResponse};
-use crate::provider::routing::Router;
+use crate::provider::routing::ProviderRouter;
 use crate::response::machine::Events;
 use crate::response::seal::SealKeys;
 use crate::store::{Owner, Store};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestLog;
-use crate::tools::Toolbox;
+use crate::tools::ToolRegistry;
 use crate::tools::mcp::McpServers;
 
-pub use in_flight::{Admitted, InFlight};
-pub use offer::OnUnservedTool;
-pub use outlet::Delivery;
+pub use event_sink::RunOutput;
+pub use in_flight::{AdmittedRequest, InFlight};
+pub use offered_tools::OnUnservedTool;
 pub use sampling::EngineSampler;
 
 /// What the engine works with.
-pub struct Parts {
+pub struct EngineParts {
     /// The model servers.
-    pub router: Arc<Router>,
+    pub router: Arc<ProviderRouter>,
     /// Where responses are kept.
     pub store: Arc<dyn Store>,
     /// Seals provider state.
@@ -81,7 +81,7 @@ pub struct Parts {
     /// What is counted.
     pub metrics: Arc<Metrics>,
     /// The tools that the gateway runs.
-    pub toolbox: Arc<Toolbox>,
+    pub toolbox: Arc<ToolRegistry>,
     /// Servers of more tools.
     pub mcp: Arc<McpServers>,
     /// Says, once the last engine that has these tools is gone, that they may be let go.
@@ -93,12 +93,12 @@ pub struct Parts {
     /// What a shutdown has to wait for; of all engines of the process.
     pub in_flight: Arc<InFlight>,
     /// How responses are made.
-    pub limits: Limits,
+    pub options: EngineOptions,
 }
 
 /// The settings that the engine heeds.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct EngineOptions {
     /// How responses are made.
     pub engine: EngineSettings,
     /// Whether and how tools are run.
@@ -113,12 +113,12 @@ pub struct Limits {
 
 /// Makes responses.
 pub struct Engine {
-    parts: Parts,
+    parts: EngineParts,
 }
 
 /// Who asks, and how they want to be answered.
 #[derive(Debug, Clone)]
-pub struct Caller {
+pub struct RunContext {
     /// Whose response it will be.
     pub owner: Owner,
     /// The name of the key that it is asked for with, whose share of all runs it takes.
@@ -139,7 +139,7 @@ pub struct Caller {
     pub authorization: Option<SecretString>,
 }
 
-impl Caller {
+impl RunContext {
     /// Whose share of what is shared it takes.
     fn requester(&self) -> Requester {
         Requester::new(&self.owner.tenant, &self.key)
@@ -151,22 +151,22 @@ pub struct RunHandle {
     /// The response's id.
     pub id: Id,
     /// How its events are written.
-    pub encoding: Encoding,
+    pub encoding: EventEncoder,
     /// Request fields that were ignored, where the configuration says so.
     pub ignored: Vec<String>,
     /// Types of tools that are not served here and were left out.
     pub omitted_tools: Vec<&'static str>,
     /// Of a compaction: the messages that stay as they are beside its summary.
     pub retained: Vec<Item>,
-    events: mpsc::Receiver<Delivery>,
+    events: mpsc::Receiver<RunOutput>,
 }
 
 impl RunHandle {
     /// The first events, or the error that is the whole answer.
     pub async fn first(&mut self) -> Result<Events, ApiError> {
         match self.events.recv().await {
-            Some(Delivery::Events(events)) => Ok(events),
-            Some(Delivery::Refused(error)) => Err(*error),
+            Some(RunOutput::Events(events)) => Ok(events),
+            Some(RunOutput::Rejected(error)) => Err(*error),
             None => Err(ApiError::internal()),
         }
     }
@@ -174,23 +174,23 @@ impl RunHandle {
     /// More events; `None` after the terminal one.
     pub async fn next(&mut self) -> Option<Events> {
         match self.events.recv().await {
-            Some(Delivery::Events(events)) => Some(events),
-            Some(Delivery::Refused(_)) | None => None,
+            Some(RunOutput::Events(events)) => Some(events),
+            Some(RunOutput::Rejected(_)) | None => None,
         }
     }
 
     /// As [`Self::next`], for readers that poll.
     pub fn poll_next(&mut self, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Events>> {
         self.events.poll_recv(context).map(|delivery| match delivery {
-            Some(Delivery::Events(events)) => Some(events),
-            Some(Delivery::Refused(_)) | None => None,
+            Some(RunOutput::Events(events)) => Some(events),
+            Some(RunOutput::Rejected(_)) | None => None,
         })
     }
 }
 
 impl Engine {
     /// An engine that has nothing to do yet.
-    pub fn new(parts: Parts) -> Arc<Self> {
+    pub fn new(parts: EngineParts) -> Arc<Self> {
         Arc::new(Self { parts })
     }
 
@@ -198,13 +198,14 @@ impl Engine {
     pub async fn start(
         self: &Arc<Self>,
         request: CreateResponse,
-        caller: Caller,
+        caller: RunContext,
     ) -> Result<RunHandle, ApiError> {
         let started = Instant::now();
         self.check_storage(&request).await?;
         let admitted = self.admit(&caller.requester()).await?;
-        let mut prepared = admitted.work(pin!(prepare::prepare(&self.parts, request, &caller))).await??;
-        let (outlet, events) = outlet::Outlet::new(self.parts.limits.write_timeout);
+        let mut prepared =
+            admitted.run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller))).await??;
+        let (outlet, events) = event_sink::EventSink::new(self.parts.options.write_timeout);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,
@@ -213,7 +214,7 @@ impl Engine {
             retained: std::mem::take(&mut prepared.retained),
             events,
         };
-        let memory = std::mem::take(&mut prepared.memory);
+        let memory = std::mem::take(&mut prepared.memory_permits);
         // On the heap before it is spawned: a run is large, and would be copied on its way there.
         let run = Box::new(run::Run::new(Arc::clone(self), prepared, caller, outlet, started));
         // The run outlives the request's handler and still belongs to its trace.
@@ -230,14 +231,14 @@ impl Engine {
     /// Nobody is asked for what could not be kept.
     async fn check_storage(&self, request: &CreateResponse) -> Result<(), ApiError> {
         if request.store && self.parts.store.is_impaired() {
-            self.parts.store.writable().await?;
+            self.parts.store.check_writable().await?;
         }
         Ok(())
     }
 
     /// A place among those who run something, until it is dropped; also for what is no response. Waits for it within
     /// `server.queue_timeout`.
-    pub async fn admit(&self, requester: &Requester) -> Result<Admitted, ApiError> {
+    pub async fn admit(&self, requester: &Requester) -> Result<AdmittedRequest, ApiError> {
         self.parts.in_flight.admit(&self.parts.admission.runs, requester).await
     }
 
@@ -247,12 +248,12 @@ impl Engine {
     }
 
     /// The model servers.
-    pub fn router(&self) -> &Arc<Router> {
+    pub fn router(&self) -> &Arc<ProviderRouter> {
         &self.parts.router
     }
 
     /// The tools that the gateway runs.
-    pub fn toolbox(&self) -> &Arc<Toolbox> {
+    pub fn toolbox(&self) -> &Arc<ToolRegistry> {
         &self.parts.toolbox
     }
 

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use antwort::app::{self, App, Hangups};
+use antwort::app::{self, App, SighupListener};
 use antwort::cli::{Cli, Command, DocumentFormat};
-use antwort::config::{ConfigErrors, LogSettings, Running, TelemetrySettings};
-use antwort::transport::documents;
+use antwort::config::{ConfigErrors, LogSettings, RunningConfig, TelemetrySettings};
+use antwort::transport::openapi;
 use antwort::{config, demo, shutdown, telemetry};
 use anyhow::Context;
 use clap::Parser;
@@ -21,8 +21,8 @@ fn main() -> ExitCode {
     if let Some(code) = antwort::tools::mcp::client::become_program(std::env::args_os()) {
         return code;
     }
-    let cli = Cli::parse_from(antwort::cli::understand(std::env::args_os()));
-    if let Some(code) = cli.answer() {
+    let cli = Cli::parse_from(antwort::cli::normalize_arguments(std::env::args_os()));
+    if let Some(code) = cli.run_offline() {
         return code;
     }
     match run(&cli) {
@@ -37,7 +37,7 @@ const FAILED: u8 = 1;
 /// Says why the process ends: a server in the form of its log, anything else to the person before the screen.
 fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
     if !matches!(cli.command, Command::Serve) {
-        antwort::cli::complain(&errors.join("\n"));
+        antwort::cli::print_error(&errors.join("\n"));
         return ExitCode::from(exit_code);
     }
     // Settings that cannot be read do not say how to log either.
@@ -47,7 +47,7 @@ fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
         if logs {
             tracing::error!(exit_code, error, "fatal");
         } else {
-            antwort::cli::complain(error);
+            antwort::cli::print_error(error);
         }
     }
     ExitCode::from(exit_code)
@@ -55,14 +55,14 @@ fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
 
 fn wrong_settings(cli: &Cli, errors: &ConfigErrors) -> ExitCode {
     let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    fail(cli, antwort::cli::WRONG_SETTINGS, &errors)
+    fail(cli, antwort::cli::EXIT_INVALID_CONFIG, &errors)
 }
 
 fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     if let Command::Openapi { format } = &cli.command {
-        antwort::cli::say(match format {
-            DocumentFormat::Yaml => documents::YAML,
-            DocumentFormat::Json => documents::as_json(),
+        antwort::cli::print_line(match format {
+            DocumentFormat::Yaml => openapi::OPENAPI_YAML,
+            DocumentFormat::Json => openapi::openapi_json(),
         });
         return Ok(ExitCode::SUCCESS);
     }
@@ -70,7 +70,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let hangups = {
         let _entered = runtime.enter();
-        Hangups::listen().context("listening for SIGHUP")?
+        SighupListener::listen().context("listening for SIGHUP")?
     };
     let options = cli.load_options();
     let mut loaded = match config::load(&options) {
@@ -111,7 +111,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let listener = TcpListener::bind(settings.listen)
             .await
             .with_context(|| format!("listening on {}", settings.listen))?;
-        let running = Running::new(options, loaded);
+        let running = RunningConfig::new(options, loaded);
         App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;
     // What is left, if anything, waits for a file system that does not answer.

@@ -6,5 +6,5 @@ pub mod egress;
 mod retry_after;
 pub mod sse;
 
-pub use causes::Cause;
+pub use causes::FailureCause;
 pub(crate) use retry_after::retry_after;

@@ -3,12 +3,12 @@
 //! Owns names, shapes and the rules of leniency (what we accept) and exactness (what we send).
 //! Knows nothing of HTTP, of providers or of how a response is made.
 
+pub mod cancellation;
 pub mod content;
 pub mod dialect;
 pub mod error;
 pub mod event;
 pub mod id;
-pub mod interrupt;
 pub mod item;
 pub mod json;
 pub mod parse;

@@ -9,9 +9,9 @@ mod http;
 mod lenient;
 mod masking;
 pub mod models;
-mod reported;
-mod resilience;
+mod retry;
 pub mod routing;
+mod upstream_error;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -19,11 +19,11 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::config::{ContextWindow, Price};
+use crate::config::{ContextWindow, ModelPrice};
 use crate::protocol::id::Id;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
-pub use errors::{Cause, Failure, ProviderError};
+pub use errors::{ProviderError, ProviderErrorKind, TransportCause};
 
 /// A server that answers inferences.
 #[async_trait]
@@ -32,7 +32,7 @@ pub trait Provider: Send + Sync {
     fn name(&self) -> &str;
 
     /// What the engine must know of it before it asks.
-    fn profile(&self) -> &Profile;
+    fn info(&self) -> &ProviderInfo;
 
     /// One inference. Nothing is sent before its answer is asked for.
     fn infer(
@@ -50,7 +50,7 @@ pub trait Provider: Send + Sync {
         path: &str,
         body: Bytes,
         call: &CallContext,
-    ) -> Result<Passed, ProviderError>;
+    ) -> Result<ProxiedResponse, ProviderError>;
 }
 
 /// An answer while it comes in. Dropping it ends the upstream request.
@@ -78,11 +78,11 @@ pub struct CallContext {
 
 /// What a provider can take, by configuration.
 #[derive(Debug, Clone, Default)]
-pub struct Profile {
+pub struct ProviderInfo {
     /// Tokens that fit into its models, by the provider's names of them.
     pub context_window: ContextWindow,
     /// Prices, by the provider's names of models.
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, ModelPrice>,
     /// Names of request fields outside the API that are sent on as they are.
     pub passthrough: Vec<String>,
     /// Where it is, for traces: host and port.
@@ -101,7 +101,7 @@ pub struct ModelInfo {
 }
 
 /// An answer that is handed on unread, but for the body of an error.
-pub struct Passed {
+pub struct ProxiedResponse {
     /// The provider's status.
     pub status: u16,
     /// The provider's content type.

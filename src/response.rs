@@ -4,10 +4,10 @@
 //! events; `fold` holds the response as they build it up; `size` says what of it counts against limits; `seal` keeps
 //! provider state safe in clients' hands.
 
-pub(crate) mod extent;
-pub mod fold;
+pub mod accumulator;
+pub(crate) mod json_scanner;
 pub mod machine;
+pub mod result_text;
 pub mod seal;
 mod size;
-pub mod told;
 pub mod turn;

@@ -18,13 +18,13 @@ use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
 use crate::protocol::parse;
-use crate::protocol::response::Status;
+use crate::protocol::response::ResponseStatus;
 
-pub use self::approval::{ApprovalClaim, Claim, PendingApproval};
+pub use self::approval::{ApprovalClaim, ClaimOutcome, PendingApproval};
 pub use self::runs::{RunRegistration, RunRegistry};
 
 /// When a client may try again for which there was no room.
-const RETRY_WHEN_FULL: Duration = Duration::from_secs(10);
+const FULL_RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Whose rows an operation may see. Rows of others do not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -37,13 +37,13 @@ pub struct Owner {
 
 /// Everything that is kept of a response.
 #[derive(Debug, Clone)]
-pub struct Record {
+pub struct ResponseRecord {
     /// The response's id.
     pub id: Id,
     /// Who may see it.
     pub owner: Owner,
     /// Where it stands; once terminal, a row never changes.
-    pub status: Status,
+    pub status: ResponseStatus,
     /// The model as the client named it.
     pub model: String,
     /// Unix seconds.
@@ -62,11 +62,11 @@ pub struct StoredItem {
     /// The item's id; unique in its response only, since clients replay items.
     pub id: Id,
     /// Whether it came from the client or the model.
-    pub side: Side,
+    pub direction: Direction,
     /// As clients see it.
     pub wire: Arc<str>,
     /// As the model sees it.
-    pub history: History,
+    pub model_view: ModelView,
     /// What the provider that made it wants back with it.
     pub state: Option<StoredState>,
 }
@@ -99,7 +99,7 @@ impl StateKey {
 
 /// An item with the state that is stored beside it.
 #[derive(Debug, Clone)]
-pub struct KeptState {
+pub struct ItemWithState {
     /// As clients see it.
     pub item: Item,
     /// Sealed.
@@ -112,11 +112,11 @@ pub struct TurnRecord {
     /// The response.
     pub id: Id,
     /// The response's row, if it was not begun yet.
-    pub begin: Option<Record>,
+    pub begin: Option<ResponseRecord>,
     /// Items that the response got since it was begun or since the turn before.
     pub items: Vec<StoredItem>,
     /// The first one's place among the response's input and output.
-    pub first: usize,
+    pub first_position: usize,
     /// Which inference this was: 0, 1, 2 …
     pub turn: u32,
     /// The calls that are about to be made, in order.
@@ -152,18 +152,18 @@ pub struct CallOutcome {
 /// Where an item came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
-pub enum Side {
+pub enum Direction {
     Input,
     Output,
 }
 
 /// What a continuation shows to the model in an item's place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum History {
+pub enum ModelView {
     /// The item as clients see it.
     Same,
     /// Another form of it: JSON of an [`Item`], with sealed provider state.
-    Other(Arc<str>),
+    Override(Arc<str>),
     /// Nothing: an item that was cut off and never finished.
     Hidden,
 }
@@ -195,21 +195,21 @@ pub struct Page {
     pub has_more: bool,
 }
 
-/// How much is read into memory. It is counted first, by the stored texts and [`ReadLimit::ITEM`] for each, so that no more
+/// How much is read into memory. It is counted first, by the stored texts and [`ReadLimit::ITEM_OVERHEAD`] for each, so that no more
 /// is ever held.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadLimit {
     /// If it is more bytes than this, nothing is read: [`StoreError::TooLarge`] says how many it is.
-    pub read: u64,
+    pub max_read_bytes: u64,
     /// Beyond this many bytes, counting ends, too.
-    pub count: u64,
+    pub max_count_bytes: u64,
 }
 
 impl ReadLimit {
     /// Bytes that an item takes beside its text.
-    pub const ITEM: u64 = 256;
+    pub const ITEM_OVERHEAD: u64 = 256;
     /// Everything, however much it is.
-    pub const NONE: Self = Self { read: u64::MAX, count: u64::MAX };
+    pub const UNLIMITED: Self = Self { max_read_bytes: u64::MAX, max_count_bytes: u64::MAX };
 }
 
 /// What a continuation starts from.
@@ -222,7 +222,7 @@ pub struct Lineage {
     /// The first response of the chain.
     pub root: Id,
     /// Where the last response of the chain stands.
-    pub status: Status,
+    pub status: ResponseStatus,
 }
 
 /// Why a store did not do what it was asked.
@@ -283,20 +283,20 @@ pub trait Store: Send + Sync {
 
     /// Writes a response that is still running, leased by this process. Not awaited by foreground runs: the
     /// write happens all the same once the future was polled and the queue had room.
-    async fn begin(&self, record: Record) -> Result<(), StoreError>;
+    async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError>;
 
     /// Writes a turn of a response that is running, and returns once that is committed: only then are its
     /// calls made.
-    async fn turn(&self, turn: TurnRecord) -> Result<(), StoreError>;
+    async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError>;
 
     /// Writes what came of a call. Nobody waits for it: until it is committed, the outcome is unknown.
-    fn call_ended(&self, outcome: CallOutcome);
+    fn record_tool_result(&self, outcome: CallOutcome);
 
     /// Writes a response in its final state; returns once that is committed. Extends the life of its ancestors.
     ///
     /// A response that was begun or registered and has been deleted since stays deleted, without an error. One that has
     /// ended, or belongs to another process by now, is [`StoreError::Superseded`].
-    async fn finish(&self, record: Record) -> Result<(), StoreError>;
+    async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError>;
 
     /// The response object as it was sent. If it is more bytes than `max_bytes`, it is not read:
     /// [`StoreError::TooLarge`] says how many it is.
@@ -328,7 +328,7 @@ pub trait Store: Send + Sync {
         owner: &Owner,
         keys: &[StateKey],
         limit: ReadLimit,
-    ) -> Result<Vec<Vec<KeptState>>, StoreError>;
+    ) -> Result<Vec<Vec<ItemWithState>>, StoreError>;
 
     /// What the client sent for this response, without that of its ancestors; `None`: no such response.
     async fn input_items(
@@ -345,7 +345,7 @@ pub trait Store: Send + Sync {
     /// Writes calls that wait for approval, all or none; returns once that is committed.
     ///
     /// Those of a response that was begun or registered and has been deleted since are not written, without an error.
-    async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
+    async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
 
     /// Approvals of this owner that are neither used nor expired, in the order asked.
     async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError>;
@@ -358,7 +358,7 @@ pub trait Store: Send + Sync {
         owner: &Owner,
         claims: Vec<ApprovalClaim>,
         now: i64,
-    ) -> Result<Claim, StoreError>;
+    ) -> Result<ClaimOutcome, StoreError>;
 
     /// Renews the leases of this process's running responses, ends those of dead ones, deletes what expired.
     async fn maintain(&self) -> Result<(), StoreError>;
@@ -367,14 +367,14 @@ pub trait Store: Send + Sync {
     async fn ready(&self) -> Result<(), StoreError>;
 
     /// From now on these are those among whom its readers are shared out. A store that shares nothing out does nothing.
-    fn share_among(&self, _requesters: &[Requester]) {}
+    fn set_requesters(&self, _requesters: &[Requester]) {}
 
     /// Whether it is known that responses cannot be stored now. Costs nothing.
     fn is_impaired(&self) -> bool;
 
     /// Whether a response can be stored, as far as is known without writing one. Where it could not be, this looks
     /// again, once a second at most.
-    async fn writable(&self) -> Result<(), StoreError>;
+    async fn check_writable(&self) -> Result<(), StoreError>;
 
     /// Commits what waits, gives up leases and closes.
     async fn close(&self);
@@ -400,7 +400,7 @@ impl From<StoreError> for ApiError {
                 param,
                 format!(
                     "Invalid value for '{param}': the list has no element '{}'.",
-                    parse::shorten(&cursor)
+                    parse::truncate_for_display(&cursor)
                 ),
             ),
             StoreError::Timeout => {
@@ -425,7 +425,7 @@ impl From<StoreError> for ApiError {
                 "storage_full",
                 "The gateway has no room to store a response. Delete responses, ask with 'store': false, or try again later.",
             )
-            .with_retry_after(RETRY_WHEN_FULL),
+            .with_retry_after(FULL_RETRY_AFTER),
             StoreError::Database(_)
             | StoreError::Replaced(_)
             | StoreError::Schema(_)

@@ -20,12 +20,12 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::config::{LogSettings, TelemetrySettings};
 
-/// Keeps traces going; see [`Guard::shutdown`].
+/// Keeps traces going; see [`TelemetryGuard::shutdown`].
 #[derive(Debug)]
 #[must_use = "spans that wait to be sent are lost without shutdown"]
-pub struct Guard(Option<traces::Exporter>);
+pub struct TelemetryGuard(Option<traces::TraceExporter>);
 
-impl Guard {
+impl TelemetryGuard {
     /// Sends the spans that wait. Blocks for up to five seconds: call it when no request is left.
     pub fn shutdown(self) {
         if let Some(exporter) = self.0 {
@@ -48,27 +48,27 @@ pub enum TelemetryError {
     Client(String),
     /// It was done before in this process.
     #[error("logs are set up already: {0}")]
-    Twice(#[from] TryInitError),
+    AlreadyInitialized(#[from] TryInitError),
 }
 
 /// Sets up logs to stderr, and traces if an endpoint is configured. Once a process.
 ///
 /// # Errors
 /// If the filter or the endpoint is none, or on the second call.
-pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Guard, TelemetryError> {
+pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<TelemetryGuard, TelemetryError> {
     let (filter, handle) = reload::Layer::new(filter(&log.filter)?);
     let logs = logs::layer::<Registry>(log.format, filter);
     let exporter = match &telemetry.otlp_endpoint {
-        Some(endpoint) => Some(traces::Exporter::new(endpoint, telemetry)?),
+        Some(endpoint) => Some(traces::TraceExporter::new(endpoint, telemetry)?),
         None => None,
     };
     // `None` is no layer at all: without an endpoint a span costs what the log's filter makes of it.
-    let spans = exporter.as_ref().map(traces::Exporter::layer);
+    let spans = exporter.as_ref().map(traces::TraceExporter::layer);
     tracing_subscriber::registry().with(logs).with(spans).try_init()?;
     // Nobody was here before: the line above would have failed.
     _ = FILTER.set(handle);
-    logs::catch_panics();
-    Ok(Guard(exporter))
+    logs::install_panic_hook();
+    Ok(TelemetryGuard(exporter))
 }
 
 /// Of the process's logs, once they are set up.

@@ -1,33 +1,33 @@
 //! HTTP: routes, who may use them, bodies in and out. Knows the engine; decides nothing about responses.
 
 pub mod client_profile;
-pub mod documents;
+pub mod openapi;
 pub mod routes;
 
 mod access;
 mod agents;
 mod authority;
 mod body;
+mod body_reader;
 mod compact;
+mod drain;
 mod error;
 mod forwarded;
 mod health;
-mod incoming;
-mod leftover;
 mod mcp;
 mod models;
 mod origin;
-mod outgoing;
 mod pass_through;
 mod query;
+mod request_context;
+mod response_budget;
 mod responses;
 mod sse;
+pub mod startup;
 mod stored;
 pub mod tool_result;
 mod tools;
-mod trail;
 mod upgrade;
-pub mod waiting;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,14 +43,14 @@ use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
 pub use forwarded::PeerAddress;
-pub use health::{Readiness, Stopping, is_ready};
+pub use health::{ReadinessCache, ShutdownFlag, is_ready};
 
 /// What handlers work with.
 #[derive(Clone)]
-pub struct AppState(Arc<Shared>);
+pub struct AppState(Arc<SharedState>);
 
 /// What all requests share.
-pub struct Shared {
+pub struct SharedState {
     /// Makes responses.
     pub engine: Arc<Engine>,
     /// Knows callers.
@@ -82,22 +82,22 @@ pub struct Shared {
     /// What readiness takes.
     pub ready_requires: Vec<ReadyRequirement>,
     /// What readiness probes were told last.
-    pub readiness: Readiness,
+    pub readiness: ReadinessCache,
     /// Whether the process was told to stop.
-    pub stopping: Stopping,
+    pub stopping: ShutdownFlag,
 }
 
 impl AppState {
     /// The state of a server.
-    pub fn new(shared: Shared) -> Self {
+    pub fn new(shared: SharedState) -> Self {
         Self(Arc::new(shared))
     }
 }
 
 impl std::ops::Deref for AppState {
-    type Target = Shared;
+    type Target = SharedState;
 
-    fn deref(&self) -> &Shared {
+    fn deref(&self) -> &SharedState {
         &self.0
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use super::resource::Resource;
 use super::shares::Requester;
+use crate::protocol::cancellation::CancelFlag;
 use crate::protocol::error::ApiError;
-use crate::protocol::interrupt::Interrupt;
 use crate::telemetry::metrics::Metrics;
 
 /// Threads for work that takes long.
@@ -20,11 +20,11 @@ pub struct BlockingPool {
 }
 
 /// Ends the work unless it has ended.
-struct RaiseOnDrop(Interrupt);
+struct RaiseOnDrop(CancelFlag);
 
 impl Drop for RaiseOnDrop {
     fn drop(&mut self) {
-        self.0.raise();
+        self.0.cancel();
     }
 }
 
@@ -47,12 +47,12 @@ impl BlockingPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ApiError> {
         let permit = self.threads.acquire(requester, 1).await?;
-        let interrupt = Interrupt::default();
+        let interrupt = CancelFlag::default();
         let _leaving = RaiseOnDrop(interrupt.clone());
         let metrics = Arc::clone(&self.metrics);
         let task = tokio::task::spawn_blocking(move || {
-            let outcome = interrupt.during(work);
-            metrics.blocking_task(if interrupt.is_raised() { "abandoned" } else { "finished" });
+            let outcome = interrupt.scope(work);
+            metrics.blocking_task(if interrupt.is_cancelled() { "abandoned" } else { "finished" });
             drop(permit);
             outcome
         });
@@ -78,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_ends_the_work_and_what_is_done_is_handed_back() {
-        let metrics = Metrics::install();
+        let metrics = Metrics::new();
         let admission = Admission::new(&Settings::default(), &metrics);
         assert_eq!(admission.blocking.run(&requester(), || 42).await.expect("done"), 42);
         let (begun, has_begun) = mpsc::channel();
@@ -87,7 +87,7 @@ mod tests {
         let endless = admission.blocking.run(&requester, move || {
             begun.send(()).unwrap();
             // As readers do between two pieces.
-            while crate::protocol::interrupt::check().is_ok() {
+            while crate::protocol::cancellation::check().is_ok() {
                 std::thread::yield_now();
             }
             ended.send(()).unwrap();

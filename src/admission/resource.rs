@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use super::semaphore::{Attempt, FairSemaphore, Permit, Refused, Waiting};
+use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
 use super::shares::{Requester, Shares};
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
@@ -62,8 +62,8 @@ impl Resource {
     /// 503 if the queue is full or its time is over, or the gateway is stopping.
     pub async fn acquire(&self, requester: &Requester, weight: u64) -> Result<Permit, ApiError> {
         match self.semaphore.acquire(requester, weight) {
-            Ok(Attempt::Granted(permit)) => Ok(permit),
-            Ok(Attempt::Queued(waiting)) => self.wait(waiting).await,
+            Ok(AcquireOutcome::Granted(permit)) => Ok(permit),
+            Ok(AcquireOutcome::Queued(waiting)) => self.wait(waiting).await,
             Err(refused) => Err(self.refuse(refused)),
         }
     }
@@ -73,7 +73,7 @@ impl Resource {
         self.semaphore.close();
     }
 
-    async fn wait(&self, waiting: Waiting) -> Result<Permit, ApiError> {
+    async fn wait(&self, waiting: PendingPermit) -> Result<Permit, ApiError> {
         let _queued = Queued::begin(self);
         let queue_timeout = self.limits.load().queue_timeout;
         match tokio::time::timeout(queue_timeout, waiting).await {
@@ -82,18 +82,18 @@ impl Resource {
         }
     }
 
-    fn refuse(&self, refused: Refused) -> ApiError {
+    fn refuse(&self, refused: AcquireError) -> ApiError {
         match refused {
-            Refused::QueueFull => self.overloaded(),
-            Refused::Closed => {
-                self.metrics.rejected("draining");
+            AcquireError::QueueFull => self.overloaded(),
+            AcquireError::Closed => {
+                self.metrics.request_rejected("draining");
                 draining()
             }
         }
     }
 
     fn overloaded(&self) -> ApiError {
-        self.metrics.rejected(self.label.reason);
+        self.metrics.request_rejected(self.label.reason);
         overloaded(self.label.limit)
     }
 }

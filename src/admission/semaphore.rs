@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 #[cfg(test)]
 use self::queue::Snapshot;
-use self::queue::{Granted, Slot, State, Ticket};
+use self::queue::{Granted, SemaphoreState, Slot, Ticket};
 use super::shares::{Requester, Shares};
 
 /// Requests that may wait at a time.
@@ -23,11 +23,11 @@ const MAX_WAITING: usize = 1024;
 
 /// The semaphore. Clones are the same one.
 #[derive(Debug, Clone)]
-pub struct FairSemaphore(Arc<Mutex<State>>);
+pub struct FairSemaphore(Arc<Mutex<SemaphoreState>>);
 
 /// Why nothing is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refused {
+pub enum AcquireError {
     /// The queue is full.
     QueueFull,
     /// The semaphore was closed.
@@ -36,27 +36,27 @@ pub enum Refused {
 
 /// What came of asking.
 #[derive(Debug)]
-pub enum Attempt {
+pub enum AcquireOutcome {
     /// It is granted.
     Granted(Permit),
     /// It has to be waited for.
-    Queued(Waiting),
+    Queued(PendingPermit),
 }
 
 /// A part of the resource; goes back when it is dropped.
 #[derive(Debug)]
 pub struct Permit {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SemaphoreState>>,
     slot: Slot,
     weight: u64,
 }
 
 /// A place in the queue, left when it is dropped.
 #[derive(Debug)]
-pub struct Waiting {
-    state: Arc<Mutex<State>>,
+pub struct PendingPermit {
+    state: Arc<Mutex<SemaphoreState>>,
     ticket: Ticket,
-    outcome: oneshot::Receiver<Result<Permit, Refused>>,
+    outcome: oneshot::Receiver<Result<Permit, AcquireError>>,
 }
 
 impl FairSemaphore {
@@ -66,22 +66,22 @@ impl FairSemaphore {
     }
 
     pub(super) fn with_queue(shares: Shares, max_waiting: usize) -> Self {
-        Self(Arc::new(Mutex::new(State::new(shares, max_waiting))))
+        Self(Arc::new(Mutex::new(SemaphoreState::new(shares, max_waiting))))
     }
 
     /// Asks for so much. More than the requester may ever hold counts as all that it may hold.
     ///
     /// # Errors
     /// If the semaphore is closed, or the queue is full of others who have waited for no longer.
-    pub fn acquire(&self, requester: &Requester, weight: u64) -> Result<Attempt, Refused> {
+    pub fn acquire(&self, requester: &Requester, weight: u64) -> Result<AcquireOutcome, AcquireError> {
         let mut state = lock(&self.0);
         if state.is_closed() {
-            return Err(Refused::Closed);
+            return Err(AcquireError::Closed);
         }
         let slot = state.slot(requester);
         let weight = state.clamp(slot, weight);
         if state.take_at_once(slot, weight) {
-            return Ok(Attempt::Granted(Permit { state: Arc::clone(&self.0), slot, weight }));
+            return Ok(AcquireOutcome::Granted(Permit { state: Arc::clone(&self.0), slot, weight }));
         }
         let (sender, outcome) = oneshot::channel();
         let dropped = state.make_room(slot)?;
@@ -90,10 +90,10 @@ impl FairSemaphore {
         drop(state);
         // Sent without the lock: a permit that nobody takes goes back, and locks.
         if let Some(dropped) = dropped {
-            _ = dropped.send(Err(Refused::QueueFull));
+            _ = dropped.send(Err(AcquireError::QueueFull));
         }
         deliver(&self.0, granted);
-        Ok(Attempt::Queued(Waiting { state: Arc::clone(&self.0), ticket, outcome }))
+        Ok(AcquireOutcome::Queued(PendingPermit { state: Arc::clone(&self.0), ticket, outcome }))
     }
 
     /// Shares it out otherwise from now on; what was granted stays, and counts.
@@ -106,7 +106,7 @@ impl FairSemaphore {
     pub fn close(&self) {
         let waiters = lock(&self.0).close();
         for waiter in waiters {
-            _ = waiter.send(Err(Refused::Closed));
+            _ = waiter.send(Err(AcquireError::Closed));
         }
     }
 
@@ -148,16 +148,16 @@ impl Drop for Permit {
     }
 }
 
-impl Future for Waiting {
-    type Output = Result<Permit, Refused>;
+impl Future for PendingPermit {
+    type Output = Result<Permit, AcquireError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // The sender is dropped unused only together with the semaphore.
-        Pin::new(&mut self.outcome).poll(context).map(|outcome| outcome.unwrap_or(Err(Refused::Closed)))
+        Pin::new(&mut self.outcome).poll(context).map(|outcome| outcome.unwrap_or(Err(AcquireError::Closed)))
     }
 }
 
-impl Drop for Waiting {
+impl Drop for PendingPermit {
     fn drop(&mut self) {
         // What it stood in front of may fit now. A permit that was granted meanwhile goes back with `outcome`.
         let granted = lock(&self.state).leave(self.ticket);
@@ -165,13 +165,13 @@ impl Drop for Waiting {
     }
 }
 
-fn deliver(state: &Arc<Mutex<State>>, granted: Vec<Granted>) {
+fn deliver(state: &Arc<Mutex<SemaphoreState>>, granted: Vec<Granted>) {
     for Granted { slot, weight, sender } in granted {
         // To a waiter that is just leaving it cannot be sent, and is dropped: the next one gets it.
         _ = sender.send(Ok(Permit { state: Arc::clone(state), slot, weight }));
     }
 }
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<SemaphoreState>) -> MutexGuard<'_, SemaphoreState> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

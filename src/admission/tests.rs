@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use proptest::prelude::{Strategy, prop_oneof};
 use proptest::{collection, proptest};
 
-use super::semaphore::{Attempt, FairSemaphore, Permit, Refused, Waiting};
+use super::semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
 use super::shares::{Requester, Shares};
 
 fn requester(tenant: usize, key: usize) -> Requester {
@@ -20,14 +20,14 @@ fn everybody(tenants: usize, keys: usize) -> Vec<Requester> {
 
 fn granted(semaphore: &FairSemaphore, requester: &Requester, weight: u64) -> Permit {
     match semaphore.acquire(requester, weight) {
-        Ok(Attempt::Granted(permit)) => permit,
+        Ok(AcquireOutcome::Granted(permit)) => permit,
         other => panic!("{other:?}"),
     }
 }
 
-fn queued(semaphore: &FairSemaphore, requester: &Requester, weight: u64) -> Waiting {
+fn queued(semaphore: &FairSemaphore, requester: &Requester, weight: u64) -> PendingPermit {
     match semaphore.acquire(requester, weight) {
-        Ok(Attempt::Queued(waiting)) => waiting,
+        Ok(AcquireOutcome::Queued(waiting)) => waiting,
         other => panic!("{other:?}"),
     }
 }
@@ -55,12 +55,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Moves those who were served from the queue to the holders.
-fn collect(waiting: &mut Vec<Waiting>, holders: &mut Vec<Permit>) {
+fn collect(waiting: &mut Vec<PendingPermit>, holders: &mut Vec<Permit>) {
     let all = std::mem::take(waiting);
     for mut one in all {
         match (&mut one).now_or_never() {
             Some(Ok(permit)) => holders.push(permit),
-            Some(Err(refused)) => assert_eq!(refused, Refused::QueueFull),
+            Some(Err(refused)) => assert_eq!(refused, AcquireError::QueueFull),
             None => waiting.push(one),
         }
     }
@@ -99,9 +99,9 @@ proptest! {
             match step {
                 Step::Acquire { tenant, key, weight } => {
                     match semaphore.acquire(&requester(tenant, key), weight) {
-                        Ok(Attempt::Granted(permit)) => holders.push(permit),
-                        Ok(Attempt::Queued(one)) => waiting.push(one),
-                        Err(refused) => assert_eq!(refused, Refused::QueueFull),
+                        Ok(AcquireOutcome::Granted(permit)) => holders.push(permit),
+                        Ok(AcquireOutcome::Queued(one)) => waiting.push(one),
+                        Err(refused) => assert_eq!(refused, AcquireError::QueueFull),
                     }
                 }
                 Step::Release(which) if !holders.is_empty() => {
@@ -139,7 +139,7 @@ proptest! {
         let shares = Shares::new(capacity, &[]);
         let semaphore = FairSemaphore::new(shares);
         let mut holders: Vec<_> = (0..capacity).map(|_| granted(&semaphore, &requester(99, 0), 1)).collect();
-        let mut queues: Vec<Vec<Waiting>> = backlogs.iter().enumerate()
+        let mut queues: Vec<Vec<PendingPermit>> = backlogs.iter().enumerate()
             // One tenant is there with all of its requests before the next one comes.
             .map(|(tenant, backlog)| (0..*backlog).map(|_| queued(&semaphore, &requester(tenant, 0), 1)).collect())
             .collect();
@@ -162,7 +162,7 @@ proptest! {
 fn keys_of_a_tenant_are_served_in_turns_and_requests_of_a_key_in_their_order() {
     let semaphore = FairSemaphore::new(Shares::new(1, &[]));
     let mut holder = Some(granted(&semaphore, &requester(0, 9), 1));
-    let mut waiting: Vec<(&str, Waiting)> = ["a1", "a2", "a3"]
+    let mut waiting: Vec<(&str, PendingPermit)> = ["a1", "a2", "a3"]
         .map(|name| (name, 0))
         .into_iter()
         .chain([("b1", 1), ("b2", 1)])
@@ -215,12 +215,12 @@ fn a_full_queue_loses_the_newest_of_the_longest_part() {
     let semaphore = FairSemaphore::with_queue(Shares::new(1, &[]), 4);
     let _holder = granted(&semaphore, &requester(9, 9), 1);
     let mut crowd: Vec<_> = (0..4).map(|_| queued(&semaphore, &requester(0, 0), 1)).collect();
-    assert_eq!(semaphore.acquire(&requester(0, 0), 1).unwrap_err(), Refused::QueueFull);
+    assert_eq!(semaphore.acquire(&requester(0, 0), 1).unwrap_err(), AcquireError::QueueFull);
     let _other_tenant = queued(&semaphore, &requester(1, 0), 1);
     let _other_key = queued(&semaphore, &requester(0, 1), 1);
     let lost: Vec<bool> = crowd.iter_mut().map(|one| one.now_or_never().is_some()).collect();
     assert_eq!(lost, [false, false, true, true]);
-    assert_eq!(semaphore.acquire(&requester(0, 0), 1).unwrap_err(), Refused::QueueFull);
+    assert_eq!(semaphore.acquire(&requester(0, 0), 1).unwrap_err(), AcquireError::QueueFull);
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn a_closed_semaphore_refuses_who_waits_and_keeps_what_it_gave() {
     let holder = granted(&semaphore, &requester(0, 0), 1);
     let waiting = queued(&semaphore, &requester(0, 0), 1);
     semaphore.close();
-    assert_eq!(waiting.now_or_never().expect("refused").unwrap_err(), Refused::Closed);
-    assert_eq!(semaphore.acquire(&requester(0, 0), 1).unwrap_err(), Refused::Closed);
+    assert_eq!(waiting.now_or_never().expect("refused").unwrap_err(), AcquireError::Closed);
+    assert_eq!(semaphore.acquire(&requester(0, 0), 1).unwrap_err(), AcquireError::Closed);
     drop(holder);
     assert_eq!(semaphore.snapshot().free, 1);
 }
@@ -248,14 +248,14 @@ fn holders_and_waiters_of_many_threads_leave_nothing_behind() {
                     for round in 0..100_u64 {
                         let who = requester(number % 2, number / 2 % 2);
                         let permit = match semaphore.acquire(&who, 1 + (round + number as u64) % 3) {
-                            Ok(Attempt::Granted(permit)) => Some(permit),
+                            Ok(AcquireOutcome::Granted(permit)) => Some(permit),
                             // Every fifth leaves the queue again.
-                            Ok(Attempt::Queued(waiting)) if round % 5 == 0 => {
+                            Ok(AcquireOutcome::Queued(waiting)) if round % 5 == 0 => {
                                 tokio::task::yield_now().await;
                                 drop(waiting);
                                 None
                             }
-                            Ok(Attempt::Queued(waiting)) => Some(waiting.await.unwrap()),
+                            Ok(AcquireOutcome::Queued(waiting)) => Some(waiting.await.unwrap()),
                             Err(refused) => panic!("{refused:?}"),
                         };
                         let held = 8 - semaphore.snapshot().free;

@@ -9,10 +9,10 @@ use crate::config::{ProviderSettings, Settings, StoreUrl};
 use crate::store::sqlite::Schema;
 use crate::transport;
 
-use super::generation::Current;
+use super::generation::CurrentGeneration;
 
 /// Between two looks whether the gateway is ready.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Says what starts. `sources`: where the settings were said.
 pub fn starting(settings: &Settings, sources: &str) {
@@ -41,14 +41,14 @@ fn place((name, provider): (&String, &ProviderSettings)) -> String {
 }
 
 /// Says when the gateway is ready for the first time, by what the settings require of it by then.
-pub(super) async fn ready(current: Current, closing: CancellationToken) {
+pub(super) async fn ready(current: CurrentGeneration, closing: CancellationToken) {
     loop {
         let state = current.load().state.clone();
         if transport::is_ready(&state).await {
             break;
         }
         tokio::select! {
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
             () = closing.cancelled() => return,
         }
     }

@@ -15,11 +15,11 @@ use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::telemetry::request_log::Ended;
-use crate::transport::Stopping;
+use crate::telemetry::request_log::RequestOutcome;
+use crate::transport::ShutdownFlag;
 
 /// A connection that was told to close and is not asked for anything is cut after this.
-const CLOSING_TIME: Duration = Duration::from_secs(5);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// For how long what may be absent.
 #[derive(Debug, Clone, Copy)]
@@ -34,13 +34,13 @@ pub(super) struct ConnectionTimeouts {
 
 /// What is waited for while no request is worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Awaited {
+pub(super) enum IdlePhase {
     FirstByte,
     Header,
     NextRequest,
 }
 
-impl Awaited {
+impl IdlePhase {
     /// For metrics.
     fn reason(self) -> &'static str {
         match self {
@@ -54,49 +54,49 @@ impl Awaited {
 /// What happens on a connection, as far as its time is concerned. Its socket, its requests and whoever looks for
 /// room write it, its own task reads it; while requests are worked on, reading is one atomic load.
 #[derive(Debug)]
-pub(super) struct Activity {
+pub(super) struct ConnectionActivity {
     timeouts: ConnectionTimeouts,
     /// Requests whose response has not ended.
     requests: AtomicUsize,
     /// The peer does not take what is being sent to it, for which another time runs.
     blocked: AtomicBool,
     http2: AtomicBool,
-    waiting: Mutex<(Awaited, Instant)>,
+    waiting: Mutex<(IdlePhase, Instant)>,
     /// Why it was told to close, for metrics; unset where all are.
     reason: OnceLock<&'static str>,
     /// Why it is cut in the middle of its responses, if it is the gateway that does it.
-    cut_by: OnceLock<Ended>,
+    abort_reason: OnceLock<RequestOutcome>,
     /// Ends it, as soon as what it works on is done.
     close: CancellationToken,
-    stopping: Stopping,
+    stopping: ShutdownFlag,
 }
 
-impl Activity {
-    pub fn new(timeouts: ConnectionTimeouts, close: CancellationToken, stopping: Stopping) -> Arc<Self> {
+impl ConnectionActivity {
+    pub fn new(timeouts: ConnectionTimeouts, close: CancellationToken, stopping: ShutdownFlag) -> Arc<Self> {
         Arc::new(Self {
             timeouts,
             requests: AtomicUsize::new(0),
             blocked: AtomicBool::new(false),
             http2: AtomicBool::new(false),
-            waiting: Mutex::new((Awaited::FirstByte, Instant::now())),
+            waiting: Mutex::new((IdlePhase::FirstByte, Instant::now())),
             reason: OnceLock::new(),
-            cut_by: OnceLock::new(),
+            abort_reason: OnceLock::new(),
             close,
             stopping,
         })
     }
 
     /// Bytes have come.
-    pub fn read(&self) {
+    pub fn on_read(&self) {
         if self.is_busy() {
             return;
         }
         let mut waiting = self.waiting();
         match waiting.0 {
             // Between the requests of an HTTP/2 connection there are pings and their answers, too.
-            Awaited::NextRequest if self.http2.load(Ordering::Relaxed) => {}
-            Awaited::FirstByte | Awaited::NextRequest => *waiting = (Awaited::Header, Instant::now()),
-            Awaited::Header => {}
+            IdlePhase::NextRequest if self.http2.load(Ordering::Relaxed) => {}
+            IdlePhase::FirstByte | IdlePhase::NextRequest => *waiting = (IdlePhase::Header, Instant::now()),
+            IdlePhase::Header => {}
         }
     }
 
@@ -104,18 +104,18 @@ impl Activity {
     pub fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         let mut waiting = self.waiting();
-        if waiting.0 == Awaited::NextRequest {
+        if waiting.0 == IdlePhase::NextRequest {
             waiting.1 = Instant::now();
         }
     }
 
     /// A request has begun; it ends with what is returned.
-    pub fn begin(self: &Arc<Self>, version: Version) -> Request {
+    pub fn begin_request(self: &Arc<Self>, version: Version) -> ActiveRequest {
         if version == Version::HTTP_2 {
             self.http2.store(true, Ordering::Relaxed);
         }
         self.requests.fetch_add(1, Ordering::AcqRel);
-        Request(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Makes it close at once if it works on nothing, and otherwise when that is done.
@@ -126,14 +126,14 @@ impl Activity {
     }
 
     /// It is about to be cut, with all that it works on.
-    pub fn cut(&self, why: Ended) {
+    pub fn abort(&self, why: RequestOutcome) {
         // The first one counts.
-        _ = self.cut_by.set(why);
+        _ = self.abort_reason.set(why);
     }
 
     /// Why it was cut, if it was not its peer that went.
-    pub fn cut_by(&self) -> Option<Ended> {
-        self.cut_by.get().copied()
+    pub fn abort_reason(&self) -> Option<RequestOutcome> {
+        self.abort_reason.get().copied()
     }
 
     /// Since when it has been working on nothing; `None` if it works on something, or is closing anyway.
@@ -147,46 +147,46 @@ impl Activity {
     }
 
     /// When it has been silent for too long, and in what respect; `None` while it works on something.
-    fn deadline(&self, closing: Option<Instant>) -> Option<(Instant, Awaited)> {
+    fn deadline(&self, closing: Option<Instant>) -> Option<(Instant, IdlePhase)> {
         if self.is_busy() {
             return None;
         }
         let (awaited, since) = *self.waiting();
         let deadline = match closing {
-            Some(told) => since.max(told) + CLOSING_TIME,
-            None => since + self.patience(awaited),
+            Some(told) => since.max(told) + CLOSE_TIMEOUT,
+            None => since + self.idle_timeout(awaited),
         };
         Some((deadline, awaited))
     }
 
-    fn patience(&self, awaited: Awaited) -> Duration {
+    fn idle_timeout(&self, awaited: IdlePhase) -> Duration {
         match awaited {
-            Awaited::FirstByte => self.timeouts.first_byte,
-            Awaited::Header => self.timeouts.header,
-            Awaited::NextRequest => self.timeouts.keep_alive,
+            IdlePhase::FirstByte => self.timeouts.first_byte,
+            IdlePhase::Header => self.timeouts.header,
+            IdlePhase::NextRequest => self.timeouts.keep_alive,
         }
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, (Awaited, Instant)> {
+    fn waiting(&self) -> std::sync::MutexGuard<'_, (IdlePhase, Instant)> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request that is worked on, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Request(Arc<Activity>);
+pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
-impl Request {
+impl ActiveRequest {
     /// What happens on its connection.
-    pub fn connection(&self) -> &Arc<Activity> {
+    pub fn connection(&self) -> &Arc<ConnectionActivity> {
         &self.0
     }
 
     /// Its answer begins with these headers. In a process that is stopping, the client is told that its connection
     /// takes no further requests, so that it asks elsewhere before this one is closed.
-    pub fn answer(&self, headers: &mut HeaderMap) {
+    pub fn prepare_response(&self, headers: &mut HeaderMap) {
         let connection = &self.0;
-        if !connection.stopping.has_begun() {
+        if !connection.stopping.is_set() {
             return;
         }
         if connection.http2.load(Ordering::Relaxed) {
@@ -198,16 +198,16 @@ impl Request {
     }
 }
 
-impl Drop for Request {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         // Before the count: who sees that nothing is worked on must see since when.
-        *self.0.waiting() = (Awaited::NextRequest, Instant::now());
+        *self.0.waiting() = (IdlePhase::NextRequest, Instant::now());
         self.0.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Serves a connection to its end. Says why, if it was the gateway that ended it.
-pub(super) async fn drive<C>(connection: C, activity: &Activity) -> Option<&'static str>
+pub(super) async fn drive<C>(connection: C, activity: &ConnectionActivity) -> Option<&'static str>
 where
     C: GracefulConnection,
     C::Error: std::fmt::Display,
@@ -217,7 +217,8 @@ where
     let mut closing: Option<Instant> = None;
     let mut why = None;
     loop {
-        let silent = std::future::poll_fn(|context| silence(activity, closing, alarm.as_mut(), context));
+        let silent =
+            std::future::poll_fn(|context| poll_idle_timeout(activity, closing, alarm.as_mut(), context));
         tokio::select! {
             biased;
             ended = connection.as_mut() => {
@@ -229,7 +230,7 @@ where
             () = activity.close.cancelled(), if closing.is_none() => {
                 if let Some(reason) = activity.reason.get() {
                     why = Some(*reason);
-                    if activity.deadline(None).is_some_and(|(_, awaited)| awaited != Awaited::NextRequest) {
+                    if activity.deadline(None).is_some_and(|(_, awaited)| awaited != IdlePhase::NextRequest) {
                         return why;
                     }
                 }
@@ -240,7 +241,7 @@ where
                 }
                 why = Some(awaited.reason());
                 // Whoever may still be about to ask is told that nothing will be answered: it may ask elsewhere.
-                if awaited != Awaited::NextRequest {
+                if awaited != IdlePhase::NextRequest {
                     return why;
                 }
             }
@@ -251,12 +252,12 @@ where
 }
 
 /// Ready once a connection has been silent for too long.
-fn silence(
-    activity: &Activity,
+fn poll_idle_timeout(
+    activity: &ConnectionActivity,
     closing: Option<Instant>,
     mut alarm: Pin<&mut Sleep>,
     context: &mut Context<'_>,
-) -> Poll<Awaited> {
+) -> Poll<IdlePhase> {
     loop {
         let deadline = activity.deadline(closing);
         // A deadline that moved away is found when the alarm rings: most requests touch no timer.
@@ -269,7 +270,7 @@ fn silence(
             Some((deadline, awaited)) if deadline <= now => return Poll::Ready(awaited),
             Some((deadline, _)) => alarm.as_mut().reset(deadline),
             // No silence that begins while it sleeps can be too long before it wakes.
-            None if closing.is_some() => alarm.as_mut().reset(now + CLOSING_TIME),
+            None if closing.is_some() => alarm.as_mut().reset(now + CLOSE_TIMEOUT),
             None => alarm.as_mut().reset(now + activity.timeouts.keep_alive),
         }
     }

@@ -11,29 +11,29 @@ use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connection::Activity;
+use super::connection::ConnectionActivity;
 use crate::telemetry::metrics::Metrics;
 
 /// Descriptors that are nobody's connection: of providers, tools, the database, logs.
 const RESERVED_FILES: u64 = 256;
 /// The fewest that `auto` allows, however few files may be open.
-const FEWEST: u64 = 16;
+const MIN_CONNECTIONS: u64 = 16;
 /// The most that go at once to make room. Looking for them takes as long as there are connections.
-const MOST_EVICTED: usize = 32;
+const MAX_EVICTED: usize = 32;
 /// How long a new connection waits before it is looked again for one that may go.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const EVICTION_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The connections that are open.
 pub(super) struct ConnectionLimit {
     max: usize,
     places: Arc<Semaphore>,
-    open: Mutex<HashMap<u64, Arc<Activity>>>,
+    open: Mutex<HashMap<u64, Arc<ConnectionActivity>>>,
     next: AtomicU64,
     metrics: Arc<Metrics>,
 }
 
 /// The place of a connection, until it is dropped.
-pub(super) struct Place {
+pub(super) struct ConnectionSlot {
     limit: Arc<ConnectionLimit>,
     id: u64,
     _permit: OwnedSemaphorePermit,
@@ -53,7 +53,8 @@ impl ConnectionLimit {
         }
         loop {
             self.make_room();
-            let freed = tokio::time::timeout(LOOK_AGAIN, Arc::clone(&self.places).acquire_owned());
+            let freed =
+                tokio::time::timeout(EVICTION_RETRY_INTERVAL, Arc::clone(&self.places).acquire_owned());
             if let Ok(permit) = freed.await {
                 return permit.ok();
             }
@@ -61,11 +62,15 @@ impl ConnectionLimit {
     }
 
     /// Gives a connection its place.
-    pub fn enter(self: &Arc<Self>, permit: OwnedSemaphorePermit, activity: &Arc<Activity>) -> Place {
+    pub fn enter(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        activity: &Arc<ConnectionActivity>,
+    ) -> ConnectionSlot {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         self.open().insert(id, Arc::clone(activity));
         self.metrics.connections(1);
-        Place { limit: Arc::clone(self), id, _permit: permit }
+        ConnectionSlot { limit: Arc::clone(self), id, _permit: permit }
     }
 
     /// The limit.
@@ -76,10 +81,11 @@ impl ConnectionLimit {
     /// Closes some of those that have been working on nothing for longest.
     pub fn make_room(&self) {
         let open = self.open();
-        let waiting = |activity: &Arc<Activity>| Some((activity.waiting_since()?, Arc::clone(activity)));
+        let waiting =
+            |activity: &Arc<ConnectionActivity>| Some((activity.waiting_since()?, Arc::clone(activity)));
         let mut waiting: Vec<_> = open.values().filter_map(waiting).collect();
         drop(open);
-        let count = (waiting.len() / 16).clamp(1, MOST_EVICTED);
+        let count = (waiting.len() / 16).clamp(1, MAX_EVICTED);
         if waiting.len() > count {
             waiting.select_nth_unstable_by_key(count, |(since, _)| *since);
         }
@@ -88,12 +94,12 @@ impl ConnectionLimit {
         }
     }
 
-    fn open(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Activity>>> {
+    fn open(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<ConnectionActivity>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.limit.open().remove(&self.id);
         self.limit.metrics.connections(-1);
@@ -105,9 +111,9 @@ impl Drop for Place {
 pub(super) fn max_connections(said: Option<usize>) -> usize {
     let files = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
     let room = files.saturating_sub(RESERVED_FILES);
-    let most = usize::try_from(room.max(FEWEST)).unwrap_or(usize::MAX);
+    let most = usize::try_from(room.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
     match said {
-        None => usize::try_from((room / 2).max(FEWEST)).unwrap_or(usize::MAX),
+        None => usize::try_from((room / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX),
         Some(said) if said > most => {
             tracing::warn!(
                 files,
@@ -125,20 +131,20 @@ pub(super) fn max_connections(said: Option<usize>) -> usize {
 mod tests {
     use super::*;
     use crate::app::connection::ConnectionTimeouts;
-    use crate::transport::Stopping;
+    use crate::transport::ShutdownFlag;
     use axum::http::Version;
     use tokio_util::sync::CancellationToken;
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn activity() -> Arc<Activity> {
+    fn activity() -> Arc<ConnectionActivity> {
         let timeouts = ConnectionTimeouts { first_byte: LONG, header: LONG, keep_alive: LONG };
-        Activity::new(timeouts, CancellationToken::new(), Stopping::default())
+        ConnectionActivity::new(timeouts, CancellationToken::new(), ShutdownFlag::default())
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_has_waited_longest_makes_room_and_one_that_works_never_does() {
-        let limit = ConnectionLimit::new(3, Metrics::install());
+        let limit = ConnectionLimit::new(3, Metrics::new());
         let mut places = Vec::new();
         for _ in 0..3 {
             let activity = activity();
@@ -147,7 +153,7 @@ mod tests {
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         // The oldest works; the second is the one to go, and once it has gone there is room.
-        let working = places[0].0.begin(Version::HTTP_11);
+        let working = places[0].0.begin_request(Version::HTTP_11);
         limit.make_room();
         let waiting: Vec<_> = places.iter().map(|(activity, _)| activity.waiting_since().is_some()).collect();
         assert_eq!(waiting, [false, false, true], "the first works, the second is closing");

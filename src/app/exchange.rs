@@ -10,29 +10,29 @@ use axum::http::{HeaderMap, Method, Request};
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 
-use super::connection::{self, Activity};
-use crate::telemetry::request_log::{Ended, RequestLog, Sent};
+use super::connection::{self, ConnectionActivity};
+use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 
 /// A request that is answered. However it ends, its log is told.
 pub(super) struct Exchange {
     log: Arc<RequestLog>,
-    request: connection::Request,
+    request: connection::ActiveRequest,
     /// Whether the body of its response is sent at all.
     is_head: bool,
     bytes: u64,
     first_byte: Option<Instant>,
     /// `None` until the response has been given to the connection, or cannot be any more.
-    ended: Option<Ended>,
+    ended: Option<RequestOutcome>,
 }
 
 impl Exchange {
     /// A request has come. Those who answer it find its log in its extensions.
-    pub fn begin<B>(connection: &Arc<Activity>, request: &mut Request<B>) -> Self {
+    pub fn begin<B>(connection: &Arc<ConnectionActivity>, request: &mut Request<B>) -> Self {
         let log = RequestLog::begin();
         request.extensions_mut().insert(Arc::clone(&log));
         Self {
             log,
-            request: connection.begin(request.version()),
+            request: connection.begin_request(request.version()),
             is_head: request.method() == Method::HEAD,
             bytes: 0,
             first_byte: None,
@@ -41,13 +41,13 @@ impl Exchange {
     }
 
     /// What happens on its connection.
-    pub fn connection(&self) -> &Arc<Activity> {
+    pub fn connection(&self) -> &Arc<ConnectionActivity> {
         self.request.connection()
     }
 
     /// Its answer begins with these headers.
-    pub fn answer(&self, headers: &mut HeaderMap) {
-        self.request.answer(headers);
+    pub fn prepare_response(&self, headers: &mut HeaderMap) {
+        self.request.prepare_response(headers);
     }
 
     /// Where it is logged.
@@ -65,27 +65,27 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        let ended = self.ended.or(self.connection().cut_by()).unwrap_or(Ended::ClientGone);
-        self.log.sent(Sent { bytes: self.bytes, first_byte: self.first_byte, ended });
+        let ended = self.ended.or(self.connection().abort_reason()).unwrap_or(RequestOutcome::ClientGone);
+        self.log.set_delivery(DeliveryStats { bytes: self.bytes, first_byte: self.first_byte, ended });
     }
 }
 
 /// The body of a response, with whose end its request ends.
-pub(super) struct Tracked {
+pub(super) struct TrackedBody {
     body: Body,
     exchange: Exchange,
 }
 
-impl Tracked {
+impl TrackedBody {
     pub fn new(body: Body, mut exchange: Exchange) -> Self {
         if exchange.is_head || body.is_end_stream() {
-            exchange.ended = Some(Ended::Done);
+            exchange.ended = Some(RequestOutcome::Done);
         }
         Self { body, exchange }
     }
 }
 
-impl http_body::Body for Tracked {
+impl http_body::Body for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -96,12 +96,12 @@ impl http_body::Body for Tracked {
         let polled = Pin::new(&mut self.body).poll_frame(context);
         match &polled {
             Poll::Pending => {}
-            Poll::Ready(None) => self.exchange.ended = Some(Ended::Done),
-            Poll::Ready(Some(Err(_))) => self.exchange.ended = Some(Ended::Cut),
+            Poll::Ready(None) => self.exchange.ended = Some(RequestOutcome::Done),
+            Poll::Ready(Some(Err(_))) => self.exchange.ended = Some(RequestOutcome::Cut),
             Poll::Ready(Some(Ok(frame))) => {
                 self.exchange.count(frame.data_ref().map_or(0, Bytes::len));
                 if self.body.is_end_stream() {
-                    self.exchange.ended = Some(Ended::Done);
+                    self.exchange.ended = Some(RequestOutcome::Done);
                 }
             }
         }

@@ -9,13 +9,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::assembly::Assembly;
-use super::tools::Tools;
+use super::tools::GatewayTools;
 use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
-use crate::transport::{AppState, Readiness, Shared, Stopping, routes};
+use crate::transport::{AppState, ReadinessCache, SharedState, ShutdownFlag, routes};
 
 /// The current generation: whoever asks again after a reload is given the next one.
-pub(super) type Current = Arc<ArcSwap<Generation>>;
+pub(super) type CurrentGeneration = Arc<ArcSwap<Generation>>;
 
 /// What requests use from their beginning to their end.
 pub(super) struct Generation {
@@ -26,14 +26,14 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    pub fn new(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> Self {
+    pub fn new(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> Self {
         let state = state(settings, assembly, stopping);
         Self { service: routes::router(state.clone()), state }
     }
 }
 
-fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppState {
-    AppState::new(Shared {
+fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> AppState {
+    AppState::new(SharedState {
         engine: Arc::clone(&assembly.engine),
         auth: Authenticator::new(&settings.auth),
         catalog: Arc::clone(&assembly.models),
@@ -49,13 +49,13 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &Stopping) -> AppSt
         trusted_proxies: settings.server.trusted_proxies.iter().map(|proxy| proxy.0).collect(),
         client_profiles: settings.compat.client_profiles == Switch::On,
         ready_requires: settings.server.ready_requires.clone(),
-        readiness: Readiness::default(),
+        readiness: ReadinessCache::default(),
         stopping: stopping.clone(),
     })
 }
 
 /// Lets the gateway's own tools go once no generation has them any more, or the process ends.
-pub(super) fn tend(tools: &Tools, tasks: &TaskTracker, closing: CancellationToken) {
+pub(super) fn spawn_tool_cleanup(tools: &GatewayTools, tasks: &TaskTracker, closing: CancellationToken) {
     let (toolbox, unused) = (Arc::clone(&tools.toolbox), tools.unused.clone());
     tasks.spawn(async move {
         tokio::select! {

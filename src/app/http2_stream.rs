@@ -17,9 +17,9 @@ use http_body::{Frame, SizeHint};
 use hyper::rt::Executor;
 use tokio::time::Instant;
 
-use super::connection::Activity;
+use super::connection::ConnectionActivity;
 use super::exchange::Exchange;
-use crate::telemetry::request_log::{Ended, RequestLog};
+use crate::telemetry::request_log::{RequestLog, RequestOutcome};
 
 /// Bodies are handed on in pieces of at most this, so that it shows whether they are taken.
 const PIECE: usize = 64 << 10;
@@ -34,7 +34,7 @@ struct Sending {
     /// The number of the piece that was handed on last; 0 while the body itself is waited for.
     untaken: AtomicU64,
     /// The connection, and the request that is answered.
-    of: OnceLock<(Arc<Activity>, Arc<RequestLog>)>,
+    of: OnceLock<(Arc<ConnectionActivity>, Arc<RequestLog>)>,
 }
 
 /// Runs the streams of HTTP/2 connections.
@@ -73,7 +73,7 @@ async fn limit(stream: impl Future<Output = ()>, sending: Arc<Sending>, write_ti
         ready!(alarm.as_mut().poll(context));
         if let Some((connection, log)) = sending.of.get() {
             connection.close("write_timeout");
-            log.ended(Ended::TimedOut);
+            log.set_outcome(RequestOutcome::TimedOut);
         }
         Poll::Ready(())
     })

@@ -16,25 +16,25 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
-use super::connection::{self, Activity, ConnectionTimeouts};
+use super::connection::{self, ConnectionActivity, ConnectionTimeouts};
 use super::connection_limit::{ConnectionLimit, max_connections};
-use super::exchange::{Exchange, Tracked};
-use super::generation::Current;
+use super::exchange::{Exchange, TrackedBody};
+use super::generation::CurrentGeneration;
 use super::http2_stream::{StreamExecutor, in_pieces};
-use super::impatient::Impatient;
+use super::write_timeout::WriteTimeout;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::request_log::Ended;
-use crate::transport::{PeerAddress, Stopping};
+use crate::telemetry::request_log::RequestOutcome;
+use crate::transport::{PeerAddress, ShutdownFlag};
 
 /// After a failed accept, such as one for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 /// Failed accepts are logged so often, with their number.
-const LOG_EVERY: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Accepts and serves connections.
-pub(super) struct Listening {
-    current: Current,
+pub(super) struct HttpServer {
+    current: CurrentGeneration,
     metrics: Arc<Metrics>,
     /// A client that takes nothing for this long is cut.
     write_timeout: Duration,
@@ -43,17 +43,17 @@ pub(super) struct Listening {
     http: Builder<StreamExecutor>,
     tasks: TaskTracker,
     closing: CancellationToken,
-    stopping: Stopping,
+    stopping: ShutdownFlag,
     /// The time for closing is over, too.
     overdue: CancellationToken,
 }
 
-impl Listening {
+impl HttpServer {
     pub fn new(
-        current: Current,
+        current: CurrentGeneration,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
-        stopping: Stopping,
+        stopping: ShutdownFlag,
     ) -> Self {
         let mut http = Builder::new(StreamExecutor { write_timeout: settings.write_timeout });
         // Time is kept in `connection`, for both versions.
@@ -105,22 +105,28 @@ impl Listening {
             match listener.accept().await {
                 Ok((stream, peer)) => {
                     let Some(permit) = self.limit.permit().await else { return };
-                    self.begin(stream, PeerAddress(peer.ip()), permit);
+                    self.serve_connection(stream, PeerAddress(peer.ip()), permit);
                 }
                 Err(error) => {
                     failures.note(&error);
                     if out_of_files(&error) {
                         self.limit.make_room();
                     }
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
     }
 
-    fn begin(&self, stream: TcpStream, peer: PeerAddress, permit: tokio::sync::OwnedSemaphorePermit) {
+    fn serve_connection(
+        &self,
+        stream: TcpStream,
+        peer: PeerAddress,
+        permit: tokio::sync::OwnedSemaphorePermit,
+    ) {
         without_delay(&stream);
-        let activity = Activity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
+        let activity =
+            ConnectionActivity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
         let place = self.limit.enter(permit, &activity);
         let (current, requests) = (Arc::clone(&self.current), Arc::clone(&activity));
         let service = service_fn(move |mut request: Request<Incoming>| {
@@ -131,12 +137,12 @@ impl Listening {
             async move {
                 let response = answer.await;
                 response.map(|mut response| {
-                    exchange.answer(response.headers_mut());
-                    response.map(|body| Tracked::new(in_pieces(body, &exchange), exchange))
+                    exchange.prepare_response(response.headers_mut());
+                    response.map(|body| TrackedBody::new(in_pieces(body, &exchange), exchange))
                 })
             }
         });
-        let stream = Impatient::new(stream, self.write_timeout, Arc::clone(&activity));
+        let stream = WriteTimeout::new(stream, self.write_timeout, Arc::clone(&activity));
         let connection = self.http.serve_connection(TokioIo::new(stream), service).into_owned();
         let (metrics, overdue) = (Arc::clone(&self.metrics), self.overdue.clone());
         self.tasks.spawn(async move {
@@ -152,7 +158,7 @@ impl Listening {
                 // Before the connection is dropped, which asks why.
                 () = async {
                     overdue.cancelled().await;
-                    activity.cut(Ended::Drained);
+                    activity.abort(RequestOutcome::Drained);
                 } => {}
             }
         });
@@ -175,7 +181,7 @@ struct Failures {
 impl Failures {
     fn note(&mut self, error: &std::io::Error) {
         self.unlogged += 1;
-        if self.logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+        if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
             tracing::warn!(%error, times = self.unlogged, "a connection could not be accepted");
             *self = Self { unlogged: 0, logged: Some(Instant::now()) };
         }

@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 use super::probes;
 use crate::config::{Settings, StoreUrl};
 use crate::store::sqlite::{LockError, ServerLock};
-use crate::transport::waiting::{self, Reason};
+use crate::transport::startup::{self, WaitReason};
 
 /// Between two tries.
-const RETRY: Duration = Duration::from_millis(250);
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The database of these settings as this server's own; nothing for one in memory. Does not wait.
 pub(super) fn acquire(settings: &Settings) -> Result<Option<ServerLock>, LockError> {
@@ -39,7 +39,7 @@ pub(super) async fn wait(
     tracing::warn!("{first}; waiting for it to stop, for {} s at most", patience.as_secs());
     let tries = async {
         loop {
-            tokio::time::sleep(RETRY).await;
+            tokio::time::sleep(RETRY_INTERVAL).await;
             match acquire(settings) {
                 Err(taken @ LockError::Taken { .. }) if Instant::now() >= deadline => {
                     return Err(anyhow::anyhow!(
@@ -57,7 +57,7 @@ pub(super) async fn wait(
     tokio::select! {
         done = tries => done,
         () = shutdown.cancelled() => Ok(None),
-        never = probes::answer(listener, waiting::router(Reason::Lock)) => match never {},
+        never = probes::serve(listener, startup::router(WaitReason::Lock)) => match never {},
     }
 }
 

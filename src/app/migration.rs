@@ -9,7 +9,7 @@ use super::probes;
 use crate::config::{Migrate, Settings, StoreUrl};
 use crate::store::StoreError;
 use crate::store::sqlite::{self, LockError, MigrateOptions, Schema, ServerLock};
-use crate::transport::waiting::{self, Reason};
+use crate::transport::startup::{self, WaitReason};
 
 /// Migrates the database of this server if the settings say so. `Ok(None)`: told to stop before it was done, and it is
 /// as it was.
@@ -27,7 +27,7 @@ pub(super) async fn run(
     });
     let (lock, migrated) = tokio::select! {
         done = work => done.context(STORE)?,
-        never = probes::answer(listener, waiting::router(Reason::Migration)) => match never {},
+        never = probes::serve(listener, startup::router(WaitReason::Migration)) => match never {},
     };
     match migrated {
         Err(_) if shutdown.is_cancelled() => Ok(None),

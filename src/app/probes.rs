@@ -15,12 +15,12 @@ use tokio_util::task::TaskTracker;
 /// Connections at a time; more wait to be accepted.
 const MAX_CONNECTIONS: usize = 64;
 /// A connection that takes longer is cut.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// After a failed accept, such as one for want of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Answers until it is dropped; connections that were accepted end by themselves.
-pub(super) async fn answer(listener: &TcpListener, service: Router) -> Infallible {
+pub(super) async fn serve(listener: &TcpListener, service: Router) -> Infallible {
     let connections = TaskTracker::new();
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
@@ -35,12 +35,12 @@ pub(super) async fn answer(listener: &TcpListener, service: Router) -> Infallibl
                 connections.spawn(async move {
                     let _place = place;
                     // A connection that failed has nobody to be told.
-                    let _ended = tokio::time::timeout(PATIENCE, connection).await;
+                    let _ended = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
                 });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

@@ -8,16 +8,16 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::assembly::Assembly;
-use super::generation::{self, Current, Generation};
-use super::watch::Watch;
-use crate::config::{Change, ConfigErrors, Effect, Files, Reloaded, Running};
+use super::file_watcher::FileWatcher;
+use super::generation::{self, CurrentGeneration, Generation};
+use crate::config::{ConfigChange, ConfigErrors, ConfigFiles, ReloadEffect, ReloadedConfig, RunningConfig};
 use crate::telemetry;
-use crate::transport::Stopping;
+use crate::transport::ShutdownFlag;
 
 /// SIGHUP, listened for from when this is made: until it is, the signal ends the process.
-pub struct Hangups(#[cfg(unix)] tokio::signal::unix::Signal);
+pub struct SighupListener(#[cfg(unix)] tokio::signal::unix::Signal);
 
-impl Hangups {
+impl SighupListener {
     /// Listens from now on, within a runtime. One that arrives before it is waited for, such as while the settings are
     /// read at the start, is not lost: it leads to a reload after the start.
     ///
@@ -45,16 +45,16 @@ impl Hangups {
 
 /// What reloads, and what is in force.
 pub(super) struct Reloader {
-    pub running: Arc<Running>,
+    pub running: Arc<RunningConfig>,
     pub assembly: Assembly,
-    pub current: Current,
-    pub stopping: Stopping,
+    pub current: CurrentGeneration,
+    pub stopping: ShutdownFlag,
     pub tasks: TaskTracker,
     pub closing: CancellationToken,
 }
 
 /// Why nothing was applied.
-enum Failure {
+enum ReloadError {
     Settings(ConfigErrors),
     /// With the section or key in its words.
     Parts(anyhow::Error),
@@ -62,8 +62,8 @@ enum Failure {
 
 impl Reloader {
     /// Reloads whenever it is told to, until `shutdown`.
-    pub async fn run(mut self, mut hangups: Hangups, shutdown: CancellationToken) {
-        let mut watch = Watch::new(self.running.files().clone());
+    pub async fn run(mut self, mut hangups: SighupListener, shutdown: CancellationToken) {
+        let mut watch = FileWatcher::new(self.running.files().clone());
         loop {
             let trigger = tokio::select! {
                 () = hangups.next() => "SIGHUP",
@@ -79,51 +79,51 @@ impl Reloader {
     }
 
     /// The files to watch from now on, as they were when they were read, or before that was tried in vain.
-    async fn reload(&mut self, trigger: &'static str) -> Files {
+    async fn reload(&mut self, trigger: &'static str) -> ConfigFiles {
         let (looked_at, applied) = self.apply().await;
         let succeeded = applied.is_ok();
         self.assembly.metrics.config_reloaded(succeeded);
         match applied {
             Ok(changes) => {
-                let of = |effect| move |change: &&Change| change.effect == effect;
+                let of = |effect| move |change: &&ConfigChange| change.effect == effect;
                 let keys: Vec<_> =
-                    changes.iter().filter(of(Effect::Reload)).map(|change| &*change.key).collect();
+                    changes.iter().filter(of(ReloadEffect::Reload)).map(|change| &*change.key).collect();
                 tracing::info!(trigger, keys = keys.join(", "), "the configuration was reloaded");
-                for change in changes.iter().filter(of(Effect::Restart)) {
+                for change in changes.iter().filter(of(ReloadEffect::Restart)) {
                     tracing::warn!(key = change.key, "needs a restart, and stays as it was");
                 }
             }
-            Err(Failure::Settings(errors)) => {
+            Err(ReloadError::Settings(errors)) => {
                 for error in errors.iter() {
                     tracing::error!(trigger, key = error.path, %error, "{FAILED}");
                 }
             }
-            Err(Failure::Parts(error)) => {
+            Err(ReloadError::Parts(error)) => {
                 tracing::error!(trigger, error = format!("{error:#}"), "{FAILED}");
             }
         }
         if succeeded { self.running.files().clone() } else { looked_at }
     }
 
-    async fn apply(&mut self) -> (Files, Result<Vec<Change>, Failure>) {
+    async fn apply(&mut self) -> (ConfigFiles, Result<Vec<ConfigChange>, ReloadError>) {
         let running = Arc::clone(&self.running);
         match tokio::task::spawn_blocking(move || running.reload()).await.context("reading the settings") {
             Ok((looked_at, Ok(reloaded))) => (looked_at, self.take_over(reloaded).await),
-            Ok((looked_at, Err(errors))) => (looked_at, Err(Failure::Settings(errors))),
-            Err(error) => (self.running.files().now(), Err(Failure::Parts(error))),
+            Ok((looked_at, Err(errors))) => (looked_at, Err(ReloadError::Settings(errors))),
+            Err(error) => (self.running.files().refreshed(), Err(ReloadError::Parts(error))),
         }
     }
 
-    async fn take_over(&mut self, reloaded: Reloaded) -> Result<Vec<Change>, Failure> {
+    async fn take_over(&mut self, reloaded: ReloadedConfig) -> Result<Vec<ConfigChange>, ReloadError> {
         let settings = reloaded.running.settings();
-        let next = self.assembly.next(settings, &reloaded.changes).await.map_err(Failure::Parts)?;
+        let next = self.assembly.rebuild(settings, &reloaded.changes).await.map_err(ReloadError::Parts)?;
         // Nothing fails from here on.
         telemetry::set_filter(&settings.log.filter);
         next.engine.admission().resize(settings, &next.metrics);
         next.share_store(settings);
         next.tools.mcp.sessions().resize(&settings.mcp.sessions);
         if !Arc::ptr_eq(&next.tools.toolbox, &self.assembly.tools.toolbox) {
-            generation::tend(&next.tools, &self.tasks, self.closing.clone());
+            generation::spawn_tool_cleanup(&next.tools, &self.tasks, self.closing.clone());
         }
         self.current.store(Arc::new(Generation::new(settings, &next, &self.stopping)));
         self.assembly = next;
@@ -142,8 +142,8 @@ mod tests {
     use arc_swap::ArcSwap;
 
     use super::*;
-    use crate::app::assembly::{Opener, open_store};
-    use crate::app::tools::Extra;
+    use crate::app::assembly::{StoreUser, open_store};
+    use crate::app::tools::ExtraTools;
     use crate::config::{LoadOptions, load};
 
     #[tokio::test]
@@ -159,13 +159,15 @@ mod tests {
         write(1);
         let options = LoadOptions { file: Some(file.clone()), ..LoadOptions::default() };
         let loaded = load(&options).unwrap();
-        let store = open_store(&loaded.settings, Opener::Command).unwrap();
-        let assembly = Assembly::around(&loaded.settings, Extra::default(), store).await.unwrap();
-        let (tasks, closing, stopping) = (TaskTracker::new(), CancellationToken::new(), Stopping::default());
-        generation::tend(&assembly.tools, &tasks, closing.clone());
+        let store = open_store(&loaded.settings, StoreUser::Command).unwrap();
+        let assembly =
+            Assembly::build_with_store(&loaded.settings, ExtraTools::default(), store).await.unwrap();
+        let (tasks, closing, stopping) =
+            (TaskTracker::new(), CancellationToken::new(), ShutdownFlag::default());
+        generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let generation = Generation::new(&loaded.settings, &assembly, &stopping);
         let mut reloader = Reloader {
-            running: Arc::new(Running::new(options, loaded)),
+            running: Arc::new(RunningConfig::new(options, loaded)),
             assembly,
             current: Arc::new(ArcSwap::from_pointee(generation)),
             stopping,

@@ -23,9 +23,9 @@ pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {
         StoreUrl::Memory => None,
     });
     match file {
-        Some(file) => {
-            kept(&file).map(|key| vec![key]).with_context(|| format!("the seal key in {}", file.display()))
-        }
+        Some(file) => load_or_create(&file)
+            .map(|key| vec![key])
+            .with_context(|| format!("the seal key in {}", file.display())),
         // Nothing outlives the process, so the key need not either.
         None => Ok(vec![SealKeys::generate()]),
     }
@@ -43,7 +43,7 @@ fn beside(database: &Path) -> PathBuf {
 }
 
 /// The key in the file; a new one where there is none.
-fn kept(file: &Path) -> anyhow::Result<Vec<u8>> {
+fn load_or_create(file: &Path) -> anyhow::Result<Vec<u8>> {
     let text = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             make(file)?;
@@ -75,13 +75,13 @@ fn make(file: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::kept;
+    use super::load_or_create;
 
     #[test]
     fn processes_that_start_together_have_one_key() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("key");
-        let start = || kept(&file).expect("a key");
+        let start = || load_or_create(&file).expect("a key");
         let keys: Vec<Vec<u8>> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..16).map(|_| scope.spawn(start)).collect();
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()

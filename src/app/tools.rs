@@ -7,17 +7,17 @@ use anyhow::Context;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::admission::Admission;
-use crate::config::{Change, EgressSettings, MockTool, Settings};
+use crate::config::{ConfigChange, EgressSettings, MockTool, Settings};
 use crate::engine::EngineSampler;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::mcp::client::{Client, ClientOptions};
-use crate::tools::mcp::{Connector, McpParts, McpServers, Previous};
-use crate::tools::{Mock, ToolExecutor, Toolbox, builtin};
+use crate::tools::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
+use crate::tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
 
 /// Tools beside those of the settings.
 #[derive(Default)]
-pub struct Extra {
+pub struct ExtraTools {
     /// Of the program that embeds the gateway.
     pub executors: Vec<Arc<dyn ToolExecutor>>,
     /// In place of the mocks of the settings.
@@ -26,9 +26,9 @@ pub struct Extra {
 
 /// All tools of a gateway. Clones are the same ones.
 #[derive(Clone)]
-pub struct Tools {
+pub struct GatewayTools {
     /// Those that it runs itself.
-    pub toolbox: Arc<Toolbox>,
+    pub toolbox: Arc<ToolRegistry>,
     /// Servers of more.
     pub mcp: Arc<McpServers>,
     /// What those may use the model through, once it is told of an engine.
@@ -41,18 +41,18 @@ pub struct Tools {
 
 /// Sections that the tools which the gateway runs itself do not depend on: where only these differ, they are kept with their
 /// breakers and caches. A section that is not named here makes them anew.
-const NOT_OF_TOOLBOX: [&str; 10] =
+const NON_TOOLBOX_SECTIONS: [&str; 10] =
     ["auth", "compat", "config", "engine", "log", "mcp", "models", "providers", "server", "sse"];
 
 /// The tools of the generation before, and what differs from its settings.
-pub struct Before<'a> {
+pub struct PreviousTools<'a> {
     /// The tools.
-    pub tools: &'a Tools,
+    pub tools: &'a GatewayTools,
     /// What differs.
-    pub changes: &'a [Change],
+    pub changes: &'a [ConfigChange],
 }
 
-impl Tools {
+impl GatewayTools {
     /// Lets all go.
     pub async fn shutdown(&self) {
         self.mcp.sessions().close().await;
@@ -65,41 +65,42 @@ pub async fn open(
     settings: &Settings,
     admission: &Arc<Admission>,
     metrics: &Arc<Metrics>,
-    extra: Extra,
-) -> anyhow::Result<Tools> {
+    extra: ExtraTools,
+) -> anyhow::Result<GatewayTools> {
     let egress = open_egress(settings)?;
     let toolbox = open_toolbox(settings, &egress, metrics, extra).await?;
     let (sampler, connector) = client(settings);
     let parts =
-        McpParts { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous: None };
+        McpDependencies { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous: None };
     let mcp = McpServers::new(settings, parts).map_err(anyhow::Error::msg)?;
     let (in_use, unused) = in_use();
-    Ok(Tools { mcp, toolbox, sampler, in_use, unused })
+    Ok(GatewayTools { mcp, toolbox, sampler, in_use, unused })
 }
 
 /// The same by other settings: what they do not change is taken over.
 pub async fn reopen(
-    before: Before<'_>,
+    before: PreviousTools<'_>,
     settings: &Settings,
     admission: &Arc<Admission>,
     metrics: &Arc<Metrics>,
-) -> anyhow::Result<Tools> {
-    let Before { tools, changes } = before;
+) -> anyhow::Result<GatewayTools> {
+    let PreviousTools { tools, changes } = before;
     let egress = open_egress(settings)?;
-    let previous = Previous { servers: &tools.mcp, changes };
-    let (sampler, connector) = match previous.keeps_client() {
+    let previous = PreviousServers { servers: &tools.mcp, changes };
+    let (sampler, connector) = match previous.can_reuse_client() {
         true => (tools.sampler.clone(), Arc::clone(tools.mcp.connector())),
         false => client(settings),
     };
-    let keeps_toolbox = !changes.iter().any(|change| change.is_beyond(&NOT_OF_TOOLBOX));
+    let keeps_toolbox = !changes.iter().any(|change| change.is_outside(&NON_TOOLBOX_SECTIONS));
     let (toolbox, (in_use, unused)) = match keeps_toolbox {
         true => (Arc::clone(&tools.toolbox), (Arc::clone(&tools.in_use), tools.unused.clone())),
-        false => (open_toolbox(settings, &egress, metrics, Extra::default()).await?, in_use()),
+        false => (open_toolbox(settings, &egress, metrics, ExtraTools::default()).await?, in_use()),
     };
     let previous = Some(previous);
-    let parts = McpParts { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous };
+    let parts =
+        McpDependencies { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous };
     let mcp = McpServers::new(settings, parts).map_err(anyhow::Error::msg)?;
-    Ok(Tools { mcp, toolbox, sampler, in_use, unused })
+    Ok(GatewayTools { mcp, toolbox, sampler, in_use, unused })
 }
 
 fn in_use() -> (Arc<DropGuard>, CancellationToken) {
@@ -115,17 +116,17 @@ async fn open_toolbox(
     settings: &Settings,
     egress: &Arc<Egress>,
     metrics: &Arc<Metrics>,
-    extra: Extra,
-) -> anyhow::Result<Arc<Toolbox>> {
+    extra: ExtraTools,
+) -> anyhow::Result<Arc<ToolRegistry>> {
     let tools = &settings.tools;
     let own = builtin::executor(&tools.builtin, tools.allow_file_access, egress)?;
     let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(own)];
     executors.extend(extra.executors);
     let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| tools.mock.clone()));
     // Last, so that with `collision: last` a mock takes the place of what it imitates.
-    let mocks = mocks.map(|mocks| Mock::new(mocks, tools.mock_delay));
+    let mocks = mocks.map(|mocks| MockExecutor::new(mocks, tools.mock_delay));
     executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
-    Toolbox::open(tools, &settings.agents, executors, Arc::clone(metrics))
+    ToolRegistry::open(tools, &settings.agents, executors, Arc::clone(metrics))
         .await
         .context("opening the tools (tools)")
 }

@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, HeaderValue};
 
 use super::{Principal, Scopes};
-use crate::config::KeySettings;
+use crate::config::ApiKeySettings;
 use crate::protocol::error::ApiError;
 use crate::store::Owner;
 
@@ -20,11 +20,11 @@ use crate::store::Owner;
 pub(super) struct ApiKeys(HashMap<[u8; 32], Principal>);
 
 impl ApiKeys {
-    pub(super) fn new(keys: &BTreeMap<String, KeySettings>) -> Self {
-        let principal = |name: &str, key: &KeySettings| Principal {
+    pub(super) fn new(keys: &BTreeMap<String, ApiKeySettings>) -> Self {
+        let principal = |name: &str, key: &ApiKeySettings| Principal {
             name: name.into(),
             owner: Owner { tenant: Arc::clone(&key.tenant), principal: Arc::clone(&key.owner) },
-            scopes: Scopes::of(&key.scopes),
+            scopes: Scopes::new(&key.scopes),
             dialect: key.dialect,
             client_action_status: key.client_action_status,
         };
@@ -75,7 +75,7 @@ mod tests {
     use crate::config::{AuthSettings, Scope};
 
     fn settings(keys: &[(&str, &str)]) -> AuthSettings {
-        let key = |name: &str, key: &str| KeySettings {
+        let key = |name: &str, key: &str| ApiKeySettings {
             hash: digest::digest(&digest::SHA256, key.as_bytes()).as_ref().try_into().expect("32 bytes"),
             tenant: "acme".into(),
             owner: format!("owner-of-{name}").into(),

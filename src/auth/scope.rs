@@ -9,7 +9,7 @@ pub struct Scopes(u32);
 
 impl Scopes {
     /// These scopes and no others.
-    pub fn of(scopes: &[Scope]) -> Self {
+    pub fn new(scopes: &[Scope]) -> Self {
         Self(scopes.iter().fold(0, |set, scope| set | bit(*scope)))
     }
 
@@ -54,8 +54,8 @@ mod tests {
     fn what_is_not_said_is_denied() {
         for scope in EACH {
             assert!(!Scopes::default().allow(scope), "{scope:?}");
-            assert!(Scopes::of(&[Scope::All]).allow(scope), "{scope:?}");
-            let only = Scopes::of(&[scope]);
+            assert!(Scopes::new(&[Scope::All]).allow(scope), "{scope:?}");
+            let only = Scopes::new(&[scope]);
             assert_eq!(EACH.iter().filter(|other| only.allow(**other)).count(), 1, "{scope:?}");
             assert!(only.allow(scope) && !only.allow(Scope::All));
         }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn a_refusal_names_the_scope() {
-        let caller = Principal { scopes: Scopes::of(&[Scope::ResponsesRead]), ..Principal::anonymous() };
+        let caller = Principal { scopes: Scopes::new(&[Scope::ResponsesRead]), ..Principal::anonymous() };
         assert!(caller.require(Scope::ResponsesRead).is_ok());
         let error = caller.require(Scope::ResponsesDelete).expect_err("refused");
         assert_eq!(

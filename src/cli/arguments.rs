@@ -34,7 +34,7 @@ pub(super) const SWITCHES: &[&str] = &["execute-tools", "stream"];
 pub(super) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
 
 /// The process's arguments as clap reads them.
-pub fn understand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+pub fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments = arguments.into_iter();
     let mut understood: Vec<OsString> = arguments.by_ref().take(1).collect();
     let is_command =
@@ -113,10 +113,10 @@ fn flag(text: &str) -> Option<Flag<'_>> {
 mod tests {
     use std::ffi::OsString;
 
-    use super::understand;
+    use super::normalize_arguments;
 
     fn understood(words: &str) -> String {
-        let words = understand(words.split(' ').map(OsString::from));
+        let words = normalize_arguments(words.split(' ').map(OsString::from));
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 

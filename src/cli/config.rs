@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use super::{WRONG_SETTINGS, complain, say};
-use crate::config::{self, ConfigErrors, LoadOptions, Loaded};
+use super::{EXIT_INVALID_CONFIG, print_error, print_line};
+use crate::config::{self, ConfigErrors, LoadOptions, LoadedConfig};
 
 /// Says what is wrong with the settings, as `serve` would find them.
 pub(super) fn check(options: &LoadOptions) -> ExitCode {
@@ -13,7 +13,7 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
     match checked {
         Ok(loaded) => {
             warn(&loaded);
-            say(&match &loaded.file {
+            print_line(&match &loaded.file {
                 Some(file) => format!("{} is valid", file.display()),
                 None => "the settings are valid; no file was read".to_owned(),
             });
@@ -28,7 +28,7 @@ pub(super) fn show(options: &LoadOptions) -> ExitCode {
     match config::load(options) {
         Ok(loaded) => {
             warn(&loaded);
-            say(&config::show(&loaded));
+            print_line(&config::show(&loaded));
             ExitCode::SUCCESS
         }
         Err(errors) => refuse(&errors),
@@ -37,7 +37,7 @@ pub(super) fn show(options: &LoadOptions) -> ExitCode {
 
 /// Shows every key.
 pub(super) fn show_defaults() -> ExitCode {
-    say(config::DEFAULTS);
+    print_line(config::DEFAULT_CONFIG);
     ExitCode::SUCCESS
 }
 
@@ -53,23 +53,23 @@ pub(super) fn diff(files: &[PathBuf], options: &LoadOptions) -> ExitCode {
     match both {
         Ok((old, new)) => {
             warn(&new);
-            let changes = config::between(&old, &new);
-            changes.iter().for_each(|change| say(&change.to_string()));
+            let changes = config::changes_between(&old, &new);
+            changes.iter().for_each(|change| print_line(&change.to_string()));
             ExitCode::from(u8::from(!changes.is_empty()))
         }
         Err(errors) => refuse(&errors),
     }
 }
 
-fn warn(loaded: &Loaded) {
+fn warn(loaded: &LoadedConfig) {
     for warning in &loaded.warnings {
-        complain(&format!("warning: {warning}"));
+        print_error(&format!("warning: {warning}"));
     }
 }
 
 fn refuse(errors: &ConfigErrors) -> ExitCode {
     for error in errors.iter() {
-        complain(&error.to_string());
+        print_error(&error.to_string());
     }
-    ExitCode::from(WRONG_SETTINGS)
+    ExitCode::from(EXIT_INVALID_CONFIG)
 }

@@ -11,14 +11,14 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::{complain, say};
+use super::{print_error, print_line};
 use crate::config::{LoadOptions, listen_address};
 
 /// More than the gateway takes for its own checks.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks the given URL, or the address where the gateway listens.
-pub(super) fn ask(url: Option<&str>, options: &LoadOptions) -> ExitCode {
+pub(super) fn run(url: Option<&str>, options: &LoadOptions) -> ExitCode {
     let answer = match url {
         Some(url) => get(url),
         None => match listen_address(options) {
@@ -28,15 +28,15 @@ pub(super) fn ask(url: Option<&str>, options: &LoadOptions) -> ExitCode {
     };
     match answer {
         Ok(200) => {
-            say("alive");
+            print_line("alive");
             ExitCode::SUCCESS
         }
         Ok(status) => {
-            complain(&format!("not alive: status {status}"));
+            print_error(&format!("not alive: status {status}"));
             ExitCode::FAILURE
         }
         Err(error) => {
-            complain(&format!("not alive: {error}"));
+            print_error(&format!("not alive: {error}"));
             ExitCode::FAILURE
         }
     }
@@ -63,8 +63,8 @@ fn get(url: &str) -> io::Result<u16> {
         return Err(wrong("no host"));
     };
     let mut stream = connect(host.trim_matches(['[', ']']), port)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     // In one write: `write!` would send each piece for itself.
     let path = if url.path() == "/" { "/healthz" } else { url.path() };
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n");
@@ -79,7 +79,7 @@ fn get(url: &str) -> io::Result<u16> {
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, PATIENCE) {
+        match TcpStream::connect_timeout(&address, TIMEOUT) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }

@@ -4,35 +4,35 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use super::{ImportFormat, WRONG_SETTINGS, complain, say};
+use super::{EXIT_INVALID_CONFIG, ImportFormat, print_error, print_line};
 use crate::config::import;
 
 /// Reads the file and writes the configuration to `output`, or to standard output.
 pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&Path>) -> ExitCode {
     let read = match format {
-        Some(ImportFormat::GoAgents) => import::go_agents,
-        Some(ImportFormat::McpServers) => import::mcp_servers,
-        None => import::any,
+        Some(ImportFormat::GoAgents) => import::from_go_agents,
+        Some(ImportFormat::McpServers) => import::from_mcp_servers,
+        None => import::from_any,
     };
     let imported = fs::read_to_string(file).map_err(|error| error.to_string()).and_then(|text| read(&text));
     let imported = match imported {
         Ok(imported) => imported,
         Err(error) => {
-            complain(&format!("cannot import {}: {error}", file.display()));
-            return ExitCode::from(WRONG_SETTINGS);
+            print_error(&format!("cannot import {}: {error}", file.display()));
+            return ExitCode::from(EXIT_INVALID_CONFIG);
         }
     };
     for note in imported.all_notes() {
-        complain(&format!("note: {note}"));
+        print_error(&format!("note: {note}"));
     }
     let Some(output) = output else {
-        say(&imported.yaml);
+        print_line(&imported.yaml);
         return ExitCode::SUCCESS;
     };
     match fs::write(output, &imported.yaml) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&format!("cannot write {}: {error}", output.display()));
+            print_error(&format!("cannot write {}: {error}", output.display()));
             ExitCode::FAILURE
         }
     }

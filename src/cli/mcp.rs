@@ -11,12 +11,14 @@ use futures_util::future::join_all;
 use reqwest::Url;
 use secrecy::SecretString;
 
-use self::show::Listed;
-use super::{complain, offline, say, tools};
-use crate::app::tools::Tools;
-use crate::config::mcp::is_safe;
+use self::show::ServerReport;
+use super::{offline, print_error, print_line, tools};
+use crate::app::tools::GatewayTools;
+use crate::config::mcp::is_safe_for_secrets;
 use crate::config::{LoadOptions, McpAuth, McpServerSettings, Settings};
-use crate::tools::mcp::{Binding, Decision, Freshness, OnBehalfOf, ServedTool, ToolSet, Wanting};
+use crate::tools::mcp::{
+    CallDecision, Freshness, McpCaller, OnBehalfOf, ServedTool, ServerHandle, ServerToolSet,
+};
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
 
@@ -45,7 +47,7 @@ pub(super) fn list(
     options: &LoadOptions,
 ) -> ExitCode {
     offline::run(options, async |settings| {
-        let caller = Caller::of(which, options)?;
+        let caller = Caller::new(which, options)?;
         let tools = caller.open(settings).await?;
         let labels: Vec<&str> = match (label, &which.url) {
             (Some(_), Some(_)) => return Err("a LABEL and --url are two servers; say one".into()),
@@ -56,13 +58,13 @@ pub(super) fn list(
         let listed = join_all(labels.iter().map(|label| caller.ask(&tools, label))).await;
         tools.shutdown().await;
         if as_json {
-            say(&tools::pretty(&listed));
+            print_line(&tools::pretty(&listed));
         } else if listed.is_empty() {
-            complain("no MCP server is configured (mcp.servers) for this tenant");
+            print_error("no MCP server is configured (mcp.servers) for this tenant");
         } else {
-            say(&listed.iter().map(Listed::lines).collect::<Vec<_>>().join("\n"));
+            print_line(&listed.iter().map(ServerReport::lines).collect::<Vec<_>>().join("\n"));
         }
-        let failed = listed.iter().any(Listed::has_failed);
+        let failed = listed.iter().any(ServerReport::has_failed);
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
 }
@@ -80,7 +82,7 @@ pub(super) fn call(words: &[String], which: &McpServerArgs, options: &LoadOption
             [name, arguments] => (name, arguments.as_str()),
             _ => return Err("say LABEL TOOL [JSON], or --url URL TOOL [JSON]".into()),
         };
-        let caller = Caller::of(which, options)?;
+        let caller = Caller::new(which, options)?;
         let tools = caller.open(settings).await?;
         let done = caller.call(&tools, label, name, arguments).await;
         tools.shutdown().await;
@@ -97,7 +99,7 @@ struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    fn of(which: &'a McpServerArgs, options: &LoadOptions) -> Result<Self, String> {
+    fn new(which: &'a McpServerArgs, options: &LoadOptions) -> Result<Self, String> {
         let token = match &which.bearer_env {
             None => None,
             Some(name) => {
@@ -114,9 +116,9 @@ impl<'a> Caller<'a> {
     }
 
     /// Opens the tools, with a server of the command line as if it were in the configuration.
-    async fn open(&self, mut settings: Settings) -> Result<Tools, String> {
+    async fn open(&self, mut settings: Settings) -> Result<GatewayTools, String> {
         if let Some(url) = self.url {
-            let is_safe = Url::parse(url).is_ok_and(|url| is_safe(&url));
+            let is_safe = Url::parse(url).is_ok_and(|url| is_safe_for_secrets(&url));
             if self.token.is_some() && !is_safe {
                 return Err("a token is sent over https only, or to this machine".into());
             }
@@ -128,23 +130,23 @@ impl<'a> Caller<'a> {
         tools::open(&settings).await
     }
 
-    async fn bind(&self, tools: &Tools, label: &str) -> Result<Binding, String> {
+    async fn bind(&self, tools: &GatewayTools, label: &str) -> Result<ServerHandle, String> {
         let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-        let wanting = Wanting {
+        let wanting = McpCaller {
             tenant: &self.tenant,
             key: &"cli".into(),
             authorization: self.authorization.as_ref(),
-            of,
+            on_behalf_of: of,
         };
         let found = tools.mcp.find_label(label, None, wanting).map_err(|error| error.to_string())?;
         let bound = tools.mcp.bind(vec![found], wanting).await.map_err(|error| error.body.message)?;
         bound.into_iter().next().ok_or_else(|| "no session was made".into())
     }
 
-    async fn ask(&self, tools: &Tools, label: &str) -> Listed {
+    async fn ask(&self, tools: &GatewayTools, label: &str) -> ServerReport {
         let asked = match self.bind(tools, label).await {
             Err(error) => Err(error),
-            Ok(binding) => match binding.tools(Freshness::Usual).await {
+            Ok(binding) => match binding.tools(Freshness::Cached).await {
                 Err(error) => Err(error.to_string()),
                 Ok(set) => Ok((binding, set)),
             },
@@ -152,20 +154,22 @@ impl<'a> Caller<'a> {
         let states = tools.mcp.states();
         let state = states.into_iter().find(|state| state.server_label.as_deref() == Some(label));
         match asked {
-            Ok((binding, set)) => Listed::of(label, state, offered(&binding, &set), &set.left_out),
-            Err(error) => Listed::failed(label, state, error),
+            Ok((binding, set)) => {
+                ServerReport::connected(label, state, offered(&binding, &set), &set.left_out)
+            }
+            Err(error) => ServerReport::failed(label, state, error),
         }
     }
 
     async fn call(
         &self,
-        tools: &Tools,
+        tools: &GatewayTools,
         label: &str,
         name: &str,
         arguments: &str,
     ) -> Result<ExitCode, String> {
         let binding = self.bind(tools, label).await?;
-        let set = binding.tools(Freshness::Usual).await.map_err(|error| error.to_string())?;
+        let set = binding.tools(Freshness::Cached).await.map_err(|error| error.to_string())?;
         let Some((tool, _)) = offered(&binding, &set).find(|(tool, _)| tool.listed.name == name) else {
             let known: Vec<_> = offered(&binding, &set).map(|(tool, _)| &*tool.listed.name).collect();
             return Err(format!("there is no tool `{name}`; there are {}", known.join(", ")));
@@ -179,14 +183,17 @@ impl<'a> Caller<'a> {
         let call = ToolCall::direct(name, arguments.to_owned());
         let outcome = tool.registered.call(call, Arc::new(context), Progress::none()).await;
         let failed = outcome.as_ref().map_or(true, |output| output.is_error);
-        let Json(result) = tool_result::render(tool_result::View::Antwort, "cli", name, outcome);
-        say(&tools::pretty(&result));
+        let Json(result) = tool_result::render(tool_result::ResultView::Antwort, "cli", name, outcome);
+        print_line(&tools::pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     }
 }
 
 /// The tools that may be used at all. Who sits at a terminal has allowed the calls that a person has to allow.
-fn offered<'a>(binding: &'a Binding, set: &'a ToolSet) -> impl Iterator<Item = (&'a ServedTool, Decision)> {
-    let tools = set.tools.iter().filter(|tool| binding.offers(tool));
+fn offered<'a>(
+    binding: &'a ServerHandle,
+    set: &'a ServerToolSet,
+) -> impl Iterator<Item = (&'a ServedTool, CallDecision)> {
+    let tools = set.tools.iter().filter(|tool| binding.is_offered(tool));
     tools.map(|tool| (tool, binding.decide(tool, None)))
 }

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{WRONG_SETTINGS, complain};
+use super::{EXIT_INVALID_CONFIG, print_error};
 use crate::config::{self, ConfigErrors, LoadOptions, LogFormat, Settings};
 use crate::telemetry;
 
@@ -16,16 +16,16 @@ pub(super) fn run(
         Err(errors) => return refuse(&errors),
     };
     for warning in &loaded.warnings {
-        complain(&format!("warning: {warning}"));
+        print_error(&format!("warning: {warning}"));
     }
-    with(loaded.settings, work).unwrap_or_else(|error| {
-        complain(&error);
+    run_with_settings(loaded.settings, work).unwrap_or_else(|error| {
+        print_error(&error);
         ExitCode::FAILURE
     })
 }
 
 /// Does this with the settings, in a runtime of its own.
-pub(super) fn with<T>(
+pub(super) fn run_with_settings<T>(
     mut settings: Settings,
     work: impl AsyncFnOnce(Settings) -> Result<T, String>,
 ) -> Result<T, String> {
@@ -47,6 +47,6 @@ pub(super) fn with<T>(
 }
 
 fn refuse(errors: &ConfigErrors) -> ExitCode {
-    complain(&errors.to_string());
-    ExitCode::from(WRONG_SETTINGS)
+    print_error(&errors.to_string());
+    ExitCode::from(EXIT_INVALID_CONFIG)
 }

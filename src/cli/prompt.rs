@@ -23,10 +23,10 @@ use clap::{Args, ValueEnum};
 
 use super::offline;
 use crate::app::Assembly;
-use crate::app::tools::Extra;
+use crate::app::tools::ExtraTools;
 use crate::config::import::go_duration;
 use crate::config::{LoadOptions, MockTool, Settings};
-use crate::tools::{Mock, Subject};
+use crate::tools::{MockExecutor, PolicySubject};
 use setup::Setup;
 
 /// What to ask, and how.
@@ -88,15 +88,15 @@ struct Gateway<'a> {
 }
 
 impl Gateway<'_> {
-    fn subject(&self) -> Subject<'_> {
-        Subject { tenant: TENANT, agent: self.agent }
+    fn subject(&self) -> PolicySubject<'_> {
+        PolicySubject { tenant: TENANT, agent: self.agent }
     }
 
     /// Whether a tool of this name is there and may be used.
     fn serves(&self, name: &str) -> bool {
         let catalog = self.assembly.toolbox.catalog();
         let tool = catalog.get(name);
-        tool.is_some_and(|tool| self.assembly.toolbox.admits(self.subject(), tool.definition()).is_ok())
+        tool.is_some_and(|tool| self.assembly.toolbox.check_access(self.subject(), tool.definition()).is_ok())
     }
 }
 
@@ -154,8 +154,8 @@ impl PromptArgs {
         self.check()?;
         let mocks = self.mocks()?;
         let Setup { settings, agent, options } = setup::load(self, options)?;
-        offline::with(settings, async |settings: Settings| {
-            let assembly = Assembly::of(&settings, Extra { mocks, ..Extra::default() })
+        offline::run_with_settings(settings, async |settings: Settings| {
+            let assembly = Assembly::build(&settings, ExtraTools { mocks, ..ExtraTools::default() })
                 .await
                 .map_err(|error| format!("Error: {error:#}"))?;
             let model = request::model(self, agent.as_deref(), &settings, &assembly).await?;
@@ -190,7 +190,8 @@ impl PromptArgs {
     fn mocks(&self) -> Result<Option<BTreeMap<String, MockTool>>, String> {
         let Some(path) = &self.mock_tools else { return Ok(None) };
         let text = read(path)?;
-        let mocks = Mock::read(&text).map_err(|error| format!("Error: {}: {error}", path.display()))?;
+        let mocks =
+            MockExecutor::read(&text).map_err(|error| format!("Error: {}: {error}", path.display()))?;
         Ok(Some(mocks))
     }
 

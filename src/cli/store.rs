@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::{MIGRATION_NEEDED, offline, say};
+use super::{EXIT_MIGRATION_NEEDED, offline, print_line};
 use crate::app::seal_key;
 use crate::config::{LoadOptions, Settings, StoreUrl};
 use crate::store::StoreError;
@@ -15,7 +15,7 @@ pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
         let database = database(&settings)?;
         let made = sqlite::backup(&database, file, &FileSystem)
             .map_err(|error| format!("{} was not backed up: {error}", database.display()))?;
-        say(&format!(
+        print_line(&format!(
             "{} is a backup of {}: schema {}, {} bytes\n{}",
             file.display(),
             database.display(),
@@ -34,15 +34,17 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
         let (file, current) = (database.display(), Schema::CURRENT);
         match readable(&database)? {
             Schema::New => {
-                say(&format!("{file} does not exist yet: a server will make it with schema {current}"));
+                print_line(&format!(
+                    "{file} does not exist yet: a server will make it with schema {current}"
+                ));
             }
-            Schema::Current => say(&format!("{file} has schema {current}: there is nothing to do")),
+            Schema::Current => print_line(&format!("{file} has schema {current}: there is nothing to do")),
             Schema::Older(version) => {
-                say(&format!(
+                print_line(&format!(
                     "{file} has schema {version} and this antwort needs schema {current}: `antwort store migrate` \
                      backs it up and migrates it"
                 ));
-                return Ok(ExitCode::from(MIGRATION_NEEDED));
+                return Ok(ExitCode::from(EXIT_MIGRATION_NEEDED));
             }
             // Refused above.
             Schema::Newer(_) => {}
@@ -57,7 +59,7 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
         let database = database(&settings)?;
         let (file, current) = (database.display(), Schema::CURRENT);
         if readable(&database)? == Schema::New {
-            say(&format!("{file} does not exist yet: a server will make it with schema {current}"));
+            print_line(&format!("{file} does not exist yet: a server will make it with schema {current}"));
             return Ok(ExitCode::SUCCESS);
         }
         let lock = ServerLock::acquire(&database)
@@ -65,7 +67,7 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
         let options = MigrateOptions { backup, ..MigrateOptions::default() };
         let migrated =
             sqlite::migrate(&lock, &options).map_err(|error| format!("{file} was not migrated: {error}"))?;
-        say(&match migrated {
+        print_line(&match migrated {
             None => format!("{file} has schema {current}: there is nothing to do"),
             Some(done) => {
                 let kept = done.backup.map_or_else(

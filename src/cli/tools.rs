@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use axum::Json;
 
-use super::{complain, offline, say};
+use super::{offline, print_error, print_line};
 use crate::admission::Admission;
 use crate::app;
-use crate::app::tools::Tools;
+use crate::app::tools::GatewayTools;
 use crate::config::{LoadOptions, Settings};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::mcp::{CallerCatalog, OnBehalfOf, Wanting};
-use crate::tools::{Progress, Subject, ToolCall, ToolContext, ToolDefinition};
+use crate::tools::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
+use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
 
 /// Whose tools they are: of callers whose key says nothing else.
@@ -38,8 +38,9 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
         let catalog = &own.catalog;
         // What no caller may use is not offered to callers either.
         let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
-        shown.retain(|tool| toolbox.admits(Subject { tenant: TENANT, agent: None }, tool).is_ok());
-        say(&match view {
+        shown
+            .retain(|tool| toolbox.check_access(PolicySubject { tenant: TENANT, agent: None }, tool).is_ok());
+        print_line(&match view {
             View::Count => shown.len().to_string(),
             View::Summary => {
                 let line = |tool: &&ToolDefinition| format!("- `{}` - {}", tool.name, tool.description);
@@ -60,7 +61,7 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
         let catalog = &own.catalog;
         let Some(tool) = catalog.get(name) else {
             let known: Vec<_> = catalog.iter().map(|tool| tool.definition().name.as_str()).collect();
-            complain(&format!("there is no tool `{name}`; there are {}", known.join(", ")));
+            print_error(&format!("there is no tool `{name}`; there are {}", known.join(", ")));
             tools.shutdown().await;
             return Ok(ExitCode::FAILURE);
         };
@@ -74,25 +75,26 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
         let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
         let failed = outcome.as_ref().map_or(true, |output| output.is_error);
         tools.shutdown().await;
-        let Json(result) = tool_result::render(tool_result::View::Antwort, "cli", name, outcome);
-        say(&pretty(&result));
+        let Json(result) = tool_result::render(tool_result::ResultView::Antwort, "cli", name, outcome);
+        print_line(&pretty(&result));
         Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
     })
 }
 
 /// The tools, with those that MCP servers run.
-async fn own(tools: &Tools) -> Result<CallerCatalog, String> {
+async fn own(tools: &GatewayTools) -> Result<CallerCatalog, String> {
     let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-    let wanting = Wanting { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, of };
-    let own = tools.mcp.bound_catalog(&tools.toolbox, wanting, |_| true).await;
+    let wanting =
+        McpCaller { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, on_behalf_of: of };
+    let own = tools.mcp.bind_catalog(&tools.toolbox, wanting, |_| true).await;
     own.map_err(|error| error.body.message)
 }
 
 /// All tools of the settings; to be shut down.
-pub(super) async fn open(settings: &Settings) -> Result<Tools, String> {
-    let metrics = Metrics::install();
+pub(super) async fn open(settings: &Settings) -> Result<GatewayTools, String> {
+    let metrics = Metrics::new();
     let admission = Admission::new(settings, &metrics);
-    app::tools::open(settings, &admission, &metrics, app::tools::Extra::default())
+    app::tools::open(settings, &admission, &metrics, app::tools::ExtraTools::default())
         .await
         .map_err(|error| format!("{error:#}"))
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::units;
-use crate::protocol::request::{Effort, StructuredOptions, SummaryMode, TextFormat, Verbosity};
-use crate::protocol::schema::Schema;
+use crate::protocol::request::{ReasoningEffort, StructuredOptions, SummaryMode, TextFormat, Verbosity};
+use crate::protocol::schema::CompiledSchema;
 
 /// A model with instructions and tools under one name, chosen by `prompt.id` or `agent`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -64,7 +64,7 @@ pub struct AgentSettings {
 pub struct ReasoningDefaults {
     /// How much the model thinks.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub effort: Option<Effort>,
+    pub effort: Option<ReasoningEffort>,
     /// Whether and how its thoughts are summarised.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryMode>,
@@ -99,7 +99,7 @@ const MAX_OUTPUT_TOKENS: u64 = u32::MAX as u64;
 
 impl AgentSettings {
     /// What requests would be refused for: the keys of model options that are out of range, and why.
-    pub(super) fn wrong_model_options(&self) -> Vec<(&'static [&'static str], String)> {
+    pub(super) fn invalid_model_options(&self) -> Vec<(&'static [&'static str], String)> {
         let mut wrong: Vec<(&'static [&'static str], String)> = Vec::new();
         let outside = |value: Option<f64>, most| value.is_some_and(|value| !(0.0..=most).contains(&value));
         if outside(self.temperature, 2.0) {
@@ -113,7 +113,7 @@ impl AgentSettings {
         }
         if let Some(TextFormat::JsonSchema(format)) = &self.text.format {
             let schema = serde_json::from_str(format.schema.get()).unwrap_or_default();
-            if let Err(problem) = Schema::compile(&schema) {
+            if let Err(problem) = CompiledSchema::compile(&schema) {
                 wrong.push((&["text", "format", "schema"], problem));
             }
         }
@@ -187,7 +187,7 @@ pub struct LimitOverrides {
 /// Prices of a model in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Price {
+pub struct ModelPrice {
     /// Of tokens in.
     pub input: f64,
     /// Of tokens in that the provider had in its cache; as `input` when absent.

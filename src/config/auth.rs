@@ -15,12 +15,12 @@ pub struct AuthSettings {
     /// It was said that no key is needed, wherever the gateway listens.
     pub none: bool,
     /// Keys by name. Empty: every caller is anonymous.
-    pub keys: BTreeMap<String, KeySettings>,
+    pub keys: BTreeMap<String, ApiKeySettings>,
 }
 
 /// One key and what it may do.
 #[derive(Clone, Serialize)]
-pub struct KeySettings {
+pub struct ApiKeySettings {
     /// SHA-256 of the key. The key itself is forgotten once it is read.
     #[serde(serialize_with = "units::digest")]
     pub hash: [u8; 32],
@@ -41,7 +41,7 @@ pub struct KeySettings {
     pub max_runs: Option<usize>,
 }
 
-impl std::fmt::Debug for KeySettings {
+impl std::fmt::Debug for ApiKeySettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KeySettings")
             .field("owner", &self.owner)

@@ -6,19 +6,19 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::contents::Contents;
-use super::load::Loaded;
-use super::reload::{Effect, effect};
-use super::tree::{Node, join};
+use super::file_hashes::FileHashes;
+use super::load::LoadedConfig;
+use super::reload::{ReloadEffect, reload_effect};
+use super::tree::{Node, format_path};
 use super::units::MASK;
 
 /// A key that differs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct ConfigChange {
     /// Its path; of something that is there on one side only, that of the whole.
     pub key: String,
     /// What a reload does with it.
-    pub effect: Effect,
+    pub effect: ReloadEffect,
     /// The steps of the key.
     path: Vec<String>,
     difference: Difference,
@@ -34,10 +34,10 @@ enum Difference {
     Content,
 }
 
-impl Change {
+impl ConfigChange {
     /// Whether a reload changes something at this path: what is there, something in it, or all that it is in.
     pub fn touches(&self, path: &[&str]) -> bool {
-        self.effect == Effect::Reload && self.path.iter().zip(path).all(|(one, other)| one == other)
+        self.effect == ReloadEffect::Reload && self.path.iter().zip(path).all(|(one, other)| one == other)
     }
 
     /// Whether it is what is at this path, or in it.
@@ -46,16 +46,16 @@ impl Change {
     }
 
     /// Whether a reload changes something of another section than these.
-    pub fn is_beyond(&self, sections: &[&str]) -> bool {
-        self.effect == Effect::Reload && !sections.iter().any(|section| self.touches(&[section]))
+    pub fn is_outside(&self, sections: &[&str]) -> bool {
+        self.effect == ReloadEffect::Reload && !sections.iter().any(|section| self.touches(&[section]))
     }
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ConfigChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = match self.effect {
-            Effect::Reload => "reload ",
-            Effect::Restart => "restart",
+            ReloadEffect::Reload => "reload ",
+            ReloadEffect::Restart => "restart",
         };
         write!(f, "{effect}  {}: ", self.key)?;
         match &self.difference {
@@ -69,30 +69,30 @@ impl fmt::Display for Change {
 }
 
 /// What differs, in the order of the keys; last the files of certificates that hold something else.
-pub fn between(old: &Loaded, new: &Loaded) -> Vec<Change> {
-    let shown = |loaded: &Loaded| match serde_json::to_value(&loaded.settings) {
+pub fn changes_between(old: &LoadedConfig, new: &LoadedConfig) -> Vec<ConfigChange> {
+    let shown = |loaded: &LoadedConfig| match serde_json::to_value(&loaded.settings) {
         Ok(Value::Object(sections)) => sections,
         // Our own types always can, and are sections.
         _ => Map::new(),
     };
-    let mut found = Found { said: [&old.said.0, &new.said.0], path: Vec::new(), changes: Vec::new() };
+    let mut found = TreeDiff { trees: [&old.tree.0, &new.tree.0], path: Vec::new(), changes: Vec::new() };
     found.sections(&shown(old), &shown(new));
     found.contents(&old.settings.contents, &new.settings.contents);
     found.changes
 }
 
-struct Found<'a> {
-    said: [&'a Node; 2],
+struct TreeDiff<'a> {
+    trees: [&'a Node; 2],
     path: Vec<String>,
-    changes: Vec<Change>,
+    changes: Vec<ConfigChange>,
 }
 
-impl Found<'_> {
+impl TreeDiff<'_> {
     fn sections(&mut self, old: &Map<String, Value>, new: &Map<String, Value>) {
         let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
         for key in keys {
             self.path.push(key.clone());
-            self.values(there(old.get(key)), there(new.get(key)));
+            self.values(non_empty(old.get(key)), non_empty(new.get(key)));
             self.path.pop();
         }
     }
@@ -102,8 +102,8 @@ impl Found<'_> {
             (None, None) => {}
             (Some(Value::Object(old)), Some(Value::Object(new))) => self.sections(old, new),
             // A section that is never absent, such as one by name, and was empty.
-            (None, Some(Value::Object(new))) if self.is_of_names() => self.sections(&Map::new(), new),
-            (Some(Value::Object(old)), None) if self.is_of_names() => self.sections(old, &Map::new()),
+            (None, Some(Value::Object(new))) if self.is_named_map() => self.sections(&Map::new(), new),
+            (Some(Value::Object(old)), None) if self.is_named_map() => self.sections(old, &Map::new()),
             (None, Some(Value::Object(_))) => self.note(Difference::Added),
             (Some(Value::Object(_)), None) => self.note(Difference::Removed),
             (old, new) if old != new => {
@@ -115,9 +115,9 @@ impl Found<'_> {
             // What is masked looks the same, whatever it is.
             (Some(same), _) if same.to_string().contains(MASK) => {
                 let [old, new] =
-                    self.said.map(|said| self.path.iter().try_fold(said, |node, step| node.child(step)));
+                    self.trees.map(|said| self.path.iter().try_fold(said, |node, step| node.child(step)));
                 let differs = match (old, new) {
-                    (Some(old), Some(new)) => !old.says_same(new),
+                    (Some(old), Some(new)) => !old.eq_ignoring_origin(new),
                     (old, new) => old.is_some() != new.is_some(),
                 };
                 if differs {
@@ -129,9 +129,9 @@ impl Found<'_> {
     }
 
     /// Files that hold something else, where the key that names them says the same.
-    fn contents(&mut self, old: &Contents, new: &Contents) {
-        for path in old.differing(new) {
-            let key = join(path);
+    fn contents(&mut self, old: &FileHashes, new: &FileHashes) {
+        for path in old.changed_keys(new) {
+            let key = format_path(path);
             if !self.changes.iter().any(|change| change.key == key) {
                 self.path.clone_from(path);
                 self.note(Difference::Content);
@@ -140,26 +140,31 @@ impl Found<'_> {
     }
 
     /// Whether what is below are names that the operator gave, each of them a thing of its own.
-    fn is_of_names(&self) -> bool {
-        const OF_NAMES: [&str; 4] = ["auth.keys", "providers", "agents", "mcp.servers"];
-        OF_NAMES.contains(&join(&self.path).as_str())
+    fn is_named_map(&self) -> bool {
+        const NAMED_MAPS: [&str; 4] = ["auth.keys", "providers", "agents", "mcp.servers"];
+        NAMED_MAPS.contains(&format_path(&self.path).as_str())
     }
 
     fn note(&mut self, difference: Difference) {
-        let key = join(&self.path);
-        self.changes.push(Change { effect: effect(&key), key, path: self.path.clone(), difference });
+        let key = format_path(&self.path);
+        self.changes.push(ConfigChange {
+            effect: reload_effect(&key),
+            key,
+            path: self.path.clone(),
+            difference,
+        });
     }
 }
 
 /// Neither nothing nor an empty section.
-fn there(value: Option<&Value>) -> Option<&Value> {
+fn non_empty(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null() && value.as_object().is_none_or(|section| !section.is_empty()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::{LoadOptions, load};
-    use super::between;
+    use super::changes_between;
 
     fn diff(old: &str, new: &str) -> Vec<String> {
         let loaded = |yaml: &str| {
@@ -170,7 +175,7 @@ mod tests {
             };
             load(&options).unwrap_or_else(|errors| panic!("{errors}"))
         };
-        between(&loaded(old), &loaded(new)).iter().map(ToString::to_string).collect()
+        changes_between(&loaded(old), &loaded(new)).iter().map(ToString::to_string).collect()
     }
 
     #[test]

@@ -61,15 +61,19 @@ impl de::Error for Error {
             }
             _ => "",
         };
-        Self::new(format!("expected {}, found {}{quotes}", plain(expected), kind(found)))
+        Self::new(format!(
+            "expected {}, found {}{quotes}",
+            describe_expected(expected),
+            describe_found(found)
+        ))
     }
 
     fn invalid_value(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format!("expected {}, found {found}", plain(expected)))
+        Self::new(format!("expected {}, found {found}", describe_expected(expected)))
     }
 
     fn unknown_field(field: &str, known: &'static [&'static str]) -> Self {
-        Self::new(format!("unknown key{}", closest(field, known)))
+        Self::new(format!("unknown key{}", suggestion(field, known)))
     }
 
     fn unknown_variant(variant: &str, known: &'static [&'static str]) -> Self {
@@ -82,7 +86,7 @@ impl de::Error for Error {
 }
 
 /// serde's names of types in words for people.
-fn plain(expected: &dyn Expected) -> String {
+fn describe_expected(expected: &dyn Expected) -> String {
     match expected.to_string() {
         name if ["u16", "u32", "u64", "usize"].contains(&name.as_str()) => "a whole number, 0 or more".into(),
         name if name == "f32" || name == "f64" => "a number".into(),
@@ -94,7 +98,7 @@ fn plain(expected: &dyn Expected) -> String {
     }
 }
 
-fn kind(found: Unexpected<'_>) -> &'static str {
+fn describe_found(found: Unexpected<'_>) -> &'static str {
     match found {
         Unexpected::Bool(_) => "true or false",
         Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_) => "a number",
@@ -106,7 +110,7 @@ fn kind(found: Unexpected<'_>) -> &'static str {
 }
 
 /// What was probably meant; or, where nothing is close, what there is.
-pub(super) fn closest(word: &str, known: &[&str]) -> String {
+pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     let near = known
         .iter()
         .map(|known| (strsim::damerau_levenshtein(&word.to_lowercase(), known), known))
@@ -119,13 +123,13 @@ pub(super) fn closest(word: &str, known: &[&str]) -> String {
 }
 
 /// Reads a node into a type.
-pub(super) fn read<'de, T: de::Deserialize<'de>>(node: &'de Node) -> Result<T, Error> {
-    T::deserialize(NodeReader(node))
+pub(super) fn from_node<'de, T: de::Deserialize<'de>>(node: &'de Node) -> Result<T, Error> {
+    T::deserialize(NodeDeserializer(node))
 }
 
-struct NodeReader<'de>(&'de Node);
+struct NodeDeserializer<'de>(&'de Node);
 
-impl<'de> NodeReader<'de> {
+impl<'de> NodeDeserializer<'de> {
     /// Reads text from the environment as `T`; anything else goes its usual way.
     fn parsed<T: std::str::FromStr, V: Visitor<'de>>(
         self,
@@ -133,7 +137,7 @@ impl<'de> NodeReader<'de> {
         visit: impl FnOnce(V, T) -> Result<V::Value, Error>,
     ) -> Result<V::Value, Error> {
         match self.0 {
-            Node::Leaf { value: Scalar::Spoken(text), .. } => match text.trim().parse() {
+            Node::Leaf { value: Scalar::Untyped(text), .. } => match text.trim().parse() {
                 Ok(value) => visit(visitor, value),
                 Err(_) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
             },
@@ -151,7 +155,7 @@ macro_rules! parsed {
     )*};
 }
 
-impl<'de> Deserializer<'de> for NodeReader<'de> {
+impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -161,11 +165,11 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
                 Scalar::Unsigned(value) => visitor.visit_u64(*value),
                 Scalar::Signed(value) => visitor.visit_i64(*value),
                 Scalar::Float(value) => visitor.visit_f64(*value),
-                Scalar::Text(value) | Scalar::Spoken(value) => visitor.visit_borrowed_str(value),
+                Scalar::Text(value) | Scalar::Untyped(value) => visitor.visit_borrowed_str(value),
             },
             Node::List(nodes) => visitor.visit_seq(Elements { nodes: nodes.iter().enumerate() }),
             Node::Map(nodes) => visitor.visit_map(Entries { nodes: nodes.iter(), next: None }),
-            Node::Void => visitor.visit_unit(),
+            Node::Absent => visitor.visit_unit(),
         }
     }
 
@@ -178,7 +182,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
-            Node::Leaf { value: Scalar::Spoken(text), .. } => match text.trim() {
+            Node::Leaf { value: Scalar::Untyped(text), .. } => match text.trim() {
                 "true" | "1" => visitor.visit_bool(true),
                 "false" | "0" => visitor.visit_bool(false),
                 _ => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
@@ -189,9 +193,9 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
-            Node::Leaf { value: Scalar::Spoken(text), origin } => {
+            Node::Leaf { value: Scalar::Untyped(text), origin } => {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-                let nodes: Vec<_> = words.map(|word| Node::spoken(word, origin.clone())).collect();
+                let nodes: Vec<_> = words.map(|word| Node::untyped(word, origin.clone())).collect();
                 // The nodes live here only, so what is read from them is owned.
                 visitor.visit_seq(Words { words: nodes.into_iter() })
             }
@@ -201,7 +205,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
-            Node::Void => visitor.visit_none(),
+            Node::Absent => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -213,7 +217,7 @@ impl<'de> Deserializer<'de> for NodeReader<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.0 {
-            Node::Leaf { value: Scalar::Text(word) | Scalar::Spoken(word), .. } => {
+            Node::Leaf { value: Scalar::Text(word) | Scalar::Untyped(word), .. } => {
                 visitor.visit_enum(word.as_str().into_deserializer())
             }
             _ => Err(Error::new(format!("expected one of {}", known.join(", ")))),
@@ -242,7 +246,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, node)) = self.nodes.find(|(_, node)| !matches!(node, Node::Void)) else {
+        let Some((key, node)) = self.nodes.find(|(_, node)| !matches!(node, Node::Absent)) else {
             return Ok(None);
         };
         self.next = Some((key, node));
@@ -252,7 +256,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
         let Some((key, node)) = self.next.take() else { return Err(Error::new("a value without a key")) };
-        seed.deserialize(NodeReader(node)).map_err(|error| error.under(key))
+        seed.deserialize(NodeDeserializer(node)).map_err(|error| error.under(key))
     }
 }
 
@@ -264,10 +268,10 @@ impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
-        let Some((index, node)) = self.nodes.find(|(_, node)| !matches!(node, Node::Void)) else {
+        let Some((index, node)) = self.nodes.find(|(_, node)| !matches!(node, Node::Absent)) else {
             return Ok(None);
         };
-        seed.deserialize(NodeReader(node)).map(Some).map_err(|error| error.under(index.to_string()))
+        seed.deserialize(NodeDeserializer(node)).map(Some).map_err(|error| error.under(index.to_string()))
     }
 }
 
@@ -280,7 +284,9 @@ impl<'de, I: Iterator<Item = Node>> SeqAccess<'de> for Words<I> {
     type Error = Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
-        let Some(Node::Leaf { value: Scalar::Spoken(word), .. }) = self.words.next() else { return Ok(None) };
+        let Some(Node::Leaf { value: Scalar::Untyped(word), .. }) = self.words.next() else {
+            return Ok(None);
+        };
         seed.deserialize(StringDeserializer::new(word)).map(Some)
     }
 }
@@ -291,7 +297,7 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::{Error, closest, read};
+    use super::{Error, from_node, suggestion};
     use crate::config::tree::{Node, Origin};
 
     #[derive(Debug, Deserialize, PartialEq, Default)]
@@ -314,11 +320,11 @@ mod tests {
 
     fn from_file(yaml: &str) -> Result<Sample, Error> {
         let value = serde_norway::from_str(yaml).expect("YAML");
-        read(&Node::from_yaml(value, &Origin::Flag("test")).expect("a tree").expect("something"))
+        from_node(&Node::from_yaml(value, &Origin::Flag("test")).expect("a tree").expect("something"))
     }
 
     fn from_environment(key: &str, text: &str) -> Result<Sample, Error> {
-        read(&Node::at(&[key.to_owned()], Node::spoken(text, Origin::Flag("test"))))
+        from_node(&Node::at(&[key.to_owned()], Node::untyped(text, Origin::Flag("test"))))
     }
 
     #[test]
@@ -359,7 +365,10 @@ mod tests {
 
     #[test]
     fn what_was_meant_is_guessed_only_if_it_is_close() {
-        assert_eq!(closest("keepaliv", &["keepalive", "commit_after"]), "; did you mean `keepalive`?");
-        assert_eq!(closest("colour", &["keepalive", "commit_after"]), "; known are keepalive, commit_after");
+        assert_eq!(suggestion("keepaliv", &["keepalive", "commit_after"]), "; did you mean `keepalive`?");
+        assert_eq!(
+            suggestion("colour", &["keepalive", "commit_after"]),
+            "; known are keepalive, commit_after"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tree::{Node, Origin, join};
+use super::tree::{Node, Origin, format_path};
 
 /// Everything that is wrong with a configuration; never empty.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub struct ConfigError {
 }
 
 impl ConfigErrors {
-    pub(super) fn one(message: impl Into<String>) -> Self {
+    pub(super) fn single(message: impl Into<String>) -> Self {
         Self(vec![ConfigError { path: String::new(), message: message.into(), origin: None }])
     }
 
@@ -55,31 +55,31 @@ impl fmt::Display for ConfigError {
 
 /// Where errors are gathered while a configuration is read.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
-    found: Vec<ConfigError>,
-    struck: Vec<String>,
+pub(super) struct Diagnostics {
+    errors: Vec<ConfigError>,
+    rejected_sections: Vec<String>,
 }
 
-impl Findings {
+impl Diagnostics {
     /// Notes what is wrong at `path` of `tree`.
     pub(super) fn add(&mut self, tree: &Node, path: &[String], message: impl Into<String>) {
         let origin = tree.origin(path).cloned();
-        self.found.push(ConfigError { path: join(path), message: message.into(), origin });
+        self.errors.push(ConfigError { path: format_path(path), message: message.into(), origin });
     }
 
     /// The same for a value that has to be struck, so that what misses it later is not to blame.
-    pub(super) fn strike(&mut self, tree: &mut Node, path: &[String], message: impl Into<String>) -> bool {
+    pub(super) fn reject(&mut self, tree: &mut Node, path: &[String], message: impl Into<String>) -> bool {
         self.add(tree, path, message);
-        self.struck.extend(path.first().cloned());
-        tree.strike(path)
+        self.rejected_sections.extend(path.first().cloned());
+        tree.mark_absent(path)
     }
 
     /// Whether something of this section was struck: what misses there may have been said, only wrongly.
-    pub(super) fn struck(&self, section: &str) -> bool {
-        self.struck.iter().any(|struck| struck == section)
+    pub(super) fn has_rejected(&self, section: &str) -> bool {
+        self.rejected_sections.iter().any(|struck| struck == section)
     }
 
     pub(super) fn into_result<T>(self, value: T) -> Result<T, ConfigErrors> {
-        if self.found.is_empty() { Ok(value) } else { Err(ConfigErrors(self.found)) }
+        if self.errors.is_empty() { Ok(value) } else { Err(ConfigErrors(self.errors)) }
     }
 }

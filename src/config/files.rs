@@ -8,7 +8,7 @@ use std::time::SystemTime;
 /// Files as they were when they were read: the one of the configuration, those that its values name, and
 /// those of certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Files(BTreeMap<PathBuf, Option<Version>>);
+pub struct ConfigFiles(BTreeMap<PathBuf, Option<Version>>);
 
 /// Tells versions of a file apart. Of a link, that of the file it leads to: a folder that is swapped beneath it is seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,14 +19,14 @@ struct Version {
     place: (u64, u64),
 }
 
-impl Files {
+impl ConfigFiles {
     /// One that is about to be read. The first time counts.
-    pub(super) fn note(&mut self, path: &Path) {
+    pub(super) fn track(&mut self, path: &Path) {
         self.0.entry(path.to_owned()).or_insert_with(|| version(path));
     }
 
     /// Those of another look, too, where these do not have them.
-    pub(super) fn add(&mut self, others: Self) {
+    pub(super) fn merge(&mut self, others: Self) {
         for (path, version) in others.0 {
             self.0.entry(path).or_insert(version);
         }
@@ -34,7 +34,7 @@ impl Files {
 
     /// The same files as they are now.
     #[must_use]
-    pub fn now(&self) -> Self {
+    pub fn refreshed(&self) -> Self {
         Self(self.0.keys().map(|path| (path.clone(), version(path))).collect())
     }
 }

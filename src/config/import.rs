@@ -1,25 +1,25 @@
 //! Files of other programs, told in our own configuration.
 //!
 //! Reads the JSON of go-agents (one agent, its provider, its tools), and lists of MCP servers. Nothing is dropped
-//! silently: what has no place here is said in [`Imported::notes`].
+//! silently: what has no place here is said in [`ImportedConfig::notes`].
 
 use reqwest::Url;
 use serde_json::{Map, Value, json};
 
-use self::said::Said;
+use self::field_reader::FieldReader;
 use super::provider::Preset;
 
 mod duration;
+mod field_reader;
 mod mcp_servers;
 mod options;
-mod said;
 
 pub use duration::parse as go_duration;
-pub use mcp_servers::{is_mcp_servers, mcp_servers};
+pub use mcp_servers::{from_mcp_servers, is_mcp_servers};
 
 /// A file in our words.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Imported {
+pub struct ImportedConfig {
     /// The configuration, as YAML.
     pub yaml: String,
     /// What it could not say, for a person.
@@ -41,17 +41,17 @@ pub fn is_go_agents(text: &str) -> bool {
 ///
 /// # Errors
 /// As those of the kinds.
-pub fn any(text: &str) -> Result<Imported, String> {
-    if is_mcp_servers(text) { mcp_servers(text) } else { go_agents(text) }
+pub fn from_any(text: &str) -> Result<ImportedConfig, String> {
+    if is_mcp_servers(text) { from_mcp_servers(text) } else { from_go_agents(text) }
 }
 
 /// Reads an agent file of go-agents.
 ///
 /// # Errors
 /// If it is no JSON object, or a value is of the wrong kind; the message names it.
-pub fn go_agents(text: &str) -> Result<Imported, String> {
+pub fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let mut file = Said::new("", file)?;
+    let mut file = FieldReader::new("", file)?;
     let (mut notes, mut config) = (Vec::new(), Map::new());
 
     let agent = agent_name(file.text("name")?, &mut notes);
@@ -70,7 +70,7 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
         config.insert("providers".into(), json!({name: provider}));
         profile.extend(model.map(|model| ("model".to_owned(), model.into())));
         profile.extend(options::take(&mut request));
-        notes.extend(transport.rest());
+        notes.extend(transport.unknown_fields());
     }
     config.insert("agents".into(), json!({agent.clone(): profile}));
     if let Some(mut tools) = file.section("tools")? {
@@ -78,14 +78,14 @@ pub fn go_agents(text: &str) -> Result<Imported, String> {
         config.insert("tools".into(), tools.into());
         config.extend(egress.map(|egress| ("egress".to_owned(), egress)));
     }
-    notes.extend(file.rest());
-    let all: Vec<String> = notes.iter().cloned().chain(unplaced(&request)).collect();
-    let yaml = written("Imported from an agent file of go-agents.", &all, &config)?;
-    Ok(Imported { yaml, notes, agent, request })
+    notes.extend(file.unknown_fields());
+    let all: Vec<String> = notes.iter().cloned().chain(unsupported_options(&request)).collect();
+    let yaml = render_yaml("Imported from an agent file of go-agents.", &all, &config)?;
+    Ok(ImportedConfig { yaml, notes, agent, request })
 }
 
 /// The configuration as YAML, with what it could not say in front.
-fn written(title: &str, notes: &[String], config: &Map<String, Value>) -> Result<String, String> {
+fn render_yaml(title: &str, notes: &[String], config: &Map<String, Value>) -> Result<String, String> {
     let mut yaml = format!("# {title}\n");
     for note in notes {
         yaml.push_str(&format!("# Not here: {}\n", note.replace(ends_line, " ")));
@@ -94,10 +94,10 @@ fn written(title: &str, notes: &[String], config: &Map<String, Value>) -> Result
     Ok(yaml)
 }
 
-impl Imported {
+impl ImportedConfig {
     /// Everything that the configuration does not say, the model's options too.
     pub fn all_notes(&self) -> impl Iterator<Item = String> + '_ {
-        self.notes.iter().cloned().chain(unplaced(&self.request))
+        self.notes.iter().cloned().chain(unsupported_options(&self.request))
     }
 }
 
@@ -106,7 +106,7 @@ fn ends_line(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
 
-fn unplaced(request: &Map<String, Value>) -> impl Iterator<Item = String> + '_ {
+fn unsupported_options(request: &Map<String, Value>) -> impl Iterator<Item = String> + '_ {
     request.iter().map(|(field, value)| {
         format!(
             "the model option {field}: {value} has no place in the configuration: requests say it themselves"
@@ -135,7 +135,7 @@ fn variables(text: &str) -> Map<String, Value> {
 
 /// The provider's name, its settings, and the model's name.
 fn provider(
-    transport: &mut Said,
+    transport: &mut FieldReader,
     request: &mut Map<String, Value>,
     notes: &mut Vec<String>,
 ) -> Result<(String, Value, Option<String>), String> {
@@ -159,7 +159,7 @@ fn provider(
     if let Some(mut options) = said.section("options")? {
         let key = options.text("token")?.or(options.text("api_key")?);
         settings.extend(key.map(|key| ("api_key".to_owned(), key.into())));
-        notes.extend(options.rest());
+        notes.extend(options.unknown_fields());
     }
     let mut model_name = None;
     if let Some(mut model) = said.section("model")? {
@@ -171,9 +171,9 @@ fn provider(
             )),
         }
         *request = model.section("options")?.map(|said| said.into_entries().collect()).unwrap_or_default();
-        notes.extend(model.rest());
+        notes.extend(model.unknown_fields());
     }
-    notes.extend(said.rest());
+    notes.extend(said.unknown_fields());
 
     let mut timeouts = Map::new();
     for (theirs, ours) in [("timeout", "total"), ("connection_timeout", "connect")] {
@@ -222,7 +222,7 @@ pub fn base_url(preset: Preset, said: &str) -> String {
 
 /// The tools, and what they may reach on the network. What is absent is false there.
 fn tools_section(
-    said: &mut Said,
+    said: &mut FieldReader,
     notes: &mut Vec<String>,
 ) -> Result<(Map<String, Value>, Option<Value>), String> {
     let mut tools = Map::new();
@@ -236,12 +236,12 @@ fn tools_section(
     if let Some(mut keys) = said.section("api_keys")? {
         for (word, tool) in [("weather", "get_weather"), ("search", "web_search")] {
             if let Some(key) = keys.text(word)? {
-                builtin.insert(tool.to_owned(), json!({"api_key": unless_missing(&key)}));
+                builtin.insert(tool.to_owned(), json!({"api_key": with_empty_default(&key)}));
             }
         }
-        notes.extend(keys.rest());
+        notes.extend(keys.unknown_fields());
     }
-    let mut policy = said.section("security_policy")?.unwrap_or_else(Said::nothing);
+    let mut policy = said.section("security_policy")?.unwrap_or_else(FieldReader::empty);
     for key in ["allow_file_access", "allow_network_access"] {
         tools.insert(key.to_owned(), policy.flag(key)?.into());
     }
@@ -258,8 +258,8 @@ fn tools_section(
             ),
         }
     }
-    notes.extend(policy.rest());
-    notes.extend(said.rest());
+    notes.extend(policy.unknown_fields());
+    notes.extend(said.unknown_fields());
     if !builtin.is_empty() {
         tools.insert("builtin".into(), builtin.into());
     }
@@ -278,7 +278,7 @@ fn search_provider(domains: &[Value]) -> Option<&'static str> {
 }
 
 /// `${NAME}` without which there is no such tool, instead of no gateway.
-fn unless_missing(key: &str) -> String {
+fn with_empty_default(key: &str) -> String {
     match key.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
         Some(name) if !name.contains([':', '$', '}']) => format!("${{{name}:-}}"),
         _ => key.to_owned(),

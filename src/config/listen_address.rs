@@ -18,10 +18,10 @@ pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors>
     let mut said = from_environment(options, &Node::empty());
     said.merge(from_flags(options));
     if let Some(text) = text_at(&said, &["listen"]) {
-        return resolve::listen(text)
-            .ok_or_else(|| ConfigErrors::one(format!("listen: \"{text}\" is no address with a port")));
+        return resolve::parse_listen(text)
+            .ok_or_else(|| ConfigErrors::single(format!("listen: \"{text}\" is no address with a port")));
     }
-    let in_file = in_file(options).and_then(|text| resolve::listen(&text));
+    let in_file = in_file(options).and_then(|text| resolve::parse_listen(&text));
     Ok(in_file.unwrap_or_else(|| Settings::default().listen))
 }
 

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs, io};
 
-use super::error::{ConfigErrors, Findings};
-use super::files::Files;
+use super::error::{ConfigErrors, Diagnostics};
+use super::files::ConfigFiles;
 use super::raw::Raw;
 use super::tree::{Node, Origin, Scalar};
-use super::{NetworkSettings, ProxySource, Settings, de, interpolate, resolve, spellings};
+use super::{NetworkSettings, ProxySource, Settings, de, interpolate, legacy_keys, resolve};
 use crate::net::client::PROXY_VARIABLES;
 
 /// Read if it exists and no other file is named.
@@ -94,7 +94,7 @@ impl LoadOptions {
 
 /// Settings, and how they came about.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// What is in force.
     pub settings: Settings,
     /// The file that was read, if any.
@@ -106,14 +106,14 @@ pub struct Loaded {
     /// Variables that look like one of ours and are none, and older spellings that will go.
     pub warnings: Vec<String>,
     /// The files that were read, as they were then.
-    pub files: Files,
-    pub(super) said: Said,
+    pub files: ConfigFiles,
+    pub(super) tree: RawTree,
 }
 
 /// Everything that was said, secrets among it, which are not shown.
-pub(super) struct Said(pub(super) Node);
+pub(super) struct RawTree(pub(super) Node);
 
-impl std::fmt::Debug for Said {
+impl std::fmt::Debug for RawTree {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Said(..)")
     }
@@ -136,7 +136,7 @@ impl Settings {
         if self.providers.is_empty() {
             let message = "no model server is configured: set ANTWORT_UPSTREAM_URL to its base URL (usually ending \
                            in /v1), or say it under `providers`";
-            return Err(ConfigErrors::one(message));
+            return Err(ConfigErrors::single(message));
         }
         Ok(())
     }
@@ -146,51 +146,62 @@ impl Settings {
 ///
 /// # Errors
 /// Everything that is wrong with them, together.
-pub fn load(options: &LoadOptions) -> Result<Loaded, ConfigErrors> {
-    load_noting(options, &mut Files::default())
+pub fn load(options: &LoadOptions) -> Result<LoadedConfig, ConfigErrors> {
+    load_tracking_files(options, &mut ConfigFiles::default())
 }
 
 /// The same. Notes the files that it reads, or would have read, also where something is wrong.
-pub(super) fn load_noting(options: &LoadOptions, files: &mut Files) -> Result<Loaded, ConfigErrors> {
+pub(super) fn load_tracking_files(
+    options: &LoadOptions,
+    files: &mut ConfigFiles,
+) -> Result<LoadedConfig, ConfigErrors> {
     let lookup = |name: &str| options.variable(name);
-    let mut findings = Findings::default();
+    let mut findings = Diagnostics::default();
     let file = find_file(options, &lookup);
     let mut tree = Node::empty();
-    let mut warnings = near_misses(options);
+    let mut warnings = misspelled_env_vars(options);
     if let Some(path) = &file {
-        files.note(path);
+        files.track(path);
         let mut layer = read_file(path, options.text.as_deref())?;
-        fill_in(&mut layer, Some(&lookup), &mut findings, files);
-        spellings::respell(&mut layer, &mut findings, &mut warnings);
+        interpolate_layer(&mut layer, Some(&lookup), &mut findings, files);
+        legacy_keys::migrate_legacy_keys(&mut layer, &mut findings, &mut warnings);
         tree.merge(layer);
     }
     let mut layer = from_environment(options, &tree);
     layer.merge(from_flags(options));
-    fill_in(&mut layer, None, &mut findings, files);
-    spellings::respell(&mut layer, &mut findings, &mut warnings);
+    interpolate_layer(&mut layer, None, &mut findings, files);
+    legacy_keys::migrate_legacy_keys(&mut layer, &mut findings, &mut warnings);
     let overridden = overridden(&tree, &layer);
     tree.merge(layer);
     add_shared_variables(options, &mut tree);
 
-    let settings = settings(&mut tree, &lookup, &mut findings);
+    let settings = resolve_settings(&mut tree, &lookup, &mut findings);
     warnings.extend(unused_proxies(&settings.network, &lookup));
-    files.add(settings.contents.files().clone());
+    files.merge(settings.contents.files().clone());
     let origins = tree.origins();
     let files = files.clone();
-    findings.into_result(Loaded { settings, file, origins, overridden, warnings, files, said: Said(tree) })
+    findings.into_result(LoadedConfig {
+        settings,
+        file,
+        origins,
+        overridden,
+        warnings,
+        files,
+        tree: RawTree(tree),
+    })
 }
 
 /// What was said, as settings.
-pub(super) fn settings(
+pub(super) fn resolve_settings(
     tree: &mut Node,
     lookup: interpolate::Lookup<'_>,
-    findings: &mut Findings,
+    findings: &mut Diagnostics,
 ) -> Settings {
     let raw = read_all(tree, findings);
     resolve::settings(raw, tree, lookup, findings)
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// Where settings were said: the file, and whether environment and flags said something.
     pub fn sources(&self) -> String {
         let file = self.file.as_ref().map(|file| file.display().to_string());
@@ -229,7 +240,7 @@ fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {
             } else {
                 ""
             };
-            ConfigErrors::one(format!("cannot read {}: {error}{hint}", path.display()))
+            ConfigErrors::single(format!("cannot read {}: {error}{hint}", path.display()))
         })?;
     let kind = match &text {
         text if super::import::is_go_agents(text) => Some("an agent file of go-agents"),
@@ -239,23 +250,24 @@ fn read_file(path: &Path, made: Option<&str>) -> Result<Node, ConfigErrors> {
     if let Some(kind) = kind {
         let path = path.display();
         let message = format!("{path} is {kind}; `antwort config import {path}` translates it");
-        return Err(ConfigErrors::one(message));
+        return Err(ConfigErrors::single(message));
     }
     parse(&text, &Origin::File(Arc::from(path)))
-        .map_err(|error| ConfigErrors::one(format!("{}: {error}", path.display())))
+        .map_err(|error| ConfigErrors::single(format!("{}: {error}", path.display())))
 }
 
 fn parse(text: &str, origin: &Origin) -> Result<Node, String> {
     let mut value: serde_norway::Value = serde_norway::from_str(text).map_err(|error| error.to_string())?;
     value.apply_merge().map_err(|error| error.to_string())?;
-    let node = Node::from_yaml(value, origin).map_err(|(path, why)| match super::tree::join(&path) {
-        path if path.is_empty() => why.to_owned(),
-        path => format!("{path}: {why}"),
-    })?;
+    let node =
+        Node::from_yaml(value, origin).map_err(|(path, why)| match super::tree::format_path(&path) {
+            path if path.is_empty() => why.to_owned(),
+            path => format!("{path}: {why}"),
+        })?;
     match node {
         None => Ok(Node::empty()),
         Some(mut node @ Node::Map(_)) => {
-            spell_out_auth_none(&mut node, origin);
+            expand_auth_none(&mut node, origin);
             Ok(node)
         }
         Some(_) => Err("expected keys and values, such as `listen: 127.0.0.1:8080`".into()),
@@ -263,7 +275,7 @@ fn parse(text: &str, origin: &Origin) -> Result<Node, String> {
 }
 
 /// `auth: none` is short for `auth: {none: true}`.
-fn spell_out_auth_none(node: &mut Node, origin: &Origin) {
+fn expand_auth_none(node: &mut Node, origin: &Origin) {
     let Node::Map(sections) = node else { return };
     if let Some(auth @ Node::Leaf { .. }) = sections.get_mut("auth")
         && matches!(auth, Node::Leaf { value: Scalar::Text(word), .. } if word == "none")
@@ -274,20 +286,20 @@ fn spell_out_auth_none(node: &mut Node, origin: &Origin) {
 }
 
 /// Fills in `${…}` (where `lookup` is given) and `file:`. What becomes empty was not said.
-fn fill_in(
+fn interpolate_layer(
     layer: &mut Node,
     lookup: Option<interpolate::Lookup<'_>>,
-    findings: &mut Findings,
-    files: &mut Files,
+    findings: &mut Diagnostics,
+    files: &mut ConfigFiles,
 ) {
     let mut wrong = Vec::new();
     layer.rewrite(&mut Vec::new(), &mut |path, value| {
-        let (Scalar::Text(text) | Scalar::Spoken(text)) = &value else { return Some(value) };
+        let (Scalar::Text(text) | Scalar::Untyped(text)) = &value else { return Some(value) };
         let filled =
             lookup.map_or(Ok(None), |lookup| interpolate::variables(text, lookup)).and_then(|filled| {
                 let text = filled.as_deref().unwrap_or(text);
                 if let Some(path) = interpolate::file_named(text) {
-                    files.note(Path::new(path));
+                    files.track(Path::new(path));
                 }
                 let content = interpolate::file(text)?;
                 Ok(content.or(filled))
@@ -295,7 +307,7 @@ fn fill_in(
         match filled {
             Ok(None) => Some(value),
             Ok(Some(filled)) if filled.is_empty() => None,
-            Ok(Some(filled)) => Some(Scalar::Spoken(filled)),
+            Ok(Some(filled)) => Some(Scalar::Untyped(filled)),
             Err(message) => {
                 wrong.push((path.to_vec(), message));
                 Some(value)
@@ -303,7 +315,7 @@ fn fill_in(
         }
     });
     for (path, message) in wrong {
-        findings.strike(layer, &path, message);
+        findings.reject(layer, &path, message);
     }
 }
 
@@ -312,14 +324,14 @@ pub(super) fn from_environment(options: &LoadOptions, below: &Node) -> Node {
     let set = options.environment.iter().filter(|(_, value)| !value.is_empty());
     for (name, value) in set.clone() {
         if let Some(key) = name.strip_prefix(KEY_PREFIX) {
-            let node = Node::spoken(value, Origin::Environment(name.as_str().into()));
-            layer.merge(Node::at(&spelled_as_below(key, below), node));
+            let node = Node::untyped(value, Origin::Environment(name.as_str().into()));
+            layer.merge(Node::at(&env_key_path(key, below), node));
         }
     }
     // The names of their own come last, and so they count.
     for (name, path) in VARIABLES {
         if let Some((_, value)) = set.clone().find(|(set, _)| *set == name) {
-            layer.merge(Node::at(&owned(path), Node::spoken(value, Origin::Environment(name.into()))));
+            layer.merge(Node::at(&owned(path), Node::untyped(value, Origin::Environment(name.into()))));
         }
     }
     layer
@@ -337,7 +349,7 @@ fn add_shared_variables(options: &LoadOptions, tree: &mut Node) {
         if of_another || tree.origin(&owned(path)).is_some() {
             continue;
         }
-        let spoken = |text: &str| Node::spoken(text, Origin::Environment(name.into()));
+        let spoken = |text: &str| Node::untyped(text, Origin::Environment(name.into()));
         let owner = owner.filter(|_| provider.is_none()).map(spoken);
         tree.merge(Node::at(&owned(path), spoken(value)));
         if let Some(owner) = owner {
@@ -348,13 +360,13 @@ fn add_shared_variables(options: &LoadOptions, tree: &mut Node) {
 
 pub(super) fn text_at<'a>(tree: &'a Node, path: &[&str]) -> Option<&'a str> {
     match path.iter().try_fold(tree, |node, step| node.child(step))? {
-        Node::Leaf { value: Scalar::Text(text) | Scalar::Spoken(text), .. } => Some(text),
+        Node::Leaf { value: Scalar::Text(text) | Scalar::Untyped(text), .. } => Some(text),
         _ => None,
     }
 }
 
 /// The path of `SECTION__KEY`, spelled as the file spells it: names may have capitals and dashes there.
-fn spelled_as_below(key: &str, below: &Node) -> Vec<String> {
+fn env_key_path(key: &str, below: &Node) -> Vec<String> {
     let mut place = Some(below);
     let mut path = Vec::new();
     for word in key.split("__") {
@@ -379,27 +391,27 @@ pub(super) fn from_flags(options: &LoadOptions) -> Node {
         (&options.store, "--store", &["store", "url"]),
     ] {
         if let Some(value) = value {
-            layer.merge(Node::at(&owned(path), Node::spoken(value, Origin::Flag(flag))));
+            layer.merge(Node::at(&owned(path), Node::untyped(value, Origin::Flag(flag))));
         }
     }
     layer
 }
 
 /// Reads the tree into its types, striking what is wrong until the rest can be read.
-fn read_all(tree: &mut Node, findings: &mut Findings) -> Raw {
+fn read_all(tree: &mut Node, findings: &mut Diagnostics) -> Raw {
     loop {
-        let error = match de::read::<Raw>(tree) {
+        let error = match de::from_node::<Raw>(tree) {
             Ok(raw) => return raw,
             Err(error) => error,
         };
-        if !findings.strike(tree, &error.path(), error.message) {
+        if !findings.reject(tree, &error.path(), error.message) {
             return Raw::default();
         }
     }
 }
 
 /// A misspelt `ANTWORT_…` is only warned of: Kubernetes sets such names for a service called `antwort`.
-fn near_misses(options: &LoadOptions) -> Vec<String> {
+fn misspelled_env_vars(options: &LoadOptions) -> Vec<String> {
     let known: Vec<&str> = VARIABLES.iter().map(|(name, _)| *name).chain([FILE_VARIABLE]).collect();
     let ours = |name: &&String| name.starts_with("ANTWORT_") && !name.starts_with(KEY_PREFIX);
     let warning = |name: &String| {

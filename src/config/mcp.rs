@@ -125,17 +125,17 @@ pub struct McpServerSettings {
 
 impl McpServerSettings {
     /// Without a sign of life, unless the server has its own.
-    const TIMEOUT: Duration = Duration::from_secs(30);
+    const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
     /// In all, unless the server has its own.
-    const MAX_TIME: Duration = Duration::from_mins(10);
+    const DEFAULT_MAX_TIME: Duration = Duration::from_mins(10);
 
     /// How long a call may go on without a sign of life, and how long it may take in all. Where one of the two was
     /// said and the other was not, that one counts.
-    pub fn patience(&self) -> (Duration, Duration) {
+    pub fn call_timeouts(&self) -> (Duration, Duration) {
         match (self.timeout, self.max_time) {
-            (None, None) => (Self::TIMEOUT, Self::MAX_TIME),
-            (Some(timeout), None) => (timeout, timeout.max(Self::MAX_TIME)),
-            (None, Some(max)) => (max.min(Self::TIMEOUT), max),
+            (None, None) => (Self::DEFAULT_TIMEOUT, Self::DEFAULT_MAX_TIME),
+            (Some(timeout), None) => (timeout, timeout.max(Self::DEFAULT_MAX_TIME)),
+            (None, Some(max)) => (max.min(Self::DEFAULT_TIMEOUT), max),
             (Some(timeout), Some(max)) => (timeout, max),
         }
     }
@@ -310,7 +310,7 @@ impl Default for SamplingSettings {
 }
 
 /// Whether secrets may be sent to a URL: over TLS, or without leaving this machine.
-pub(crate) fn is_safe(url: &Url) -> bool {
+pub(crate) fn is_safe_for_secrets(url: &Url) -> bool {
     let at_home = || match url.host_str() {
         Some("localhost") => true,
         Some(host) => {

@@ -12,7 +12,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::preset::Preset;
-use super::agents::Price;
+use super::agents::ModelPrice;
 use super::units::{self, MIB};
 use crate::net::client::{HttpClientOptions, ProxyUrl};
 
@@ -62,7 +62,7 @@ pub struct ProviderSettings {
     pub context_window: ContextWindow,
     /// Prices by the provider's name of the model; `*` stands for those that are not named.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, ModelPrice>,
     /// Request fields outside the API that are sent on as they are.
     pub passthrough: Vec<String>,
     /// What it makes of roles.
@@ -74,9 +74,9 @@ pub struct ProviderSettings {
     /// Whether it leaves reasoning in the text of its answers.
     pub think_tags: ThinkTags,
     /// What it understands.
-    pub supports: Supports,
+    pub supports: ProviderFeatures,
     /// Request fields of the API that it gets for its own bookkeeping.
-    pub forward: Vec<Hint>,
+    pub forward: Vec<ForwardedField>,
     /// Bytes of one event of its streams.
     #[serde(with = "units::size")]
     pub max_event_bytes: usize,
@@ -87,7 +87,7 @@ pub struct ProviderSettings {
 
 impl ProviderSettings {
     /// What is known of a kind of server, for the one at `url`.
-    pub fn of(preset: Preset, url: impl Into<String>) -> Self {
+    pub fn new(preset: Preset, url: impl Into<String>) -> Self {
         Self {
             preset,
             url: url.into(),
@@ -121,7 +121,7 @@ impl ProviderSettings {
 
 impl Default for ProviderSettings {
     fn default() -> Self {
-        Self::of(Preset::Generic, "")
+        Self::new(Preset::Generic, "")
     }
 }
 
@@ -237,7 +237,7 @@ impl<'de> Visitor<'de> for ContextWindowVisitor {
 
 impl ContextWindow {
     /// Tokens that fit into this model, where it is known.
-    pub fn of(&self, model: &str) -> Option<u64> {
+    pub fn for_model(&self, model: &str) -> Option<u64> {
         match self {
             Self::Unknown => None,
             Self::All(tokens) => Some(*tokens),
@@ -314,7 +314,7 @@ pub enum ThinkTags {
 
 /// What a provider understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Supports {
+pub struct ProviderFeatures {
     /// `stream_options.include_usage`
     pub stream_options: bool,
     /// `strict` of functions and of JSON schemas.
@@ -343,7 +343,7 @@ pub struct Supports {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is the request field of the same name")]
-pub enum Hint {
+pub enum ForwardedField {
     User,
     SafetyIdentifier,
     PromptCacheKey,

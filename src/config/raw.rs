@@ -12,12 +12,12 @@ use serde::Deserialize;
 use super::auth::Scope;
 use super::network::{self, NetworkSettings, TlsSettings};
 use super::provider::{
-    ContextWindow, DeveloperRole, Hint, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
+    ContextWindow, DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderTimeouts, ReasoningField,
     RetrySettings, SystemPlacement, ThinkTags,
 };
 use super::settings::{
     AgentSettings, CompatSettings, ConfigSettings, EgressSettings, EngineSettings, LogSettings, McpSettings,
-    ModelsSettings, Price, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
+    ModelPrice, ModelsSettings, ServerSettings, SseSettings, TelemetrySettings, ToolsSettings,
 };
 use super::store::StoreSettings;
 use super::units;
@@ -95,14 +95,14 @@ pub(super) struct RawProvider {
     pub client_cert: Option<PathBuf>,
     pub client_key: Option<PathBuf>,
     pub context_window: ContextWindow,
-    pub prices: BTreeMap<String, Price>,
+    pub prices: BTreeMap<String, ModelPrice>,
     pub passthrough: Option<Vec<String>>,
     pub roles: RawRoles,
     pub max_tokens_field: Option<MaxTokensField>,
     pub reasoning_field: Option<ReasoningField>,
     pub think_tags: Option<ThinkTags>,
     pub supports: RawSupports,
-    pub forward: Option<Vec<Hint>>,
+    pub forward: Option<Vec<ForwardedField>>,
     #[serde(deserialize_with = "units::some_size")]
     pub max_event_bytes: Option<usize>,
     #[serde(deserialize_with = "units::some_size")]

@@ -1,26 +1,26 @@
 //! Which keys a running gateway takes over from a file that has changed, and which need a restart: the one place that
 //! says so for each.
 
-use super::error::{ConfigErrors, Findings};
-use super::load::{self, LoadOptions, Loaded};
+use super::error::{ConfigErrors, Diagnostics};
+use super::load::{self, LoadOptions, LoadedConfig};
 use super::settings::Settings;
 use super::tree::Node;
-use super::{Change, Files, changes};
+use super::{ConfigChange, ConfigFiles, changes};
 
 /// What a reload does with a changed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum ReloadEffect {
     /// Takes it over.
     Reload,
     /// Names it, and leaves it as it was.
     Restart,
 }
 
-use Effect::{Reload, Restart};
+use ReloadEffect::{Reload, Restart};
 
 /// Every key, or the section that it is in; the longest entry that fits counts. A section that has both kinds has no
 /// entry of its own, so that each of its keys must have one: a test sees to it.
-const KEYS: &[(&str, Effect)] = &[
+const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("listen", Restart),
     ("config", Reload),
     ("log.filter", Reload),
@@ -64,32 +64,36 @@ const KEYS: &[(&str, Effect)] = &[
 ];
 
 /// What a reload does with this key. One that no entry has is taken over.
-pub(super) fn effect(key: &str) -> Effect {
-    let fits = |entry: &&(&str, Effect)| {
+pub(super) fn reload_effect(key: &str) -> ReloadEffect {
+    let fits = |entry: &&(&str, ReloadEffect)| {
         key.strip_prefix(entry.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    KEYS.iter().filter(fits).max_by_key(|(entry, _)| entry.len()).map_or(Reload, |(_, effect)| *effect)
+    RELOAD_RULES
+        .iter()
+        .filter(fits)
+        .max_by_key(|(entry, _)| entry.len())
+        .map_or(Reload, |(_, effect)| *effect)
 }
 
 /// The settings of a process, what was said for them, and where.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningConfig {
     options: LoadOptions,
-    loaded: Loaded,
+    loaded: LoadedConfig,
 }
 
 /// What a reload brings.
 #[derive(Debug)]
-pub struct Reloaded {
+pub struct ReloadedConfig {
     /// The settings from now on: what needs a restart is as it was.
-    pub running: Running,
+    pub running: RunningConfig,
     /// What differs from the settings so far.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ConfigChange>,
 }
 
-impl Running {
+impl RunningConfig {
     /// Settings that were loaded by these options, which will be asked again.
-    pub fn new(options: LoadOptions, loaded: Loaded) -> Self {
+    pub fn new(options: LoadOptions, loaded: LoadedConfig) -> Self {
         Self { options, loaded }
     }
 
@@ -99,40 +103,41 @@ impl Running {
     }
 
     /// The files that they were read from, as they were then.
-    pub fn files(&self) -> &Files {
+    pub fn files(&self) -> &ConfigFiles {
         &self.loaded.files
     }
 
     /// Reads everything again, and checks it whole: as it is said, and with what needs a restart as it was. Also says
     /// which files to watch if that was in vain, as they were before: those that are in force, and those that are named
     /// now, whether they are there or not.
-    pub fn reload(&self) -> (Files, Result<Reloaded, ConfigErrors>) {
-        let mut looked_at = self.files().now();
-        let mut files = Files::default();
-        let reloaded = self.reload_noting(&mut files);
-        looked_at.add(files);
+    pub fn reload(&self) -> (ConfigFiles, Result<ReloadedConfig, ConfigErrors>) {
+        let mut looked_at = self.files().refreshed();
+        let mut files = ConfigFiles::default();
+        let reloaded = self.reload_tracking_files(&mut files);
+        looked_at.merge(files);
         (looked_at, reloaded)
     }
 
-    fn reload_noting(&self, files: &mut Files) -> Result<Reloaded, ConfigErrors> {
-        let new = load::load_noting(&self.options, files)?;
+    fn reload_tracking_files(&self, files: &mut ConfigFiles) -> Result<ReloadedConfig, ConfigErrors> {
+        let new = load::load_tracking_files(&self.options, files)?;
         new.settings.require_provider()?;
-        let changes = changes::between(&self.loaded, &new);
+        let changes = changes::changes_between(&self.loaded, &new);
         let loaded = if changes.iter().any(|change| change.effect == Restart) {
-            let mut findings = Findings::default();
-            let mut said = new.said.0;
-            keep_what_needs_a_restart(&mut said, &self.loaded.said.0);
-            let settings = load::settings(&mut said, &|name| self.options.variable(name), &mut findings);
-            findings.into_result(Loaded { settings, said: load::Said(said), ..new })?
+            let mut findings = Diagnostics::default();
+            let mut said = new.tree.0;
+            restore_restart_keys(&mut said, &self.loaded.tree.0);
+            let settings =
+                load::resolve_settings(&mut said, &|name| self.options.variable(name), &mut findings);
+            findings.into_result(LoadedConfig { settings, tree: load::RawTree(said), ..new })?
         } else {
             new
         };
-        Ok(Reloaded { running: Self { options: self.options.clone(), loaded }, changes })
+        Ok(ReloadedConfig { running: Self { options: self.options.clone(), loaded }, changes })
     }
 }
 
-fn keep_what_needs_a_restart(new: &mut Node, old: &Node) {
-    for (key, _) in KEYS.iter().filter(|(_, effect)| *effect == Restart) {
+fn restore_restart_keys(new: &mut Node, old: &Node) {
+    for (key, _) in RELOAD_RULES.iter().filter(|(_, effect)| *effect == Restart) {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
         new.remove(&path);
         if let Some(kept) = path.iter().try_fold(old, |node, step| node.child(step)) {
@@ -152,14 +157,14 @@ mod tests {
         let mut steps: Vec<String> =
             path.split('.').filter(|step| !step.is_empty()).map(str::to_owned).collect();
         steps.push(NO_KEY.to_owned());
-        let tree = Node::at(&steps, Node::spoken("1", super::super::Origin::Flag("test")));
-        let error = de::read::<Raw>(&tree).expect_err("no such key").message;
+        let tree = Node::at(&steps, Node::untyped("1", super::super::Origin::Flag("test")));
+        let error = de::from_node::<Raw>(&tree).expect_err("no such key").message;
         let known = error.split_once("known are ").map(|(_, known)| known.to_owned());
         known.map(|known| known.split(", ").map(str::to_owned).collect()).unwrap_or_default()
     }
 
     fn walk(path: &str, missing: &mut Vec<String>, met: &mut Vec<&'static str>) {
-        if let Some((entry, _)) = KEYS.iter().find(|(entry, _)| *entry == path) {
+        if let Some((entry, _)) = RELOAD_RULES.iter().find(|(entry, _)| *entry == path) {
             met.push(entry);
             return;
         }
@@ -177,7 +182,7 @@ mod tests {
         let (mut missing, mut met) = (Vec::new(), Vec::new());
         walk("", &mut missing, &mut met);
         assert!(missing.is_empty(), "KEYS does not say what a reload does with {missing:?}");
-        let unknown: Vec<_> = KEYS.iter().filter(|(entry, _)| !met.contains(entry)).collect();
+        let unknown: Vec<_> = RELOAD_RULES.iter().filter(|(entry, _)| !met.contains(entry)).collect();
         assert!(unknown.is_empty(), "KEYS has entries that are no keys: {unknown:?}");
     }
 
@@ -191,7 +196,7 @@ mod tests {
             ("store.url", Restart),
             ("providers.\"a.b\".url", Reload),
         ] {
-            assert_eq!(effect(key), expected, "{key}");
+            assert_eq!(reload_effect(key), expected, "{key}");
         }
     }
 }

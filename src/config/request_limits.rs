@@ -8,7 +8,7 @@ use crate::protocol::request::RequestSizeLimits;
 /// How the limits are said; what they mean stands at their type.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RequestSizeLimits", default, deny_unknown_fields, bound = "")]
-pub(super) struct RequestLimits {
+pub(super) struct RequestSizeLimitsDef {
     max_tools: usize,
     max_allowed_tools: usize,
     max_input_items: usize,

@@ -16,9 +16,9 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use tracing_subscriber::EnvFilter;
 
-use super::auth::{AuthSettings, KeySettings, Scope};
-use super::contents::Contents;
-use super::error::Findings;
+use super::auth::{ApiKeySettings, AuthSettings, Scope};
+use super::error::Diagnostics;
+use super::file_hashes::FileHashes;
 use super::interpolate::Lookup;
 use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
@@ -35,14 +35,19 @@ mod routes;
 mod tools;
 
 /// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
-pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings: &mut Findings) -> Settings {
-    let mut check = Check { tree, findings, contents: Contents::default() };
+pub(super) fn settings(
+    raw: Raw,
+    tree: &Node,
+    environment: Lookup<'_>,
+    findings: &mut Diagnostics,
+) -> Settings {
+    let mut check = Checker { tree, findings, contents: FileHashes::default() };
     let clients = network::for_all_clients(&raw.network, &raw.tls, environment, &mut check);
     let seal = check.seal(raw.seal, &raw.store.url);
     let mut settings = Settings {
         listen: check.listen(raw.listen),
         auth: check.auth(raw.auth),
-        providers: provider::all(raw.providers, &clients, &mut check),
+        providers: provider::resolve_all(raw.providers, &clients, &mut check),
         seal,
         config: raw.config,
         log: raw.log,
@@ -59,12 +64,12 @@ pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings:
         store: raw.store,
         telemetry: raw.telemetry,
         models: raw.models,
-        contents: Contents::default(),
+        contents: FileHashes::default(),
     };
-    check.exposure(&settings);
-    check.limits(&settings);
-    check.shares(&settings);
-    check.operation(&settings);
+    check.check_exposure(&settings);
+    check.check_limits(&settings);
+    check.check_shares(&settings);
+    check.check_operation(&settings);
     agents::limits(&settings.engine, &mut check);
     tools::check(&settings.tools, &mut check);
     egress::check(&settings.egress, &mut check);
@@ -78,52 +83,52 @@ pub(super) fn settings(raw: Raw, tree: &Node, environment: Lookup<'_>, findings:
 }
 
 /// The address and port of a `listen`.
-pub(super) fn listen(said: &str) -> Option<SocketAddr> {
+pub(super) fn parse_listen(said: &str) -> Option<SocketAddr> {
     // A name would have to be resolved, to who knows how many addresses; this one is always the same.
     said.replacen("localhost:", "127.0.0.1:", 1).parse().ok()
 }
 
 /// Where what is wrong is noted.
-struct Check<'a> {
+struct Checker<'a> {
     tree: &'a Node,
-    findings: &'a mut Findings,
-    contents: Contents,
+    findings: &'a mut Diagnostics,
+    contents: FileHashes,
 }
 
-impl Check<'_> {
-    fn wrong(&mut self, path: &[&str], message: impl Into<String>) {
+impl Checker<'_> {
+    fn error(&mut self, path: &[&str], message: impl Into<String>) {
         let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
         self.findings.add(self.tree, &path, message);
     }
 
     /// The same for what was not said; silent where something of the section was not understood.
     fn missing(&mut self, path: &[&str], message: impl Into<String>) {
-        if !path.first().is_some_and(|section| self.findings.struck(section)) {
-            self.wrong(path, message);
+        if !path.first().is_some_and(|section| self.findings.has_rejected(section)) {
+            self.error(path, message);
         }
     }
 
     /// Notes a limit that would stop everything.
     fn above_zero(&mut self, path: &[&str], zero: bool) {
         if zero {
-            self.wrong(path, "must be more than 0");
+            self.error(path, "must be more than 0");
         }
     }
 
     fn listen(&mut self, said: Option<String>) -> SocketAddr {
         let default = Settings::default().listen;
         let Some(said) = said else { return default };
-        listen(&said).unwrap_or_else(|| {
+        parse_listen(&said).unwrap_or_else(|| {
             let message =
                 format!("expected an address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:80, found \"{said}\"");
-            self.wrong(&["listen"], message);
+            self.error(&["listen"], message);
             default
         })
     }
 
     fn auth(&mut self, raw: RawAuth) -> AuthSettings {
         if raw.none && !raw.keys.is_empty() {
-            self.wrong(
+            self.error(
                 &["auth", "none"],
                 "says that no key is needed, yet there are keys: remove one or the other",
             );
@@ -133,18 +138,18 @@ impl Check<'_> {
         for (name, raw) in raw.keys {
             let Some(key) = self.key(&name, raw) else { continue };
             if let Some(other) = names_of.insert(key.hash, name.clone()) {
-                self.wrong(&["auth", "keys", &name], format!("is the same key as `{other}`"));
+                self.error(&["auth", "keys", &name], format!("is the same key as `{other}`"));
             }
             keys.insert(name, key);
         }
         AuthSettings { none: raw.none, keys }
     }
 
-    fn key(&mut self, name: &str, raw: RawKey) -> Option<KeySettings> {
+    fn key(&mut self, name: &str, raw: RawKey) -> Option<ApiKeySettings> {
         let path = ["auth", "keys", name];
         let hash = match (raw.hash, raw.key) {
             (Some(_), Some(_)) => {
-                self.wrong(&path, "has both `hash` and `key`: one is enough");
+                self.error(&path, "has both `hash` and `key`: one is enough");
                 None
             }
             (None, None) => {
@@ -154,14 +159,14 @@ impl Check<'_> {
             (Some(hash), None) => {
                 let hash = parse_digest(&hash);
                 if hash.is_none() {
-                    self.wrong(&["auth", "keys", name, "hash"], "expected `sha256:` and 64 hex digits");
+                    self.error(&["auth", "keys", name, "hash"], "expected `sha256:` and 64 hex digits");
                 }
                 hash
             }
             (None, Some(key)) => self.sha256(name, &key),
         }?;
         let owner = raw.owner.unwrap_or_else(|| name.to_owned());
-        Some(KeySettings {
+        Some(ApiKeySettings {
             hash,
             tenant: raw.tenant.as_deref().unwrap_or("default").into(),
             owner: Arc::from(owner),
@@ -176,19 +181,19 @@ impl Check<'_> {
         let key = key.expose_secret();
         // Such a key could never be sent in a header as it is.
         if key.is_empty() || key.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            self.wrong(&["auth", "keys", name, "key"], "is empty or holds white space");
+            self.error(&["auth", "keys", name, "key"], "is empty or holds white space");
             return None;
         }
         digest::digest(&digest::SHA256, key.as_bytes()).as_ref().try_into().ok()
     }
 
     /// Who can reach the gateway must show a key, unless someone said that nobody has to.
-    fn exposure(&mut self, settings: &Settings) {
+    fn check_exposure(&mut self, settings: &Settings) {
         let auth = &settings.auth;
         if settings.listen.ip().is_loopback()
             || auth.none
             || !auth.keys.is_empty()
-            || self.findings.struck("auth")
+            || self.findings.has_rejected("auth")
         {
             return;
         }
@@ -210,7 +215,7 @@ impl Check<'_> {
                 None => {
                     let message =
                         "expected base64 of exactly 32 bytes, such as `openssl rand -base64 32` makes";
-                    self.wrong(&["seal", "keys", &index.to_string()], message);
+                    self.error(&["seal", "keys", &index.to_string()], message);
                 }
             }
         }
@@ -226,7 +231,7 @@ impl Check<'_> {
     }
 
     /// Limits that would stop everything, or contradict each other.
-    fn limits(&mut self, settings: &Settings) {
+    fn check_limits(&mut self, settings: &Settings) {
         let (server, sse, engine, store) =
             (&settings.server, &settings.sse, &settings.engine, &settings.store);
         for (path, value) in [
@@ -261,25 +266,25 @@ impl Check<'_> {
             self.above_zero(&path, value.is_zero());
         }
         if engine.max_item_bytes > engine.max_response_bytes {
-            self.wrong(
+            self.error(
                 &["engine", "max_item_bytes"],
                 "is more than engine.max_response_bytes, so it limits nothing",
             );
         }
         if store.maintenance_interval * 2 > store.lease {
             let message = "must be at most half of store.lease, or a live process may lose its leases";
-            self.wrong(&["store", "maintenance_interval"], message);
+            self.error(&["store", "maintenance_interval"], message);
         }
     }
 
     /// What one tenant or key may have of what all share.
-    fn shares(&mut self, settings: &Settings) {
+    fn check_shares(&mut self, settings: &Settings) {
         let server = &settings.server;
         // An eighth of it is for small bodies.
         if server.request_body_limit > server.max_buffered_body_bytes / 8 * 7 {
             let message =
                 "is more than seven eighths of server.max_buffered_body_bytes: it would never be read";
-            self.wrong(&["server", "request_body_limit"], message);
+            self.error(&["server", "request_body_limit"], message);
         }
         let all = server.max_runs;
         let per_tenant = server.max_runs_per_tenant.map(|most| (vec!["server", "max_runs_per_tenant"], most));
@@ -289,22 +294,22 @@ impl Check<'_> {
         for (path, most) in per_tenant.into_iter().chain(per_key) {
             self.above_zero(&path, most == 0);
             if most > all {
-                self.wrong(&path, "is more than server.max_runs, so it limits nothing");
+                self.error(&path, "is more than server.max_runs, so it limits nothing");
             }
         }
     }
 
-    fn operation(&mut self, settings: &Settings) {
+    fn check_operation(&mut self, settings: &Settings) {
         if let Err(error) = EnvFilter::builder().parse(&settings.log.filter) {
             let message = format!(
                 "expected a level such as `info`, or directives such as `info,antwort=debug`: {error}"
             );
-            self.wrong(&["log", "filter"], message);
+            self.error(&["log", "filter"], message);
         }
         for (index, origin) in settings.server.cors.allowed_origins.iter().enumerate() {
             if !is_origin(origin) {
                 let path = ["server", "cors", "allowed_origins", &index.to_string()];
-                self.wrong(
+                self.error(
                     &path,
                     format!("expected an origin such as https://app.example.com, or `*`, found \"{origin}\""),
                 );
@@ -312,7 +317,7 @@ impl Check<'_> {
         }
         for (index, name) in settings.server.allowed_hosts.iter().enumerate() {
             if !is_host_name(name) {
-                self.wrong(
+                self.error(
                     &["server", "allowed_hosts", &index.to_string()],
                     format!("expected a host name without a port, such as antwort.internal, or `*`, found \"{name}\""),
                 );
@@ -321,18 +326,18 @@ impl Check<'_> {
         for (index, proxy) in settings.server.trusted_proxies.iter().enumerate() {
             if proxy.0.prefix_len() == 0 {
                 let path = ["server", "trusted_proxies", &index.to_string()];
-                self.wrong(&path, "holds every address, so that any client could say that it is another");
+                self.error(&path, "holds every address, so that any client could say that it is another");
             }
         }
         let telemetry = &settings.telemetry;
         if telemetry.otlp_endpoint.as_deref().is_some_and(|url| parse_http(url).is_none()) {
-            self.wrong(
+            self.error(
                 &["telemetry", "otlp_endpoint"],
                 "expected an http or https URL, such as http://localhost:4318",
             );
         }
         if !(0.0..=1.0).contains(&telemetry.sample_ratio) {
-            self.wrong(&["telemetry", "sample_ratio"], "expected a number from 0 to 1");
+            self.error(&["telemetry", "sample_ratio"], "expected a number from 0 to 1");
         }
     }
 }

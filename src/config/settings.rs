@@ -13,9 +13,11 @@ use std::time::Duration;
 use secrecy::SecretBox;
 use serde::{Deserialize, Serialize};
 
-pub use super::agents::{AgentSettings, LimitOverrides, Price, ReasoningDefaults, RunLimits, TextDefaults};
-pub use super::auth::{AuthSettings, KeySettings, Scope};
-use super::contents::Contents;
+pub use super::agents::{
+    AgentSettings, LimitOverrides, ModelPrice, ReasoningDefaults, RunLimits, TextDefaults,
+};
+pub use super::auth::{ApiKeySettings, AuthSettings, Scope};
+use super::file_hashes::FileHashes;
 pub use super::mcp::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
@@ -23,13 +25,13 @@ pub use super::mcp::{
 };
 pub use super::network::{Cidr, NetworkSettings, ProxySource, TlsSettings};
 use super::provider::ProviderSettings;
-use super::request_limits::RequestLimits;
+use super::request_limits::RequestSizeLimitsDef;
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
-    BreakerSettings, BuiltinSettings, CacheSettings, Collision, EgressSettings, ExecutorSettings,
-    FileReadSettings, MockTool, OnError, ResultFormat, ResultSettings, ReturnSchema, RouteSettings,
-    SearchProvider, SimpleTool, Strategy, ToolLists, ToolOverride, ToolRetry, ToolsSettings, UserMessages,
-    Visibility, WeatherSettings, WebSearchSettings, mcp_label,
+    BreakerSettings, BuiltinSettings, EgressSettings, ExecutorSettings, FileReadSettings, MockTool, OnError,
+    ResultFormat, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool, ToolCacheSettings,
+    ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, ToolsSettings,
+    UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
 };
 use super::units::{self, MIB};
 use crate::net::client::HttpClientOptions;
@@ -80,7 +82,7 @@ pub struct Settings {
     pub seal: SealSettings,
     /// What the files of certificates held that it names.
     #[serde(skip)]
-    pub contents: Contents,
+    pub contents: FileHashes,
 }
 
 impl Default for Settings {
@@ -105,7 +107,7 @@ impl Default for Settings {
             telemetry: TelemetrySettings::default(),
             models: ModelsSettings::default(),
             seal: SealSettings::default(),
-            contents: Contents::default(),
+            contents: FileHashes::default(),
         }
     }
 }
@@ -200,7 +202,7 @@ pub struct ServerSettings {
     /// Browsers.
     pub cors: CorsSettings,
     /// What a request may hold; beyond it 400.
-    #[serde(with = "RequestLimits")]
+    #[serde(with = "RequestSizeLimitsDef")]
     pub request_limits: RequestSizeLimits,
 }
 

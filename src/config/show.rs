@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::Loaded;
+use super::LoadedConfig;
 
 /// Every key with its default and a comment, as `config/default.yaml` has them.
-pub const DEFAULTS: &str = include_str!("../../config/default.yaml");
+pub const DEFAULT_CONFIG: &str = include_str!("../../config/default.yaml");
 
 /// The settings as YAML, secrets masked; above it, in comments, where those were said that are no defaults.
-pub fn show(loaded: &Loaded) -> String {
+pub fn show(loaded: &LoadedConfig) -> String {
     let mut text = String::new();
     match &loaded.file {
         Some(path) => _ = writeln!(text, "# File: {}", path.display()),

@@ -12,7 +12,7 @@ mod network;
 mod tools;
 
 /// Loads a file's text with environment variables.
-fn load_with(yaml: &str, environment: &[(&str, &str)]) -> Result<Loaded, ConfigErrors> {
+fn load_with(yaml: &str, environment: &[(&str, &str)]) -> Result<LoadedConfig, ConfigErrors> {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("antwort.yaml");
     std::fs::write(&file, yaml).expect("written");
@@ -55,10 +55,10 @@ fn an_upstream_url_is_enough() {
 
 #[test]
 fn default_yaml_says_the_defaults() {
-    assert_eq!(yaml(&settings(DEFAULTS, &[])), yaml(&settings("", &[])));
+    assert_eq!(yaml(&settings(DEFAULT_CONFIG, &[])), yaml(&settings("", &[])));
     let mut default = Settings::default();
     default.seal.file = Some("antwort.db.seal-key".into());
-    assert_eq!(yaml(&settings(DEFAULTS, &[])), yaml(&default));
+    assert_eq!(yaml(&settings(DEFAULT_CONFIG, &[])), yaml(&default));
 }
 
 /// A key that is not in the file cannot be found by those who read it.
@@ -72,7 +72,7 @@ fn default_yaml_has_every_key() {
         }
     }
     let (mut documented, mut known) = (Vec::new(), Vec::new());
-    keys(&serde_norway::from_str(DEFAULTS).expect("YAML"), "", &mut documented);
+    keys(&serde_norway::from_str(DEFAULT_CONFIG).expect("YAML"), "", &mut documented);
     keys(&serde_norway::to_value(Settings::default()).expect("a value"), "", &mut known);
     documented.sort();
     known.sort();
@@ -81,7 +81,7 @@ fn default_yaml_has_every_key() {
     let provider = serde_norway::to_value(ProviderSettings::default()).expect("a value");
     for key in provider.as_mapping().expect("a mapping").keys() {
         let key = key.as_str().expect("a word");
-        assert!(DEFAULTS.contains(&format!("\n#   {key} ")), "providers.<name>.{key} is not described");
+        assert!(DEFAULT_CONFIG.contains(&format!("\n#   {key} ")), "providers.<name>.{key} is not described");
     }
 }
 
@@ -97,7 +97,7 @@ fn the_example_is_valid() {
     let settings = settings(&example, &environment);
     assert_eq!(settings.providers["ollama"].url, "http://localhost:11434/v1");
     assert_eq!(settings.providers["openai"].api_key.as_ref().expect("a key").expose_secret(), "sk-o");
-    assert_eq!(settings.providers["ollama"].context_window.of("llama3.2"), Some(8192));
+    assert_eq!(settings.providers["ollama"].context_window.for_model("llama3.2"), Some(8192));
     assert_eq!(settings.auth.keys["prometheus"].scopes, [Scope::MetricsRead]);
     assert_eq!(&*settings.auth.keys["nightly-export"].owner, "chat-frontend");
     assert_eq!(settings.seal.keys[0].expose_secret()[31], 31);
@@ -406,11 +406,15 @@ fn presets_give_way_to_what_is_said() {
         (openai.preset, openai.max_tokens_field),
         (Preset::OpenAi, MaxTokensField::MaxCompletionTokens)
     );
-    assert!(!openai.supports.files && openai.supports.strict && openai.forward.contains(&Hint::ServiceTier));
+    assert!(
+        !openai.supports.files
+            && openai.supports.strict
+            && openai.forward.contains(&ForwardedField::ServiceTier)
+    );
     let vllm = &providers["vllm"];
     assert_eq!(
         (vllm.forward.as_slice(), vllm.roles.system),
-        ([Hint::Metadata].as_slice(), SystemPlacement::Keep)
+        ([ForwardedField::Metadata].as_slice(), SystemPlacement::Keep)
     );
     assert_eq!(vllm.roles.developer, DeveloperRole::System);
     assert_eq!(providers["ollama"].preset, Preset::Ollama);

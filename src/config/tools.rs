@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::network;
 use super::units::{self, MIB};
 use crate::net::client::{HttpClientOptions, ProxyUrl};
-pub use crate::protocol::request::Visibility;
+pub use crate::protocol::request::ToolVisibility;
 
 /// Server-side tools.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,7 +19,7 @@ pub struct ToolsSettings {
     /// `false`: single-shot. No tool is run and no response waits: one inference, then `completed`.
     pub execution_enabled: bool,
     /// What clients see of calls that the gateway runs.
-    pub stream_visibility: Visibility,
+    pub stream_visibility: ToolVisibility,
     /// Whether what tools say to the user becomes an item of the output.
     pub user_messages: UserMessages,
     /// How long a call may take, unless its tool says otherwise.
@@ -28,7 +28,7 @@ pub struct ToolsSettings {
     /// Calls of one turn that run at the same time.
     pub max_parallel: usize,
     /// Two tools of one name from different executors.
-    pub collision: Collision,
+    pub collision: ToolCollision,
     /// What becomes of a call that failed.
     pub on_error: OnError,
     /// Globs of the tools that may be used; absent: all. An empty list allows none.
@@ -43,9 +43,9 @@ pub struct ToolsSettings {
     /// Further lists by tenant; they narrow the general ones.
     pub tenants: BTreeMap<String, ToolLists>,
     /// Sizes and checks of results.
-    pub results: ResultSettings,
+    pub results: ToolResultSettings,
     /// Results that are used again.
-    pub cache: CacheSettings,
+    pub cache: ToolCacheSettings,
     /// Calls that are made again.
     pub retry: ToolRetry,
     /// When a tool is left alone.
@@ -71,19 +71,19 @@ impl Default for ToolsSettings {
     fn default() -> Self {
         Self {
             execution_enabled: true,
-            stream_visibility: Visibility::Full,
+            stream_visibility: ToolVisibility::Full,
             user_messages: UserMessages::Off,
             timeout: Duration::from_secs(30),
             max_parallel: 8,
-            collision: Collision::Error,
+            collision: ToolCollision::Error,
             on_error: OnError::Continue,
             allowed_tools: None,
             blocked_tools: Vec::new(),
             allow_file_access: false,
             allow_network_access: true,
             tenants: BTreeMap::new(),
-            results: ResultSettings::default(),
-            cache: CacheSettings::default(),
+            results: ToolResultSettings::default(),
+            cache: ToolCacheSettings::default(),
             retry: ToolRetry::default(),
             breaker: BreakerSettings::default(),
             overrides: BTreeMap::new(),
@@ -122,7 +122,7 @@ pub enum ResultFormat {
 /// What happens to two tools of one name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Collision {
+pub enum ToolCollision {
     /// The gateway does not start.
     Error,
     /// The first one stays.
@@ -189,7 +189,7 @@ pub struct ToolLists {
 /// Sizes and checks of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ResultSettings {
+pub struct ToolResultSettings {
     /// Bytes of one result that the model reads; of a larger one it sees head and tail.
     #[serde(with = "units::size")]
     pub max_bytes: usize,
@@ -206,7 +206,7 @@ pub struct ResultSettings {
     pub return_schema: ReturnSchema,
 }
 
-impl Default for ResultSettings {
+impl Default for ToolResultSettings {
     fn default() -> Self {
         Self {
             max_bytes: 64 << 10,
@@ -233,7 +233,7 @@ pub enum ReturnSchema {
 /// Results that are used again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct CacheSettings {
+pub struct ToolCacheSettings {
     /// Whether any are.
     pub enabled: bool,
     /// How long, by tool; `default` stands for all others.
@@ -246,7 +246,7 @@ pub struct CacheSettings {
     pub max_bytes: usize,
 }
 
-impl Default for CacheSettings {
+impl Default for ToolCacheSettings {
     fn default() -> Self {
         let ttl =
             [("search", 300), ("web_search", 300), ("weather", 600), ("get_weather", 600), ("default", 60)];
@@ -365,7 +365,7 @@ pub struct RouteSettings {
     /// Tags that an executor's tool must have.
     pub require: Vec<String>,
     /// How one of them is chosen.
-    pub strategy: Strategy,
+    pub strategy: RouteStrategy,
     /// By executor, for `weighted`; 1 where absent.
     pub weights: BTreeMap<String, u32>,
 }
@@ -373,7 +373,7 @@ pub struct RouteSettings {
 /// How an executor is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Strategy {
+pub enum RouteStrategy {
     /// The first that works.
     #[default]
     Ordered,
@@ -472,7 +472,7 @@ pub enum SearchProvider {
 
 impl WebSearchSettings {
     /// Who searches: as said, or else whose key it seems to be.
-    pub fn engine(&self) -> Option<SearchProvider> {
+    pub fn search_provider(&self) -> Option<SearchProvider> {
         let of_key = |key: &SecretString| match key.expose_secret().trim() {
             "" => None,
             key if key.starts_with("tvly-") => Some(SearchProvider::Tavily),

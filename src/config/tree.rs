@@ -19,7 +19,7 @@ pub(super) enum Node {
     List(Vec<Node>),
     Map(BTreeMap<String, Node>),
     /// Was found wrong and is not looked at again; keeps its place, so that its siblings keep their numbers.
-    Void,
+    Absent,
 }
 
 /// A value that is no list and no section.
@@ -32,7 +32,7 @@ pub(super) enum Scalar {
     /// Text that YAML calls text.
     Text(String),
     /// From the environment, a flag, `${…}` or `file:`, where all is text: the key decides what it is.
-    Spoken(String),
+    Untyped(String),
 }
 
 /// Where something was said.
@@ -57,15 +57,15 @@ impl fmt::Display for Origin {
 }
 
 /// A path: keys and indexes of lists.
-pub(super) type Steps = [String];
+pub(super) type KeyPath = [String];
 
 impl Node {
     pub(super) fn empty() -> Self {
         Self::Map(BTreeMap::new())
     }
 
-    pub(super) fn spoken(text: impl Into<String>, origin: Origin) -> Self {
-        Self::Leaf { value: Scalar::Spoken(text.into()), origin }
+    pub(super) fn untyped(text: impl Into<String>, origin: Origin) -> Self {
+        Self::Leaf { value: Scalar::Untyped(text.into()), origin }
     }
 
     /// Reads parsed YAML. What is null was not said. On failure: path of what no setting can be, and why.
@@ -88,7 +88,7 @@ impl Node {
                 for (index, value) in values.into_iter().enumerate() {
                     let node =
                         Self::from_yaml(value, origin).map_err(|error| under(&index.to_string(), error))?;
-                    nodes.push(node.unwrap_or(Self::Void));
+                    nodes.push(node.unwrap_or(Self::Absent));
                 }
                 Ok(Some(Self::List(nodes)))
             }
@@ -111,7 +111,7 @@ impl Node {
         match (self, over) {
             (Self::Map(below), Self::Map(above)) => {
                 for (key, node) in above {
-                    below.entry(key).or_insert(Self::Void).merge(node);
+                    below.entry(key).or_insert(Self::Absent).merge(node);
                 }
             }
             (below, above) => *below = above,
@@ -119,7 +119,7 @@ impl Node {
     }
 
     /// A tree with this node at `path` and nothing else.
-    pub(super) fn at(path: &Steps, node: Self) -> Self {
+    pub(super) fn at(path: &KeyPath, node: Self) -> Self {
         path.iter().rev().fold(node, |inner, key| Self::Map(BTreeMap::from([(key.clone(), inner)])))
     }
 
@@ -127,7 +127,7 @@ impl Node {
         match self {
             Self::Map(nodes) => nodes.get(key),
             Self::List(nodes) => nodes.get(key.parse::<usize>().ok()?),
-            Self::Leaf { .. } | Self::Void => None,
+            Self::Leaf { .. } | Self::Absent => None,
         }
     }
 
@@ -135,18 +135,18 @@ impl Node {
         match self {
             Self::Map(nodes) => nodes.get_mut(key),
             Self::List(nodes) => nodes.get_mut(key.parse::<usize>().ok()?),
-            Self::Leaf { .. } | Self::Void => None,
+            Self::Leaf { .. } | Self::Absent => None,
         }
     }
 
     /// Strikes what is at `path`. Whether there was something.
-    pub(super) fn strike(&mut self, path: &Steps) -> bool {
+    pub(super) fn mark_absent(&mut self, path: &KeyPath) -> bool {
         let node = path.iter().try_fold(self, |node, key| node.child_mut(key));
-        node.is_some_and(|node| !matches!(std::mem::replace(node, Self::Void), Self::Void))
+        node.is_some_and(|node| !matches!(std::mem::replace(node, Self::Absent), Self::Absent))
     }
 
     /// Takes what is at `path` out, as if it had not been said.
-    pub(super) fn remove(&mut self, path: &Steps) {
+    pub(super) fn remove(&mut self, path: &KeyPath) {
         let Some((last, above)) = path.split_last() else { return };
         if let Some(Self::Map(nodes)) = above.iter().try_fold(self, |node, key| node.child_mut(key)) {
             nodes.remove(last);
@@ -154,28 +154,31 @@ impl Node {
     }
 
     /// Whether another says the same, wherever it was said.
-    pub(super) fn says_same(&self, other: &Self) -> bool {
+    pub(super) fn eq_ignoring_origin(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Leaf { value: one, .. }, Self::Leaf { value: other, .. }) => match (one, other) {
-                (Scalar::Text(one) | Scalar::Spoken(one), Scalar::Text(other) | Scalar::Spoken(other)) => {
+                (Scalar::Text(one) | Scalar::Untyped(one), Scalar::Text(other) | Scalar::Untyped(other)) => {
                     one == other
                 }
                 (one, other) => one == other,
             },
             (Self::List(one), Self::List(other)) => {
-                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.says_same(other))
+                one.len() == other.len()
+                    && one.iter().zip(other).all(|(one, other)| one.eq_ignoring_origin(other))
             }
             (Self::Map(one), Self::Map(other)) => {
                 one.len() == other.len()
-                    && one.iter().all(|(key, node)| other.get(key).is_some_and(|other| node.says_same(other)))
+                    && one
+                        .iter()
+                        .all(|(key, node)| other.get(key).is_some_and(|other| node.eq_ignoring_origin(other)))
             }
-            (Self::Void, Self::Void) => true,
+            (Self::Absent, Self::Absent) => true,
             _ => false,
         }
     }
 
     /// Where the value at `path`, or the first one below it, was said.
-    pub(super) fn origin(&self, path: &Steps) -> Option<&Origin> {
+    pub(super) fn origin(&self, path: &KeyPath) -> Option<&Origin> {
         path.iter().try_fold(self, |node, key| node.child(key))?.first_origin()
     }
 
@@ -184,7 +187,7 @@ impl Node {
             Self::Leaf { origin, .. } => Some(origin),
             Self::List(nodes) => nodes.iter().find_map(Self::first_origin),
             Self::Map(nodes) => nodes.values().find_map(Self::first_origin),
-            Self::Void => None,
+            Self::Absent => None,
         }
     }
 
@@ -199,7 +202,7 @@ impl Node {
                 let old = std::mem::replace(value, Scalar::Bool(false));
                 match visit(path, old) {
                     Some(new) => *value = new,
-                    None => *self = Self::Void,
+                    None => *self = Self::Absent,
                 }
             }
             Self::List(nodes) => {
@@ -216,7 +219,7 @@ impl Node {
                     path.pop();
                 }
             }
-            Self::Void => {}
+            Self::Absent => {}
         }
     }
 
@@ -237,15 +240,15 @@ impl Node {
                 }
             }
             Self::Leaf { .. } | Self::List(_) => {
-                found.extend(self.first_origin().map(|origin| (join(path), origin.clone())));
+                found.extend(self.first_origin().map(|origin| (format_path(path), origin.clone())));
             }
-            Self::Void => {}
+            Self::Absent => {}
         }
     }
 }
 
 /// `auth.keys.env.scopes[2]`: how a path is shown. A key that is itself dotted is quoted.
-pub(super) fn join(path: &Steps) -> String {
+pub(super) fn format_path(path: &KeyPath) -> String {
     let mut text = String::new();
     for step in path {
         if step.bytes().all(|byte| byte.is_ascii_digit()) && !step.is_empty() {
@@ -284,7 +287,7 @@ fn key_text(key: Value) -> Result<String, (Vec<String>, &'static str)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Node, Origin, Scalar, join};
+    use super::{Node, Origin, Scalar, format_path};
 
     fn tree(yaml: &str) -> Node {
         let value = serde_norway::from_str(yaml).expect("YAML");
@@ -317,15 +320,15 @@ mod tests {
     #[test]
     fn what_is_struck_keeps_its_place() {
         let mut node = tree("a: [1, 2]");
-        assert!(node.strike(&path("a.0")));
-        assert!(!node.strike(&path("a.0")));
-        assert!(!node.strike(&path("x.y")));
+        assert!(node.mark_absent(&path("a.0")));
+        assert!(!node.mark_absent(&path("a.0")));
+        assert!(!node.mark_absent(&path("x.y")));
         assert!(matches!(node.child("a").and_then(|a| a.child("1")), Some(Node::Leaf { .. })));
     }
 
     #[test]
     fn paths_read_like_code() {
-        assert_eq!(join(&path("auth.keys.ci.scopes.2")), "auth.keys.ci.scopes[2]");
-        assert_eq!(join(&["aliases".into(), "gpt-4.1".into()]), "aliases.\"gpt-4.1\"");
+        assert_eq!(format_path(&path("auth.keys.ci.scopes.2")), "auth.keys.ci.scopes[2]");
+        assert_eq!(format_path(&["aliases".into(), "gpt-4.1".into()]), "aliases.\"gpt-4.1\"");
     }
 }

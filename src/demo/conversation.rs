@@ -9,7 +9,7 @@ use super::print::{bold, dim, line, piece};
 use super::provider::MODEL;
 use crate::net::sse::Decoder;
 
-const LONGEST_EVENT: usize = 1 << 20;
+const MAX_EVENT_BYTES: usize = 1 << 20;
 
 /// Two requests: one in which the model calls a function, and one that answers it.
 pub(super) async fn show(base: &str) -> anyhow::Result<()> {
@@ -53,7 +53,7 @@ async fn stream(base: &str, body: &Value) -> anyhow::Result<Value> {
     if !response.status().is_success() {
         bail!("{}: {}", response.status(), response.text().await?);
     }
-    let mut decoder = Decoder::new(LONGEST_EVENT);
+    let mut decoder = Decoder::new(MAX_EVENT_BYTES);
     let mut writing = false;
     let mut last = Value::Null;
     while let Some(bytes) = response.chunk().await? {

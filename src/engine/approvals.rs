@@ -8,22 +8,22 @@ use std::collections::{HashMap, HashSet};
 
 use aws_lc_rs::digest;
 
-use super::mcp::Listed;
-use super::prepare::Prepared;
-use super::states::Remembered;
-use super::{Parts, unix_now};
+use super::mcp::ListedServer;
+use super::prepare::PreparedRun;
+use super::states::HistoryEntry;
+use super::{EngineParts, unix_now};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError};
 use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::parse::shorten;
-use crate::response::machine::AskedCall;
+use crate::protocol::parse::truncate_for_display;
+use crate::response::machine::ApprovalRequest;
 use crate::response::turn::ToolCallRequest;
-use crate::store::{ApprovalClaim, Claim, Owner, PendingApproval};
+use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval};
 use crate::tools::canonical_arguments;
 
 /// A call that a person has allowed.
-pub(super) struct Approved {
+pub(super) struct ApprovedCall {
     /// The request that was answered.
     request: Id,
     /// What was allowed.
@@ -36,28 +36,28 @@ pub(super) struct Approved {
 }
 
 /// What a request has to make approved calls with.
-pub(super) struct Means<'a> {
+pub(super) struct ApprovalContext<'a> {
     /// The servers with their tools.
-    pub servers: &'a [Listed],
+    pub servers: &'a [ListedServer],
     /// Whether calls are made at all.
-    pub executes: bool,
+    pub executes_tools: bool,
     /// How many may be made.
     pub max_calls: Option<u64>,
 }
 
 /// Whether a request of this server waits for an answer that this input gives.
-pub(super) fn awaits(label: &str, past: &[Item], input: &[Item]) -> bool {
+pub(super) fn has_approved_call(label: &str, past: &[Item], input: &[Item]) -> bool {
     answers(past, input).any(|(_, answer, request)| answer.approve && request.server_label == label)
 }
 
 /// Checks the answers of the input, and finds the calls that are allowed by them.
 pub(super) async fn check(
-    parts: &Parts,
+    parts: &EngineParts,
     owner: &Owner,
     past: &[Item],
     input: &[Item],
-    means: Means<'_>,
-) -> Result<Vec<Approved>, ApiError> {
+    means: ApprovalContext<'_>,
+) -> Result<Vec<ApprovedCall>, ApiError> {
     if !past.iter().chain(input).any(|item| request(item).is_some() || answer(item).is_some()) {
         return Ok(Vec::new());
     }
@@ -73,7 +73,7 @@ pub(super) async fn check(
             None if !answer.approve => {}
             None => return Err(not_open(&param, &request.id)),
             Some(known) if !answer.approve => denied.push((param, known)),
-            Some(known) => approved.push(allow(parts, request, &known, &means, param)?),
+            Some(known) => approved.push(verify(parts, request, &known, &means, param)?),
         }
     }
     if let Some(most) = means.max_calls.filter(|most| *most < approved.len() as u64) {
@@ -92,7 +92,11 @@ pub(super) async fn check(
 }
 
 /// Calls that were denied cannot be allowed later.
-async fn deny(parts: &Parts, owner: &Owner, denied: Vec<(String, PendingApproval)>) -> Result<(), ApiError> {
+async fn deny(
+    parts: &EngineParts,
+    owner: &Owner,
+    denied: Vec<(String, PendingApproval)>,
+) -> Result<(), ApiError> {
     let Some((param, first)) = denied.first().map(|(param, known)| (param.clone(), known.id.clone())) else {
         return Ok(());
     };
@@ -100,49 +104,53 @@ async fn deny(parts: &Parts, owner: &Owner, denied: Vec<(String, PendingApproval
         ApprovalClaim { id, arguments, definition }
     });
     match parts.store.claim_approvals(owner, claims.collect(), unix_now()).await? {
-        Claim::Granted => Ok(()),
+        ClaimOutcome::Granted => Ok(()),
         // Somebody else was faster, and may have allowed it.
-        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(&param, &first)),
+        ClaimOutcome::Unknown | ClaimOutcome::Used | ClaimOutcome::Mismatch => Err(not_open(&param, &first)),
     }
 }
 
-fn allow(
-    parts: &Parts,
+fn verify(
+    parts: &EngineParts,
     request: &McpApprovalRequest,
     known: &PendingApproval,
-    means: &Means<'_>,
+    means: &ApprovalContext<'_>,
     param: String,
-) -> Result<Approved, ApiError> {
+) -> Result<ApprovedCall, ApiError> {
     let call = ToolCallRequest {
         name: request.name.clone(),
         namespace: Some(request.server_label.clone()),
         arguments: request.arguments.clone(),
     };
-    let id = shorten(request.id.as_str());
+    let id = truncate_for_display(request.id.as_str());
     if known.arguments != hash(&call) {
         let message = format!("The call of approval request '{id}' is not the one that was asked for.");
         return Err(ApiError::invalid("approval_mismatch", param, message));
     }
     let label = &request.server_label;
     let Some(server) = means.servers.iter().find(|server| server.label().as_ref() == label) else {
-        let message =
-            format!("The MCP server '{}' of the approved call is not among 'tools'.", shorten(label));
+        let message = format!(
+            "The MCP server '{}' of the approved call is not among 'tools'.",
+            truncate_for_display(label)
+        );
         return Err(ApiError::invalid("invalid_value", param, message));
     };
-    if !means.executes {
+    if !means.executes_tools {
         let message = "Tools are not executed in this request, so that no call can be approved.";
         return Err(ApiError::invalid("invalid_value", param, message));
     }
     if let Some(problem) = server.problem() {
-        let message =
-            format!("The MCP server '{}' of the approved call cannot be asked: {problem}", shorten(label));
+        let message = format!(
+            "The MCP server '{}' of the approved call cannot be asked: {problem}",
+            truncate_for_display(label)
+        );
         let kind = "external_connector_error";
         return Err(ApiError::new(424, kind, "mcp_server_unavailable", message).with_param(param));
     }
     let subject = server.approval_subject(&request.name);
     let is_same =
         |subject: [u8; 64]| parts.seal.fingerprints(&subject).any(|print| print == known.definition);
-    Ok(Approved {
+    Ok(ApprovedCall {
         request: request.id.clone(),
         claim: ApprovalClaim {
             id: request.id.clone(),
@@ -157,16 +165,22 @@ fn allow(
 }
 
 /// Uses approvals up, right before their calls are made: all of them or none.
-pub(super) async fn claim(parts: &Parts, owner: &Owner, approved: &[Approved]) -> Result<(), ApiError> {
+pub(super) async fn claim(
+    parts: &EngineParts,
+    owner: &Owner,
+    approved: &[ApprovedCall],
+) -> Result<(), ApiError> {
     let Some(first) = approved.first() else { return Ok(()) };
     let claims = approved.iter().map(|allowed| allowed.claim.clone()).collect();
     match parts.store.claim_approvals(owner, claims, unix_now()).await? {
-        Claim::Granted => Ok(()),
-        Claim::Unknown | Claim::Used | Claim::Mismatch => Err(not_open(&first.param, &first.request)),
+        ClaimOutcome::Granted => Ok(()),
+        ClaimOutcome::Unknown | ClaimOutcome::Used | ClaimOutcome::Mismatch => {
+            Err(not_open(&first.param, &first.request))
+        }
     }
 }
 
-impl Approved {
+impl ApprovedCall {
     /// The request, as the call's item names it.
     pub(super) fn request_id(&self) -> String {
         self.request.to_string()
@@ -174,12 +188,16 @@ impl Approved {
 }
 
 /// Keeps what persons are asked, before they can answer.
-pub(super) async fn ask(parts: &Parts, prepared: &Prepared, asked: &[AskedCall]) -> Result<(), ApiError> {
+pub(super) async fn persist_requests(
+    parts: &EngineParts,
+    prepared: &PreparedRun,
+    asked: &[ApprovalRequest],
+) -> Result<(), ApiError> {
     if asked.is_empty() {
         return Ok(());
     }
     let expires_at = unix_now().saturating_add_unsigned(parts.mcp.approvals_expire_after().as_secs());
-    let pending = asked.iter().map(|AskedCall { id, call }| {
+    let pending = asked.iter().map(|ApprovalRequest { id, call }| {
         let label = call.namespace.as_deref().unwrap_or_default();
         let server = prepared.servers.iter().find(|server| &**server.label() == label);
         let subject = server.and_then(|server| server.approval_subject(&call.name));
@@ -193,12 +211,12 @@ pub(super) async fn ask(parts: &Parts, prepared: &Prepared, asked: &[AskedCall])
             expires_at,
         }
     });
-    Ok(parts.store.ask_approval(pending.collect()).await?)
+    Ok(parts.store.add_approvals(pending.collect()).await?)
 }
 
 /// The conversation as the model sees it: requests and answers are left out, but for calls that were denied, and
 /// requests that have state of the provider for the call that they lead to.
-pub(super) fn tell(items: Vec<Remembered>) -> Vec<Remembered> {
+pub(super) fn project_for_model(items: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     if !items.iter().any(|(item, _)| request(item).is_some() || answer(item).is_some()) {
         return items;
     }
@@ -282,14 +300,14 @@ fn check_pairs(past: &[Item], input: &[Item]) -> Result<(), ApiError> {
                     return Err(ApiError::invalid(
                         "approval_request_not_found",
                         param(),
-                        format!("No approval request '{}' in this conversation.", shorten(id)),
+                        format!("No approval request '{}' in this conversation.", truncate_for_display(id)),
                     ));
                 }
                 Some(true) => {
                     return Err(ApiError::invalid(
                         "invalid_value",
                         param(),
-                        format!("The approval request '{}' is already answered.", shorten(id)),
+                        format!("The approval request '{}' is already answered.", truncate_for_display(id)),
                     ));
                 }
                 Some(answered) => *answered = true,
@@ -304,7 +322,7 @@ fn check_pairs(past: &[Item], input: &[Item]) -> Result<(), ApiError> {
             format!(
                 "The approval request '{}' is not answered. Every one must be answered by an \
                  'mcp_approval_response' item with its id as 'approval_request_id'.",
-                shorten(id)
+                truncate_for_display(id)
             ),
         )),
     }
@@ -340,7 +358,7 @@ fn not_open(param: &str, id: &Id) -> ApiError {
         param,
         format!(
             "The approval request '{}' cannot be answered: it was answered already, has expired, or is not yours.",
-            shorten(id.as_str())
+            truncate_for_display(id.as_str())
         ),
     )
 }

@@ -4,41 +4,41 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::offer::not_served;
+use super::offered_tools::not_served;
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::ServerTool;
 use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 use crate::response::machine::OWN_SERVER;
-use crate::response::turn::{CallChoice, CallKind, ModelTool, Surface};
+use crate::response::turn::{CallChoice, CallKind, ModelTool, Presentation};
 
 /// Which calls may pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Allowed {
+pub(super) enum AllowedTools {
     /// Any of the request's tools.
     All,
     /// Those in these places among the tools.
     Only(HashSet<usize>),
     /// None: `tool_choice: "none"`.
-    Nothing,
+    None,
 }
 
 /// Which calls must be made in the first turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Demand {
+pub(super) enum RequiredTools {
     /// None need be.
-    Nothing,
+    None,
     /// At least one of those that may: `required`.
     Any,
     /// At least one of those in these places, and no other: a forced choice.
     OneOf(HashSet<usize>),
 }
 
-impl Demand {
+impl RequiredTools {
     /// Whether a call of the tool in this place may be made.
     pub(super) fn admits(&self, place: usize) -> bool {
         match self {
-            Self::Nothing | Self::Any => true,
+            Self::None | Self::Any => true,
             Self::OneOf(places) => places.contains(&place),
         }
     }
@@ -46,28 +46,28 @@ impl Demand {
 
 /// What a request says of the calls of its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct CallPolicy {
     /// Holds in every turn.
-    pub allowed: Allowed,
+    pub allowed: AllowedTools,
     /// Holds until it is met.
-    pub demand: Demand,
+    pub required: RequiredTools,
 }
 
-impl Choice {
+impl CallPolicy {
     /// Checks what the choice and the lists name. What they allow is their intersection.
     ///
     /// `omitted`: types of tools that the request has and that were left out: what is not served cannot be chosen.
     /// `tolerant`: what is allowed may be gone, or not be known as its server could not be asked: then it allows
     /// nothing, and is no mistake of the request.
-    pub(super) fn of(
+    pub(super) fn new(
         request: &CreateResponse,
         tools: &[Arc<ModelTool>],
         omitted: &[&str],
         tolerant: bool,
     ) -> Result<Self, ApiError> {
-        let names = Names::of(request, tools);
+        let names = ToolIndex::new(request, tools);
         let listed = listed(request, &names, tolerant)?;
-        let nothing = Self { allowed: Allowed::Nothing, demand: Demand::Nothing };
+        let nothing = Self { allowed: AllowedTools::None, required: RequiredTools::None };
         let (chosen, demand) = match &request.tool_choice {
             ToolChoice::None => return Ok(nothing),
             ToolChoice::Required if tools.is_empty() => {
@@ -77,13 +77,13 @@ impl Choice {
                     "Tool choice 'required' needs at least one tool in 'tools'.",
                 ));
             }
-            ToolChoice::Auto => (None, Demand::Nothing),
-            ToolChoice::Required => (None, Demand::Any),
+            ToolChoice::Auto => (None, RequiredTools::None),
+            ToolChoice::Required => (None, RequiredTools::Any),
             ToolChoice::Allowed { mode, tools: refs } => {
                 let demand = match mode {
                     AllowedMode::None => return Ok(nothing),
-                    AllowedMode::Auto => Demand::Nothing,
-                    AllowedMode::Required => Demand::Any,
+                    AllowedMode::Auto => RequiredTools::None,
+                    AllowedMode::Required => RequiredTools::Any,
                 };
                 (Some(chosen(refs, &names, omitted, tolerant)?), demand)
             }
@@ -92,16 +92,16 @@ impl Choice {
                 let forced = as_ref(forced);
                 refuse_omitted(&forced, omitted, "tool_choice")?;
                 let places = named_by(&forced, &names, "tool_choice")?;
-                (None, Demand::OneOf(places.into_iter().collect()))
+                (None, RequiredTools::OneOf(places.into_iter().collect()))
             }
         };
         let allowed = match (chosen, listed) {
-            (None, None) => Allowed::All,
-            (Some(places), None) | (None, Some(places)) => Allowed::Only(places),
-            (Some(a), Some(b)) => Allowed::Only(a.intersection(&b).copied().collect()),
+            (None, None) => AllowedTools::All,
+            (Some(places), None) | (None, Some(places)) => AllowedTools::Only(places),
+            (Some(a), Some(b)) => AllowedTools::Only(a.intersection(&b).copied().collect()),
         };
-        let choice = Self { allowed, demand };
-        if choice.demand != Demand::Nothing && choice.demanded(tools.len()).is_empty() && !tolerant {
+        let choice = Self { allowed, required: demand };
+        if choice.required != RequiredTools::None && choice.demanded(tools.len()).is_empty() && !tolerant {
             return Err(ApiError::invalid(
                 "invalid_value",
                 "tool_choice",
@@ -114,20 +114,20 @@ impl Choice {
     /// Places of the tools of which one is to be called; `tools`: how many there are.
     fn demanded(&self, tools: usize) -> Vec<usize> {
         let is_allowed = |place: &usize| match &self.allowed {
-            Allowed::All => true,
-            Allowed::Only(places) => places.contains(place),
-            Allowed::Nothing => false,
+            AllowedTools::All => true,
+            AllowedTools::Only(places) => places.contains(place),
+            AllowedTools::None => false,
         };
-        (0..tools).filter(is_allowed).filter(|place| self.demand.admits(*place)).collect()
+        (0..tools).filter(is_allowed).filter(|place| self.required.admits(*place)).collect()
     }
 
     /// What the provider is told as long as the demand is not met.
     pub(super) fn first(&self, tools: usize) -> CallChoice {
-        match (&self.demand, &self.allowed) {
-            (Demand::Nothing, _) => self.later(),
-            (Demand::Any, Allowed::All) => CallChoice::Required,
-            (Demand::Any, _) => CallChoice::Among { places: self.demanded(tools), required: true },
-            (Demand::OneOf(_), _) => match self.demanded(tools).as_slice() {
+        match (&self.required, &self.allowed) {
+            (RequiredTools::None, _) => self.later(),
+            (RequiredTools::Any, AllowedTools::All) => CallChoice::Required,
+            (RequiredTools::Any, _) => CallChoice::Among { places: self.demanded(tools), required: true },
+            (RequiredTools::OneOf(_), _) => match self.demanded(tools).as_slice() {
                 [place] => CallChoice::One(*place),
                 several => CallChoice::Among { places: several.to_vec(), required: true },
             },
@@ -145,9 +145,9 @@ impl Choice {
     /// What it is told once nothing is demanded any more.
     pub(super) fn later(&self) -> CallChoice {
         match &self.allowed {
-            Allowed::All => CallChoice::Auto,
-            Allowed::Nothing => CallChoice::None,
-            Allowed::Only(places) => {
+            AllowedTools::All => CallChoice::Auto,
+            AllowedTools::None => CallChoice::None,
+            AllowedTools::Only(places) => {
                 let mut places: Vec<usize> = places.iter().copied().collect();
                 // The same bytes in every turn.
                 places.sort_unstable();
@@ -158,15 +158,15 @@ impl Choice {
 }
 
 /// The tools by what they may be named by: lists name many of many.
-struct Names<'a> {
+struct ToolIndex<'a> {
     tools: &'a [Arc<ModelTool>],
     by_name: HashMap<&'a str, Vec<usize>>,
     by_server: HashMap<&'a str, Vec<usize>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> ToolIndex<'a> {
     /// Of a request that names none, none.
-    fn of(request: &CreateResponse, tools: &'a [Arc<ModelTool>]) -> Self {
+    fn new(request: &CreateResponse, tools: &'a [Arc<ModelTool>]) -> Self {
         let names_none =
             matches!(request.tool_choice, ToolChoice::None | ToolChoice::Auto | ToolChoice::Required)
                 && request.allowed_tools.is_empty();
@@ -198,7 +198,7 @@ impl<'a> Names<'a> {
 /// Places of the tools in the request's own list; `None`: it has none.
 fn listed(
     request: &CreateResponse,
-    names: &Names<'_>,
+    names: &ToolIndex<'_>,
     tolerant: bool,
 ) -> Result<Option<HashSet<usize>>, ApiError> {
     let mut listed: Option<HashSet<usize>> = None;
@@ -220,7 +220,7 @@ fn listed(
 /// Places of the tools that the choice allows.
 fn chosen(
     refs: &[ToolRef],
-    names: &Names<'_>,
+    names: &ToolIndex<'_>,
     omitted: &[&str],
     tolerant: bool,
 ) -> Result<HashSet<usize>, ApiError> {
@@ -262,7 +262,7 @@ fn as_ref(choice: &ToolChoice) -> ToolRef {
 }
 
 /// The places of the tools that a reference means; never none.
-fn named_by(named: &ToolRef, names: &Names<'_>, path: &str) -> Result<Vec<usize>, ApiError> {
+fn named_by(named: &ToolRef, names: &ToolIndex<'_>, path: &str) -> Result<Vec<usize>, ApiError> {
     let (places, name) = match named {
         ToolRef::Function { name } | ToolRef::Custom { name } => (names.called(name).to_vec(), name.as_str()),
         ToolRef::Mcp { server_label, name: None } => {
@@ -281,8 +281,8 @@ fn named_by(named: &ToolRef, names: &Names<'_>, path: &str) -> Result<Vec<usize>
             }
             None if kind.starts_with("web_search") => {
                 let hosted = |tool: &ModelTool| {
-                    tool.kind == CallKind::Server(Surface::WebSearch)
-                        || tool.name == super::search::TOOL && tool.kind != CallKind::Custom
+                    tool.kind == CallKind::Server(Presentation::WebSearch)
+                        || tool.name == super::search::TOOL_NAME && tool.kind != CallKind::Custom
                 };
                 // A hosted tool is called what it is, whatever it is asked for by.
                 let all: Vec<usize> = (0..names.tools.len()).collect();

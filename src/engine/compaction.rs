@@ -4,23 +4,23 @@
 //! input. The summary is sealed to the tenant: any model may read it later. It is all that is left of what it
 //! stands for, so one that cannot be opened is refused and never left out.
 
-use super::states::Remembered;
+use super::states::HistoryEntry;
 use super::truncate;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Compaction, Item, Message, Role};
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool_choice::ToolChoice;
 use crate::response::seal::SummarySeal;
-use crate::response::turn::Context;
+use crate::response::turn::HistoryItem;
 
 /// Tokens of the user's messages that are kept as they are beside a summary, by estimate.
 const MAX_RETAINED_TOKENS: usize = 64_000;
 /// At most this share of a context window, where it is known.
-const RETAINED_SHARE: u64 = 4;
+const RETAINED_WINDOW_DIVISOR: u64 = 4;
 
 /// What the model is asked for.
-const QUESTION: &str = "\
+const SUMMARY_PROMPT: &str = "\
 Stop working on the task and write a summary of this conversation. It will take the place of everything above: \
 whoever goes on with the work will see the user's messages and your summary, and nothing else of what was said, \
 called or found. So put down what they need:
@@ -32,7 +32,7 @@ Facts only, as brief as they allow. If an earlier summary is part of the convers
 Answer with the summary alone; call no tools.";
 
 /// What stands before a summary that the model is shown.
-const INTRODUCTION: &str = "\
+const SUMMARY_PREFIX: &str = "\
 The earlier part of this conversation was replaced by this summary. Go on from where it ends.";
 
 /// Whether the response is to be a compaction.
@@ -46,15 +46,15 @@ pub(super) fn without_tools() -> CreateResponse {
 }
 
 /// The last thing that the model is told.
-pub(super) fn question() -> Context {
-    Item::Message(Message::user(QUESTION)).into()
+pub(super) fn question() -> HistoryItem {
+    Item::Message(Message::user(SUMMARY_PROMPT)).into()
 }
 
 /// A compaction as the model sees it.
-pub(super) fn shown(compaction: &Compaction, seal: &SummarySeal) -> Result<Context, ApiError> {
+pub(super) fn shown(compaction: &Compaction, seal: &SummarySeal) -> Result<HistoryItem, ApiError> {
     // Those of the request were opened before: see `check`.
     let summary = seal.open(&compaction.encrypted_content).ok_or_else(ApiError::internal)?;
-    let text = format!("{INTRODUCTION}\n\n<summary>\n{summary}\n</summary>");
+    let text = format!("{SUMMARY_PREFIX}\n\n<summary>\n{summary}\n</summary>");
     Ok(Item::Message(Message::user(text)).into())
 }
 
@@ -81,7 +81,7 @@ fn not_opened(param: String, compaction: &Compaction) -> ApiError {
         format!(
             "The compaction '{}' cannot be opened: it was not made by this gateway for you, it was changed, or the \
              key that sealed it is gone. It stands for all that came before, so it is not left out.",
-            shorten(compaction.id.as_str())
+            truncate_for_display(compaction.id.as_str())
         ),
     )
 }
@@ -94,7 +94,7 @@ fn first_that_counts(items: &[&Item]) -> usize {
 }
 
 /// Puts the retained messages in the place of what was compacted.
-pub(super) fn fold(mut items: Vec<Remembered>, window: Option<u64>) -> Vec<Remembered> {
+pub(super) fn apply(mut items: Vec<HistoryEntry>, window: Option<u64>) -> Vec<HistoryEntry> {
     let begin = first_that_counts(&items.iter().map(|(item, _)| item).collect::<Vec<_>>());
     if begin == 0 {
         return items;
@@ -105,9 +105,9 @@ pub(super) fn fold(mut items: Vec<Remembered>, window: Option<u64>) -> Vec<Remem
 }
 
 /// The messages that stay as they are beside a summary: instructions, and what the user said last.
-pub(super) fn retained(items: &[Remembered], window: Option<u64>) -> Vec<Item> {
-    let share =
-        window.map_or(usize::MAX, |window| usize::try_from(window / RETAINED_SHARE).unwrap_or(usize::MAX));
+pub(super) fn retained(items: &[HistoryEntry], window: Option<u64>) -> Vec<Item> {
+    let share = window
+        .map_or(usize::MAX, |window| usize::try_from(window / RETAINED_WINDOW_DIVISOR).unwrap_or(usize::MAX));
     let mut room = MAX_RETAINED_TOKENS.min(share);
     let mut kept: Vec<Item> = Vec::new();
     for (item, _) in items.iter().rev() {
@@ -142,14 +142,14 @@ pub(super) fn failed() -> ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::parse::Shape;
+    use crate::protocol::parse::FromJson;
     use serde_json::{Value, json, value::to_raw_value};
 
     fn items(items: &[Value]) -> Vec<Item> {
-        items.iter().map(|item| Item::read(&to_raw_value(item).unwrap()).unwrap()).collect()
+        items.iter().map(|item| Item::from_json(&to_raw_value(item).unwrap()).unwrap()).collect()
     }
 
-    fn remembered(items: &[Item]) -> Vec<Remembered> {
+    fn remembered(items: &[Item]) -> Vec<HistoryEntry> {
         items.iter().map(|item| (item.clone(), None)).collect()
     }
 
@@ -177,7 +177,7 @@ mod tests {
             json!({"role": "user", "content": "next"}),
         ]);
         let fold = |items: &[Item]| -> Vec<Item> {
-            fold(remembered(items), None).into_iter().map(|(item, _)| item).collect()
+            apply(remembered(items), None).into_iter().map(|(item, _)| item).collect()
         };
         assert_eq!(said(&fold(&history)), ["rules", "first", "later", "newer", "next"]);
         // A trigger that led to nothing replaces nothing.

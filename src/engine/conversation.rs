@@ -1,14 +1,14 @@
 //! The size of a conversation, bounded before it is read: its history, what is referred to and the input together count
 //! against `engine.max_conversation_bytes`, and what a run holds of the store against its tenant's and key's share.
 
-use super::{Caller, Parts};
+use super::{EngineParts, RunContext};
 use crate::admission::{CONVERSATION_COPIES, Permit, Requester, Resource};
 use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::{ReadLimit, StoreError};
 
 /// So much is read by each run without asking for a share: most conversations are smaller, and are read at once.
-const UNRESERVED: u64 = 64 << 10;
+const UNRESERVED_BYTES: u64 = 64 << 10;
 
 /// What a conversation may still grow by.
 pub(super) struct ConversationBudget<'a> {
@@ -24,8 +24,12 @@ pub(super) struct ConversationBudget<'a> {
 
 impl<'a> ConversationBudget<'a> {
     /// The budget of a request, of which its input takes a part.
-    pub(super) fn new(parts: &'a Parts, caller: &Caller, request: &CreateResponse) -> Result<Self, ApiError> {
-        let max = parts.limits.engine.max_conversation_bytes;
+    pub(super) fn new(
+        parts: &'a EngineParts,
+        caller: &RunContext,
+        request: &CreateResponse,
+    ) -> Result<Self, ApiError> {
+        let max = parts.options.engine.max_conversation_bytes;
         let continues = request.previous_response_id.is_some();
         let mut budget = Self {
             conversations: &parts.admission.conversations,
@@ -45,7 +49,8 @@ impl<'a> ConversationBudget<'a> {
         &mut self,
         read: impl Fn(ReadLimit) -> F,
     ) -> Result<T, ApiError> {
-        let mut limit = ReadLimit { read: self.left.min(UNRESERVED), count: self.left };
+        let mut limit =
+            ReadLimit { max_read_bytes: self.left.min(UNRESERVED_BYTES), max_count_bytes: self.left };
         loop {
             match read(limit).await {
                 Err(StoreError::TooLarge { bytes }) if bytes > self.left => return Err(self.too_large()),
@@ -53,7 +58,8 @@ impl<'a> ConversationBudget<'a> {
                     let held = bytes.saturating_mul(CONVERSATION_COPIES);
                     self.permits.push(self.conversations.acquire(&self.requester, held).await?);
                     self.left -= bytes;
-                    limit = ReadLimit { read: bytes, count: bytes.saturating_add(self.left) };
+                    limit =
+                        ReadLimit { max_read_bytes: bytes, max_count_bytes: bytes.saturating_add(self.left) };
                 }
                 result => return Ok(result?),
             }

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::protocol::dialect::Dialect;
-use crate::protocol::id::IdMint;
+use crate::protocol::id::IdGenerator;
 use crate::protocol::request::{CreateResponse, ServiceTier};
-use crate::protocol::response::{Echo, Output, Response, RunReport, Status, to_raw};
+use crate::protocol::response::{OutputItems, RequestEcho, Response, ResponseStatus, RunReport, to_raw};
 
 /// The response as it is created.
 pub(super) fn created(
     request: &CreateResponse,
     model: &str,
-    ids: &IdMint,
+    ids: &IdGenerator,
     dialect: Dialect,
     now: i64,
 ) -> Response {
@@ -20,10 +20,10 @@ pub(super) fn created(
         object: "response",
         created_at: now,
         completed_at: None,
-        status: Status::InProgress,
+        status: ResponseStatus::InProgress,
         error: None,
         incomplete_details: None,
-        output: Output::new(dialect),
+        output: OutputItems::new(dialect),
         usage: None,
         // A wish until the end, which tells what the provider reported.
         service_tier: request.service_tier.unwrap_or(ServiceTier::Auto).as_str().to_owned(),
@@ -32,8 +32,8 @@ pub(super) fn created(
     }
 }
 
-fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> Echo {
-    Echo {
+fn echo(request: &CreateResponse, model: &str, dialect: Dialect) -> RequestEcho {
+    RequestEcho {
         background: false,
         conversation: None,
         frequency_penalty: request.frequency_penalty.unwrap_or(0.0),

@@ -4,20 +4,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::conversation::ConversationBudget;
-use super::{Caller, Parts};
+use super::{EngineParts, RunContext};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{InputItem, Item, ItemStatus, ServerToolCall};
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::Status;
+use crate::protocol::response::ResponseStatus;
 use crate::response::machine::OWN_SERVER;
-use crate::response::turn::{Context, ProviderState};
+use crate::response::turn::{HistoryItem, ProviderState};
 use crate::store::Owner;
 
 /// What a response continues.
 #[derive(Default)]
-pub(super) struct Past {
+pub(super) struct PriorConversation {
     /// The items of the responses before it.
     pub items: Vec<Item>,
     /// The sealed state that is stored beside them, by place.
@@ -28,11 +28,11 @@ pub(super) struct Past {
 
 /// What came before, the input with every reference replaced by the item that it names, and what the conversation may
 /// still grow by.
-pub(super) async fn read<'a>(
-    parts: &'a Parts,
-    caller: &Caller,
+pub(super) async fn load<'a>(
+    parts: &'a EngineParts,
+    caller: &RunContext,
     request: &mut CreateResponse,
-) -> Result<(Past, Vec<Item>, ConversationBudget<'a>), ApiError> {
+) -> Result<(PriorConversation, Vec<Item>, ConversationBudget<'a>), ApiError> {
     let mut budget = ConversationBudget::new(parts, caller, request)?;
     let past = lineage(parts, &caller.owner, request.previous_response_id.as_deref(), &mut budget).await?;
     let input = resolve(parts, &caller.owner, std::mem::take(&mut request.input), &mut budget).await?;
@@ -40,31 +40,34 @@ pub(super) async fn read<'a>(
 }
 
 async fn lineage(
-    parts: &Parts,
+    parts: &EngineParts,
     owner: &Owner,
     previous: Option<&str>,
     budget: &mut ConversationBudget<'_>,
-) -> Result<Past, ApiError> {
-    let Some(previous) = previous else { return Ok(Past::default()) };
+) -> Result<PriorConversation, ApiError> {
+    let Some(previous) = previous else { return Ok(PriorConversation::default()) };
     let Some(lineage) = budget.read(|limit| parts.store.lineage(owner, previous, limit)).await? else {
         return Err(ApiError::invalid(
             "previous_response_not_found",
             "previous_response_id",
-            format!("Previous response with id '{}' not found.", crate::protocol::parse::shorten(previous)),
+            format!(
+                "Previous response with id '{}' not found.",
+                crate::protocol::parse::truncate_for_display(previous)
+            ),
         ));
     };
-    if matches!(lineage.status, Status::Queued | Status::InProgress) {
+    if matches!(lineage.status, ResponseStatus::Queued | ResponseStatus::InProgress) {
         return Err(ApiError::invalid(
             "previous_response_in_progress",
             "previous_response_id",
             "The previous response has not ended yet; wait for it before continuing it.",
         ));
     }
-    Ok(Past { items: lineage.items, states: lineage.states, root: Some(lineage.root) })
+    Ok(PriorConversation { items: lineage.items, states: lineage.states, root: Some(lineage.root) })
 }
 
 async fn resolve(
-    parts: &Parts,
+    parts: &EngineParts,
     owner: &Owner,
     input: Vec<InputItem>,
     budget: &mut ConversationBudget<'_>,
@@ -92,7 +95,7 @@ async fn resolve(
                     format!("input[{i}].id"),
                     format!(
                         "Item '{}' not found. Items are kept only of responses made with 'store' true.",
-                        crate::protocol::parse::shorten(id.as_str())
+                        crate::protocol::parse::truncate_for_display(id.as_str())
                     ),
                 )
             }),
@@ -166,7 +169,7 @@ fn any_call_id(item: &Item) -> Option<&str> {
 /// The id by which outputs find a call.
 pub(super) fn call_id(item: &Item) -> Option<&str> {
     #[cfg(test)]
-    super::work::look();
+    super::complexity_tests::look();
     match item {
         Item::FunctionCall(call) => Some(&call.call_id),
         Item::CustomToolCall(call) => Some(&call.call_id),
@@ -183,19 +186,19 @@ fn output_of(item: &Item) -> Option<&str> {
 }
 
 /// An item of this run as the next inference sees it, with the provider's state.
-pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<Context> {
+pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<HistoryItem> {
     match item {
         // It carries something for clients only.
         Item::Reasoning(item) if state.is_none() && item.content.is_empty() && item.summary.is_empty() => {
             None
         }
-        Item::Reasoning(_) => Some(Context { state, ..Context::from(item.clone()) }),
-        _ => shown(item.clone()).map(|context| Context { state, ..context }),
+        Item::Reasoning(_) => Some(HistoryItem { state, ..HistoryItem::from(item.clone()) }),
+        _ => shown(item.clone()).map(|context| HistoryItem { state, ..context }),
     }
 }
 
 /// What is not reasoning, as the model sees it.
-pub(super) fn shown(item: Item) -> Option<Context> {
+pub(super) fn shown(item: Item) -> Option<HistoryItem> {
     match item {
         // Declarations, wishes, and words to the user: no conversation. What came of a trigger stands behind it.
         Item::AdditionalTools(_)
@@ -219,7 +222,7 @@ fn as_mcp_call(call: ServerToolCall) -> McpCall {
         name: call.name,
         arguments: call.arguments,
         output: call.output,
-        error: call.error.map(|error| McpCallError::of_tool(&error.code, &error.message)),
+        error: call.error.map(|error| McpCallError::from_tool_error(&error.code, &error.message)),
         status: call.status,
         approval_request_id: call.approval_request_id,
     }

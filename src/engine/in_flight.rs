@@ -20,7 +20,7 @@ use crate::protocol::error::ApiError;
 pub struct InFlight {
     requests: TaskTracker,
     /// The drain deadline has passed.
-    cut: CancellationToken,
+    abort_token: CancellationToken,
 }
 
 impl InFlight {
@@ -35,15 +35,15 @@ impl InFlight {
         self: &Arc<Self>,
         runs: &Resource,
         requester: &Requester,
-    ) -> Result<Admitted, ApiError> {
+    ) -> Result<AdmittedRequest, ApiError> {
         let counted = self.requests.token();
         let permit = runs.acquire(requester, 1).await?;
-        Ok(Admitted { _permit: permit, _counted: counted, registry: Arc::clone(self) })
+        Ok(AdmittedRequest { _permit: permit, _counted: counted, registry: Arc::clone(self) })
     }
 
     /// Resolves when what is in flight has to end.
-    pub(super) fn cut(&self) -> &CancellationToken {
-        &self.cut
+    pub(super) fn abort_token(&self) -> &CancellationToken {
+        &self.abort_token
     }
 
     /// Waits for the requests in flight to end; those that have not by the deadline are ended. Nothing may be
@@ -55,7 +55,7 @@ impl InFlight {
                 requests = self.requests.len(),
                 "the drain deadline passed; ending what is still in flight"
             );
-            self.cut.cancel();
+            self.abort_token.cancel();
             self.requests.wait().await;
         }
     }
@@ -63,23 +63,23 @@ impl InFlight {
 
 /// A request that was admitted: it has a place, and a shutdown waits for it, until this is dropped.
 #[derive(Debug)]
-pub struct Admitted {
+pub struct AdmittedRequest {
     _permit: Permit,
     _counted: TaskTrackerToken,
     registry: Arc<InFlight>,
 }
 
-impl Admitted {
+impl AdmittedRequest {
     /// Does some work, unless a shutdown has to end it first. It is borrowed where it lies: moved in here, its caller
     /// would have room for it twice, and carry both along.
     ///
     /// # Errors
     /// 503 `server_shutting_down` if it has.
-    pub async fn work<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, ApiError> {
+    pub async fn run_until_aborted<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, ApiError> {
         tokio::select! {
             biased;
             done = work => Ok(done),
-            () = self.registry.cut.cancelled() => Err(shutting_down(
+            () = self.registry.abort_token.cancelled() => Err(shutting_down(
                 "The gateway was stopped before this was done. Try again: another one may take the request.",
             )),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use async_trait::async_trait;
 
 use crate::store::{CallOutcome, Store, StoreError, TurnRecord};
-use crate::tools::{CallKey, Code, Journal, ToolError, ToolOutput};
+use crate::tools::{CallKey, Journal, ToolError, ToolErrorCode, ToolOutput};
 
 /// Journals the calls of one stored run.
 pub(super) struct RunJournal {
@@ -23,7 +23,7 @@ impl RunJournal {
     /// Commits a turn with the calls that follow from it, all in one write.
     pub(super) async fn commit(&self, turn: TurnRecord) -> Result<(), StoreError> {
         let number = turn.turn;
-        self.store.turn(turn).await?;
+        self.store.commit_turn(turn).await?;
         self.turns.store(number + 1, Ordering::Release);
         Ok(())
     }
@@ -36,18 +36,20 @@ impl Journal for RunJournal {
         if key.turn < self.turns.load(Ordering::Acquire) {
             return Ok(());
         }
-        Err(ToolError::fatal(Code::StorageError, "the call was not journalled"))
+        Err(ToolError::fatal(ToolErrorCode::StorageError, "the call was not journalled"))
     }
 
     fn completed(&self, key: &CallKey, outcome: &Result<ToolOutput, ToolError>) {
         // After a crash the journal is what clients are shown, too.
-        let shown = |output: &ToolOutput| output.shown.as_ref().unwrap_or(&output.for_model).clone();
+        let shown = |output: &ToolOutput| output.for_client.as_ref().unwrap_or(&output.for_model).clone();
         let (output, error) = match outcome {
-            Ok(output) if output.is_error => (shown(output), Some(Code::ToolExecutionFailed.as_str())),
+            Ok(output) if output.is_error => {
+                (shown(output), Some(ToolErrorCode::ToolExecutionFailed.as_str()))
+            }
             Ok(output) => (shown(output), None),
             Err(error) => (error.message.clone(), Some(error.code.as_str())),
         };
-        self.store.call_ended(CallOutcome {
+        self.store.record_tool_result(CallOutcome {
             id: key.response.clone(),
             turn: key.turn,
             index: key.index,
@@ -61,9 +63,9 @@ impl Journal for RunJournal {
 mod tests {
     use super::*;
     use crate::protocol::id::Id;
-    use crate::protocol::response::Status;
+    use crate::protocol::response::ResponseStatus;
     use crate::store::sqlite::{Location, SqliteOptions, SqliteStore};
-    use crate::store::{Owner, Record};
+    use crate::store::{Owner, ResponseRecord};
 
     #[tokio::test]
     async fn calls_of_a_turn_that_is_not_committed_are_not_made() {
@@ -74,22 +76,23 @@ mod tests {
             let key = CallKey { response: id.clone(), turn, index: 0 };
             journal.dispatching(&key).await.map_err(|error| error.code)
         };
-        assert_eq!(may_call(0).await, Err(Code::StorageError));
+        assert_eq!(may_call(0).await, Err(ToolErrorCode::StorageError));
         for turn in 0..2 {
-            let begin = (turn == 0).then(|| Record {
+            let begin = (turn == 0).then(|| ResponseRecord {
                 id: id.clone(),
                 owner: Owner { tenant: "acme".into(), principal: "ann".into() },
-                status: Status::InProgress,
+                status: ResponseStatus::InProgress,
                 model: "m".to_owned(),
                 created_at: 0,
                 previous: None,
                 body: "{}".into(),
                 items: Vec::new(),
             });
-            let record = TurnRecord { id: id.clone(), begin, items: vec![], first: 0, turn, calls: vec![] };
+            let record =
+                TurnRecord { id: id.clone(), begin, items: vec![], first_position: 0, turn, calls: vec![] };
             journal.commit(record).await.unwrap();
             assert_eq!(may_call(turn).await, Ok(()));
-            assert_eq!(may_call(turn + 1).await, Err(Code::StorageError));
+            assert_eq!(may_call(turn + 1).await, Err(ToolErrorCode::StorageError));
         }
     }
 }

@@ -3,32 +3,32 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::config::{LimitOverrides, Price, RunLimits};
+use crate::config::{LimitOverrides, ModelPrice, RunLimits};
 use crate::protocol::error::ApiError;
-use crate::protocol::request::{CreateResponse, RequestLimits};
+use crate::protocol::request::{CreateResponse, RequestedLimits};
 use crate::protocol::response::Usage;
 
 /// The limits of one run, as they hold.
 #[derive(Debug, Clone)]
-pub(super) struct Limits {
+pub(super) struct EffectiveLimits {
     /// In force; `max_tool_calls` is the lower one of the request's and the configuration's.
     pub run: RunLimits,
     /// What tokens cost, where a cost limit is set.
-    price: Option<Price>,
+    price: Option<ModelPrice>,
 }
 
-impl Limits {
+impl EffectiveLimits {
     /// What holds for a request. A limit that it asks to raise beyond the ceiling is clamped to it.
-    pub(super) fn of(
+    pub(super) fn from_request(
         request: &CreateResponse,
         configured: &RunLimits,
         ceilings: &LimitOverrides,
         agent: Option<&LimitOverrides>,
-        price: Option<Price>,
+        price: Option<ModelPrice>,
     ) -> Result<Self, ApiError> {
         let mut run = configured.clone();
         if let Some(agent) = agent {
-            overlay(&mut run, agent);
+            apply_overrides(&mut run, agent);
         }
         let asked = request.antwort.as_ref().map(|options| options.limits.clone()).unwrap_or_default();
         let turns = ceilings.max_turns.unwrap_or(run.max_turns);
@@ -36,11 +36,10 @@ impl Limits {
         let identical = ceilings.max_identical_calls.unwrap_or(run.max_identical_calls);
         run.max_identical_calls =
             asked.max_identical_calls.map_or(run.max_identical_calls, |asked| asked.min(identical));
-        run.max_total_tokens =
-            lowered(asked.max_total_tokens, run.max_total_tokens, ceilings.max_total_tokens);
-        run.max_seconds = lowered(asked.max_seconds, run.max_seconds, ceilings.max_seconds);
-        run.max_cost_usd = lowered(asked.max_cost_usd, run.max_cost_usd, ceilings.max_cost_usd);
-        run.max_tool_calls = lowered(request.max_tool_calls, run.max_tool_calls, ceilings.max_tool_calls);
+        run.max_total_tokens = clamp(asked.max_total_tokens, run.max_total_tokens, ceilings.max_total_tokens);
+        run.max_seconds = clamp(asked.max_seconds, run.max_seconds, ceilings.max_seconds);
+        run.max_cost_usd = clamp(asked.max_cost_usd, run.max_cost_usd, ceilings.max_cost_usd);
+        run.max_tool_calls = clamp(request.max_tool_calls, run.max_tool_calls, ceilings.max_tool_calls);
         if run.max_cost_usd.is_some() && price.is_none() {
             let param = if asked.max_cost_usd.is_some() { "antwort.limits.max_cost_usd" } else { "model" };
             return Err(ApiError::invalid(
@@ -53,8 +52,8 @@ impl Limits {
     }
 
     /// The limits as the response shows them.
-    pub(super) fn shown(&self) -> RequestLimits {
-        RequestLimits {
+    pub(super) fn to_request_limits(&self) -> RequestedLimits {
+        RequestedLimits {
             max_turns: Some(self.run.max_turns),
             max_total_tokens: self.run.max_total_tokens,
             max_seconds: self.run.max_seconds,
@@ -73,7 +72,7 @@ impl Limits {
     }
 
     /// How long the run may take, and what it is called if it takes longer.
-    pub(super) fn clock(&self, run_timeout: Duration) -> (Duration, &'static str) {
+    pub(super) fn timeout(&self, run_timeout: Duration) -> (Duration, &'static str) {
         match self.run.wall_clock() {
             Some(limit) if limit < run_timeout => (limit, "max_seconds"),
             _ => (run_timeout, "run_timeout"),
@@ -82,11 +81,11 @@ impl Limits {
 }
 
 /// The price of a model; `*` stands for those that are not named.
-pub(super) fn price(prices: &BTreeMap<String, Price>, model: &str) -> Option<Price> {
+pub(super) fn price(prices: &BTreeMap<String, ModelPrice>, model: &str) -> Option<ModelPrice> {
     prices.get(model).or_else(|| prices.get("*")).copied()
 }
 
-fn overlay(run: &mut RunLimits, agent: &LimitOverrides) {
+fn apply_overrides(run: &mut RunLimits, agent: &LimitOverrides) {
     run.max_turns = agent.max_turns.unwrap_or(run.max_turns);
     run.max_identical_calls = agent.max_identical_calls.unwrap_or(run.max_identical_calls);
     run.max_consecutive_failures = agent.max_consecutive_failures.unwrap_or(run.max_consecutive_failures);
@@ -97,7 +96,7 @@ fn overlay(run: &mut RunLimits, agent: &LimitOverrides) {
 }
 
 /// What was asked, clamped to the ceiling, or to what holds anyway where there is none.
-fn lowered<T: PartialOrd + Copy>(asked: Option<T>, holds: Option<T>, ceiling: Option<T>) -> Option<T> {
+fn clamp<T: PartialOrd + Copy>(asked: Option<T>, holds: Option<T>, ceiling: Option<T>) -> Option<T> {
     match (asked, ceiling.or(holds)) {
         (Some(asked), Some(most)) => Some(if asked < most { asked } else { most }),
         (Some(asked), None) => Some(asked),
@@ -105,7 +104,7 @@ fn lowered<T: PartialOrd + Copy>(asked: Option<T>, holds: Option<T>, ceiling: Op
     }
 }
 
-fn cost(price: &Price, usage: &Usage) -> f64 {
+fn cost(price: &ModelPrice, usage: &Usage) -> f64 {
     let cached = usage.input_tokens_details.cached_tokens.min(usage.input_tokens);
     let fresh = usage.input_tokens - cached;
     let dollars = fresh as f64 * price.input
@@ -119,19 +118,19 @@ mod tests {
     use super::*;
     use crate::protocol::request::RunOptions;
 
-    fn asking(limits: RequestLimits) -> CreateResponse {
+    fn asking(limits: RequestedLimits) -> CreateResponse {
         let antwort = Some(RunOptions { limits, ..RunOptions::default() });
         CreateResponse { antwort, ..CreateResponse::default() }
     }
 
     fn limits(request: &CreateResponse, ceilings: &LimitOverrides) -> RunLimits {
-        Limits::of(request, &RunLimits::default(), ceilings, None, None).unwrap().run
+        EffectiveLimits::from_request(request, &RunLimits::default(), ceilings, None, None).unwrap().run
     }
 
     #[test]
     fn a_request_lowers_and_is_clamped() {
-        let low = asking(RequestLimits { max_turns: Some(3), ..RequestLimits::default() });
-        let high = asking(RequestLimits { max_turns: Some(99), ..RequestLimits::default() });
+        let low = asking(RequestedLimits { max_turns: Some(3), ..RequestedLimits::default() });
+        let high = asking(RequestedLimits { max_turns: Some(99), ..RequestedLimits::default() });
         let ceilings = LimitOverrides { max_turns: Some(20), ..LimitOverrides::default() };
         assert_eq!(limits(&low, &LimitOverrides::default()).max_turns, 3);
         assert_eq!(limits(&high, &LimitOverrides::default()).max_turns, 10);
@@ -141,12 +140,14 @@ mod tests {
 
     #[test]
     fn a_cost_limit_needs_a_price() {
-        let request = asking(RequestLimits { max_cost_usd: Some(0.5), ..RequestLimits::default() });
+        let request = asking(RequestedLimits { max_cost_usd: Some(0.5), ..RequestedLimits::default() });
         let none = LimitOverrides::default();
-        let error = Limits::of(&request, &RunLimits::default(), &none, None, None).unwrap_err();
+        let error =
+            EffectiveLimits::from_request(&request, &RunLimits::default(), &none, None, None).unwrap_err();
         assert_eq!(error.body.param.as_deref(), Some("antwort.limits.max_cost_usd"));
-        let price = Price { input: 1.0, cached_input: Some(0.1), output: 10.0 };
-        let limits = Limits::of(&request, &RunLimits::default(), &none, None, Some(price)).unwrap();
+        let price = ModelPrice { input: 1.0, cached_input: Some(0.1), output: 10.0 };
+        let limits =
+            EffectiveLimits::from_request(&request, &RunLimits::default(), &none, None, Some(price)).unwrap();
         let mut usage = Usage { input_tokens: 100_000, output_tokens: 39_999, ..Usage::default() };
         assert_eq!(limits.reached_by(&usage), None);
         usage.output_tokens = 40_000;

@@ -6,25 +6,25 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 
 use super::own_tools::{self, Wanted};
-use super::profile::Profile;
-use super::{Caller, Parts};
+use super::profile::AgentProfile;
+use super::{EngineParts, RunContext};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
 use crate::protocol::item::hosted::{McpListTools, McpListedTool};
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{McpTool, NamespaceTool, Tool};
 use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::{
-    BindError, Binding, Decision, Found, Freshness, OnBehalfOf, RequestRules, ServedTool, ToolSet, Wanting,
-    shows_same,
+    BindError, CallDecision, Freshness, McpCaller, OnBehalfOf, RequestRules, ResolvedServer, ServedTool,
+    ServerHandle, ServerToolSet, is_same_listing,
 };
-use crate::tools::{Subject, Toolbox};
+use crate::tools::{PolicySubject, ToolRegistry};
 
 /// A server that a request, its input or its agent asks for.
-pub(super) struct Asked {
-    binding: Binding,
-    audience: Audience,
+pub(super) struct RequestedServer {
+    binding: ServerHandle,
+    audience: AccessScope,
     rules: RequestRules,
     /// Of its tool in the request.
     path: String,
@@ -32,25 +32,25 @@ pub(super) struct Asked {
 
 /// For whom its tools are: the operator's lists of tools may differ by that.
 #[derive(Clone)]
-struct Audience {
-    toolbox: Arc<Toolbox>,
+struct AccessScope {
+    toolbox: Arc<ToolRegistry>,
     tenant: Arc<str>,
     agent: Option<Arc<str>>,
 }
 
 /// A server with what it has.
-pub(super) struct Listed {
-    asked: Asked,
-    tools: Result<Arc<ToolSet>, String>,
+pub(super) struct ListedServer {
+    asked: RequestedServer,
+    tools: Result<Arc<ServerToolSet>, String>,
     /// Places of the tools that are offered, and what becomes of calls of them.
-    offered: Vec<(usize, Decision)>,
+    offered: Vec<(usize, CallDecision)>,
     /// Whether clients are shown the list: it is new to the conversation.
-    pub is_news: bool,
+    pub is_new: bool,
 }
 
 /// A server that is asked for and has no session yet.
-struct Wish {
-    found: Found,
+struct UnboundServer {
+    found: ResolvedServer,
     rules: RequestRules,
     path: String,
 }
@@ -58,23 +58,23 @@ struct Wish {
 /// Sessions with the servers that are asked for, and with those of the gateway's own tools: all at once, so that no
 /// request holds some that another waits for. Connects to nobody.
 pub(super) async fn bind<'a>(
-    parts: &Parts,
+    parts: &EngineParts,
     request: &'a CreateResponse,
     input: &'a [Item],
-    caller: &Caller,
-    agent: Option<Profile<'a>>,
-) -> Result<(Vec<Asked>, own_tools::Bound<'a>), ApiError> {
-    let audience = Audience {
+    caller: &RunContext,
+    agent: Option<AgentProfile<'a>>,
+) -> Result<(Vec<RequestedServer>, own_tools::Bound<'a>), ApiError> {
+    let audience = AccessScope {
         toolbox: Arc::clone(&parts.toolbox),
         tenant: Arc::clone(&caller.owner.tenant),
         agent: agent.map(|agent| agent.name.into()),
     };
     let wanting = wanting(caller, request);
-    let wanted = Wanted::of(parts, request, input, agent);
+    let wanted = Wanted::from_request(parts, request, input, agent);
     let (wishes, mut all) = (find(parts, request, input, wanting, agent)?, wanted.servers(parts, wanting));
     let of_own = all.len();
     let mut rest = Vec::with_capacity(wishes.len());
-    for Wish { found, rules, path } in wishes {
+    for UnboundServer { found, rules, path } in wishes {
         all.push(found);
         rest.push((rules, path));
     }
@@ -82,18 +82,18 @@ pub(super) async fn bind<'a>(
     let asked = bound.split_off(of_own).into_iter().zip(rest);
     let asked = asked.map(|(binding, (rules, path))| {
         let audience = audience.clone();
-        Asked { binding, audience, rules, path }
+        RequestedServer { binding, audience, rules, path }
     });
     Ok((asked.collect(), own_tools::Bound { wanted, servers: bound }))
 }
 
 fn find(
-    parts: &Parts,
+    parts: &EngineParts,
     request: &CreateResponse,
     input: &[Item],
-    wanting: Wanting<'_>,
-    agent: Option<Profile<'_>>,
-) -> Result<Vec<Wish>, ApiError> {
+    wanting: McpCaller<'_>,
+    agent: Option<AgentProfile<'_>>,
+) -> Result<Vec<UnboundServer>, ApiError> {
     let own = request.tools.iter().enumerate().map(|(i, tool)| (tool, format!("tools[{i}]")));
     let more = input.iter().enumerate().filter_map(|(i, item)| match item {
         Item::AdditionalTools(more) => Some((i, &more.tools)),
@@ -104,14 +104,14 @@ fn find(
     });
     let tools: Vec<(&Tool, String)> = own.chain(more).collect();
     check_count(parts, &tools)?;
-    let mut asked: Vec<Wish> = Vec::new();
+    let mut asked: Vec<UnboundServer> = Vec::new();
     let mut spaces = HashSet::new();
     for (tool, path) in tools {
         match tool {
             Tool::Mcp(mcp) if !is_own(mcp) => {
                 check(mcp, &path, &asked)?;
                 let found = parts.mcp.find(mcp, wanting).map_err(|error| refused(error, &path))?;
-                asked.push(Wish { found, rules: RequestRules::new(mcp), path });
+                asked.push(UnboundServer { found, rules: RequestRules::new(mcp), path });
             }
             Tool::Namespace(NamespaceTool { name, .. }) => _ = spaces.insert(name.as_str()),
             _ => {}
@@ -123,8 +123,8 @@ fn find(
         }
         match parts.mcp.find_label(label, None, wanting) {
             Ok(found) => {
-                asked.push(Wish { found, rules: RequestRules::default(), path: "agent".into() });
-                if asked.len() > parts.mcp.most_servers() {
+                asked.push(UnboundServer { found, rules: RequestRules::default(), path: "agent".into() });
+                if asked.len() > parts.mcp.max_servers() {
                     return Err(too_many_servers(parts, "agent"));
                 }
             }
@@ -134,7 +134,7 @@ fn find(
         }
     }
     match asked.iter().find(|asked| spaces.contains(&**asked.found.label())) {
-        Some(Wish { found, path, .. }) => Err(ApiError::invalid(
+        Some(UnboundServer { found, path, .. }) => Err(ApiError::invalid(
             "invalid_value",
             format!("{path}.server_label"),
             format!("There is a namespace of functions named '{}', too.", found.label()),
@@ -144,9 +144,9 @@ fn find(
 }
 
 /// Before any is bound: a binding may take a session, which others wait for.
-fn check_count(parts: &Parts, tools: &[(&Tool, String)]) -> Result<(), ApiError> {
+fn check_count(parts: &EngineParts, tools: &[(&Tool, String)]) -> Result<(), ApiError> {
     let mut servers = tools.iter().filter(|(tool, _)| matches!(tool, Tool::Mcp(mcp) if !is_own(mcp)));
-    match servers.nth(parts.mcp.most_servers()) {
+    match servers.nth(parts.mcp.max_servers()) {
         None => Ok(()),
         Some((_, path)) => {
             Err(too_many_servers(parts, path.rsplit_once('[').map_or("tools", |(list, _)| list)))
@@ -154,14 +154,14 @@ fn check_count(parts: &Parts, tools: &[(&Tool, String)]) -> Result<(), ApiError>
     }
 }
 
-fn too_many_servers(parts: &Parts, param: &str) -> ApiError {
-    let most = parts.mcp.most_servers();
+fn too_many_servers(parts: &EngineParts, param: &str) -> ApiError {
+    let most = parts.mcp.max_servers();
     let message = format!("A request may use at most {most} MCP servers (mcp.requests.max_servers).");
     ApiError::invalid("array_above_max_length", param, message)
 }
 
 /// Who wants to use servers, as these are told of it.
-pub(super) fn wanting<'a>(caller: &'a Caller, request: &'a CreateResponse) -> Wanting<'a> {
+pub(super) fn wanting<'a>(caller: &'a RunContext, request: &'a CreateResponse) -> McpCaller<'a> {
     let note = |key: &str| {
         let found = request.metadata.0.iter().find(|(name, _)| name == key);
         found.map(|(_, value)| value.as_str())
@@ -172,16 +172,20 @@ pub(super) fn wanting<'a>(caller: &'a Caller, request: &'a CreateResponse) -> Wa
         channel: note("channel"),
         chat: note("chat_id"),
     };
-    Wanting {
+    McpCaller {
         tenant: &caller.owner.tenant,
         key: &caller.key,
         authorization: caller.authorization.as_ref(),
-        of,
+        on_behalf_of: of,
     }
 }
 
 /// Lists the tools of all servers at the same time. One that fails has none, and sinks nothing else.
-pub(super) async fn list(asked: Vec<Asked>, past: &[Item], input: &[Item]) -> Result<Vec<Listed>, ApiError> {
+pub(super) async fn list(
+    asked: Vec<RequestedServer>,
+    past: &[Item],
+    input: &[Item],
+) -> Result<Vec<ListedServer>, ApiError> {
     let listed = join_all(asked.into_iter().map(|asked| list_one(asked, past, input))).await;
     for server in &listed {
         if let (true, Err(problem)) = (server.asked.binding.is_required(), &server.tools) {
@@ -197,12 +201,12 @@ pub(super) async fn list(asked: Vec<Asked>, past: &[Item], input: &[Item]) -> Re
     Ok(listed)
 }
 
-async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
+async fn list_one(asked: RequestedServer, past: &[Item], input: &[Item]) -> ListedServer {
     let label = Arc::clone(asked.binding.label());
     let is_of = |list: &&McpListTools| *list.server_label == *label && list.error.is_none();
     // What a person allows is compared with what the server says now.
-    let awaited = super::approvals::awaits(&label, past, input);
-    let freshness = if awaited { Freshness::Now } else { Freshness::Usual };
+    let awaited = super::approvals::has_approved_call(&label, past, input);
+    let freshness = if awaited { Freshness::Fresh } else { Freshness::Cached };
     let tools = match asked.binding.tools(freshness).await {
         Ok(tools) => Ok(tools),
         Err(error) => {
@@ -211,34 +215,34 @@ async fn list_one(asked: Asked, past: &[Item], input: &[Item]) -> Listed {
             // What a client replays is only its word.
             let stored = past.iter().rev().filter_map(list_of).find(is_of);
             let earlier =
-                stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_of_item(&list.tools));
+                stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_from_item(&list.tools));
             earlier.ok_or_else(|| error.to_string())
         }
     };
-    let mut listed = Listed { offered: asked.pick(&tools), asked, tools, is_news: true };
+    let mut listed = ListedServer { offered: asked.pick(&tools), asked, tools, is_new: true };
     let latest = input.iter().rev().chain(past.iter().rev()).filter_map(list_of).find(is_of);
     if let (Some(latest), Ok(_)) = (latest, &listed.tools) {
-        listed.is_news = !shows_same(listed.shown_tools(), &latest.tools);
+        listed.is_new = !is_same_listing(listed.shown_tools(), &latest.tools);
     }
     listed
 }
 
-impl Audience {
+impl AccessScope {
     fn may_use(&self, tool: &ServedTool) -> bool {
-        let subject = Subject { tenant: &self.tenant, agent: self.agent.as_deref() };
-        self.toolbox.admits(subject, tool.registered.definition()).is_ok()
+        let subject = PolicySubject { tenant: &self.tenant, agent: self.agent.as_deref() };
+        self.toolbox.check_access(subject, tool.registered.definition()).is_ok()
     }
 }
 
-impl Asked {
+impl RequestedServer {
     /// Places of the tools that the request and the operator's lists let through, and what becomes of their calls.
-    fn pick(&self, tools: &Result<Arc<ToolSet>, String>) -> Vec<(usize, Decision)> {
+    fn pick(&self, tools: &Result<Arc<ServerToolSet>, String>) -> Vec<(usize, CallDecision)> {
         let all = tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
-        let is_open = |tool: &ServedTool| self.binding.offers(tool) && self.audience.may_use(tool);
+        let is_open = |tool: &ServedTool| self.binding.is_offered(tool) && self.audience.may_use(tool);
         let offered = all.iter().enumerate().filter(|(_, tool)| self.rules.allows(tool) && is_open(tool));
         offered
             .map(|(place, tool)| (place, self.binding.decide(tool, Some(&self.rules))))
-            .filter(|(_, decision)| *decision != Decision::Deny)
+            .filter(|(_, decision)| *decision != CallDecision::Deny)
             .collect()
     }
 }
@@ -250,14 +254,14 @@ fn list_of(item: &Item) -> Option<&McpListTools> {
     }
 }
 
-impl Listed {
+impl ListedServer {
     /// The server's name in the request.
     pub(super) fn label(&self) -> &Arc<str> {
         self.asked.binding.label()
     }
 
     /// The tools that are offered, and what becomes of calls of them.
-    pub(super) fn offered(&self) -> impl Iterator<Item = (&ServedTool, Decision)> {
+    pub(super) fn offered(&self) -> impl Iterator<Item = (&ServedTool, CallDecision)> {
         let all = self.tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
         self.offered.iter().filter_map(|(place, decision)| Some((all.get(*place)?, *decision)))
     }
@@ -285,16 +289,16 @@ impl Listed {
     }
 
     /// Lists the tools anew; those that were known stay where that fails. Whether clients are to be shown others.
-    pub(super) async fn renew(&mut self) -> bool {
+    pub(super) async fn refresh(&mut self) -> bool {
         let before: Vec<McpListedTool> = self.shown_tools().cloned().collect();
-        match self.asked.binding.tools(Freshness::Usual).await {
+        match self.asked.binding.tools(Freshness::Cached).await {
             Ok(tools) => {
                 self.tools = Ok(tools);
                 self.offered = self.asked.pick(&self.tools);
             }
             Err(error) => error.log(self.label(), "changed tools cannot be listed"),
         }
-        !shows_same(self.shown_tools(), &before)
+        !is_same_listing(self.shown_tools(), &before)
     }
 
     /// What a person allows who allows a call of the tool of this name, if it is offered. A secret.
@@ -312,7 +316,7 @@ pub(super) fn is_own(tool: &McpTool) -> bool {
     tool.is_configured() && tool.server_label == OWN_SERVER
 }
 
-fn check(tool: &McpTool, path: &str, earlier: &[Wish]) -> Result<(), ApiError> {
+fn check(tool: &McpTool, path: &str, earlier: &[UnboundServer]) -> Result<(), ApiError> {
     let invalid =
         |message: String| Err(ApiError::invalid("invalid_value", format!("{path}.server_label"), message));
     let label = &tool.server_label;
@@ -324,7 +328,10 @@ fn check(tool: &McpTool, path: &str, earlier: &[Wish]) -> Result<(), ApiError> {
         return invalid("A server label has 1 to 64 letters, digits, '_' or '-'.".into());
     }
     if earlier.iter().any(|earlier| **earlier.found.label() == **label) {
-        return invalid(format!("There is more than one MCP server with the label '{}'.", shorten(label)));
+        return invalid(format!(
+            "There is more than one MCP server with the label '{}'.",
+            truncate_for_display(label)
+        ));
     }
     let unserved = [
         (
@@ -354,7 +361,7 @@ fn refused(error: BindError, path: &str) -> ApiError {
             format!("{path}.server_url"),
             format!(
                 "Missing required parameter: '{path}.server_url'. No server called '{}' is configured.",
-                shorten(&label)
+                truncate_for_display(&label)
             ),
         ),
         BindError::Disabled => ApiError::unsupported(

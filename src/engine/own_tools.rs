@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::profile::Profile;
-use super::{Parts, mcp, search};
+use super::profile::AgentProfile;
+use super::{EngineParts, mcp, search};
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{McpAllowedTools, McpToolFilter, Tool};
-use crate::tools::mcp::{Binding, CallerCatalog, Found, Wanting};
+use crate::tools::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 
 /// The tools that a request asks for.
 #[derive(Default)]
@@ -19,16 +19,16 @@ pub(super) struct Wanted<'a> {
 /// The same, with sessions with the servers that run some of them.
 pub(super) struct Bound<'a> {
     pub wanted: Wanted<'a>,
-    pub servers: Vec<Binding>,
+    pub servers: Vec<ServerHandle>,
 }
 
 impl<'a> Wanted<'a> {
     /// Those of the request, its input and its agent; none where no server runs any of the gateway's own.
-    pub fn of(
-        parts: &Parts,
+    pub fn from_request(
+        parts: &EngineParts,
         request: &'a CreateResponse,
         input: &'a [Item],
-        agent: Option<Profile<'a>>,
+        agent: Option<AgentProfile<'a>>,
     ) -> Self {
         let mut wanted = Self::default();
         if !parts.mcp.has_routes() {
@@ -45,8 +45,8 @@ impl<'a> Wanted<'a> {
     }
 
     /// The servers of these tools.
-    pub fn servers(&self, parts: &Parts, wanting: Wanting<'_>) -> Vec<Found> {
-        parts.mcp.routed(wanting, |name| self.contains(name))
+    pub fn servers(&self, parts: &EngineParts, wanting: McpCaller<'_>) -> Vec<ResolvedServer> {
+        parts.mcp.route_servers(wanting, |name| self.contains(name))
     }
 
     fn contains(&self, name: &str) -> bool {
@@ -56,7 +56,7 @@ impl<'a> Wanted<'a> {
     fn add(&mut self, tool: &'a Tool) {
         match tool {
             Tool::Server(named) => _ = self.names.insert(named.name()),
-            Tool::WebSearch(_) | Tool::WebSearchPreview(_) => _ = self.names.insert(search::TOOL),
+            Tool::WebSearch(_) | Tool::WebSearchPreview(_) => _ = self.names.insert(search::TOOL_NAME),
             Tool::Mcp(own) if mcp::is_own(own) => match &own.allowed_tools {
                 Some(
                     McpAllowedTools::Names(names)
@@ -73,9 +73,9 @@ impl Bound<'_> {
     /// These tools. Lists those of the servers.
     pub async fn catalog(
         self,
-        parts: &Parts,
-        wanting: Wanting<'_>,
-        agent: Option<Profile<'_>>,
+        parts: &EngineParts,
+        wanting: McpCaller<'_>,
+        agent: Option<AgentProfile<'_>>,
     ) -> CallerCatalog {
         let Self { wanted, servers } = self;
         let agent = agent.map(|agent| agent.name);

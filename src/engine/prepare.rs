@@ -2,48 +2,48 @@
 
 use std::sync::Arc;
 
-use super::approvals::{self, Approved, Means};
-use super::history::Past;
-use super::limits::{self, Limits};
-use super::mcp::{self, Listed};
-use super::offer::{Offer, OnUnservedTool};
-use super::offering::{self, Offering};
-use super::profile::{self, Profile};
+use super::approvals::{self, ApprovalContext, ApprovedCall};
+use super::history::PriorConversation;
+use super::limits::{self, EffectiveLimits};
+use super::mcp::{self, ListedServer};
+use super::offered_tools::{OfferedTools, OnUnservedTool};
+use super::profile::{self, AgentProfile};
 use super::redaction::Redaction;
-use super::states::{self, Found};
-use super::structured::Structured;
-use super::truncate::{self, Budget};
-use super::{Caller, Parts, compaction, echo, history, unix_now};
+use super::states::{self, StoredInput};
+use super::structured::OutputValidator;
+use super::tool_scope::{self, ToolScope};
+use super::truncate::{self, ContextBudget};
+use super::{EngineParts, RunContext, compaction, echo, history, unix_now};
 use crate::admission::Permit;
 use crate::config::ResultFormat;
 use crate::config::settings::{ReasoningDisplay as DisplaySetting, UnknownFields};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::event::Encoding;
-use crate::protocol::id::{Id, IdMint};
+use crate::protocol::event::EventEncoder;
+use crate::protocol::id::{Id, IdGenerator};
 use crate::protocol::item::Item;
 use crate::protocol::request::{
-    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, Truncation, Visibility,
+    ClientActionStatus, CreateResponse, OnMismatch, TextFormat, ToolCacheMode, ToolVisibility, Truncation,
 };
 use crate::protocol::response::Response;
 use crate::provider::Provider;
 use crate::provider::routing::Route;
-use crate::response::machine::{Ending, Options, ReasoningDisplay, Seal, ShowSealed};
+use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::{BoundSeal, SummarySeal};
-use crate::response::turn::{Context, Hints, ModelRequest, Sampling, Surface};
+use crate::response::turn::{HistoryItem, ModelRequest, Presentation, ProviderHints, SamplingParams};
 use crate::store::Owner;
 use crate::tools::mcp::CallerCatalog;
 
 /// A request that is ready to run.
-pub(super) struct Prepared {
+pub(super) struct PreparedRun {
     /// The response as it is created.
     pub response: Response,
     /// Mints the ids of what it will hold.
-    pub ids: IdMint,
+    pub ids: IdGenerator,
     /// How its events are written.
-    pub encoding: Encoding,
+    pub encoding: EventEncoder,
     /// How the machine shows things.
-    pub options: Options,
+    pub options: MachineOptions,
     /// Whose it is.
     pub owner: Owner,
     /// What it continues.
@@ -51,25 +51,25 @@ pub(super) struct Prepared {
     /// Its own input, to be kept.
     pub input: Vec<Item>,
     /// What is known of the input that clients do not see.
-    pub found: Found,
+    pub found: StoredInput,
     /// The tools on offer.
-    pub offer: Offer,
+    pub offer: OfferedTools,
     /// The gateway's own tools for this caller.
-    pub own: CallerCatalog,
+    pub catalog: CallerCatalog,
     /// What tells its conversation from others.
     pub conversation: Option<Arc<str>>,
     /// MCP servers with their tools.
-    pub servers: Vec<Listed>,
+    pub servers: Vec<ListedServer>,
     /// What was asked of tools, where servers may come to have others.
     pub tool_request: Option<Box<CreateResponse>>,
     /// Calls that the input allows.
-    pub approved: Vec<Approved>,
+    pub approved: Vec<ApprovedCall>,
     /// Whether tools are run here; if not, one inference is all there is.
-    pub executes: bool,
+    pub executes_tools: bool,
     /// How the response ends if it waits for the client's functions.
-    pub pause: Ending,
+    pub awaiting_client_status: Termination,
     /// What calls look like.
-    pub surface: Surface,
+    pub presentation: Presentation,
     /// What happens to tools that are not served.
     pub unserved: OnUnservedTool,
     /// Whether clients are told how far running tools have come.
@@ -77,23 +77,23 @@ pub(super) struct Prepared {
     /// Whether clients are shown the tools of servers.
     pub shows_lists: bool,
     /// How far the run may go.
-    pub limits: Limits,
+    pub limits: EffectiveLimits,
     /// The agent profile.
     pub agent: Option<Arc<str>>,
     /// Whether cached results of tools are left alone.
     pub bypass_cache: bool,
     /// What the answer is held to.
-    pub structured: Structured,
+    pub structured: OutputValidator,
     /// Bytes of the request and the conversation with which the run begins.
     pub request_bytes: u64,
     /// The run's share of the memory for conversations.
-    pub memory: Vec<Permit>,
+    pub memory_permits: Vec<Permit>,
     /// Who answers.
     pub provider: Arc<dyn Provider>,
     /// What the provider is asked; its conversation grows by what each turn brings.
-    pub ask: ModelRequest,
+    pub model_request: ModelRequest,
     /// The context that the model has, where it is known.
-    pub budget: Option<Budget>,
+    pub budget: Option<ContextBudget>,
     /// Whether old items may be dropped.
     pub truncation: Truncation,
     /// Whether the response is kept.
@@ -103,17 +103,17 @@ pub(super) struct Prepared {
     /// Request fields that were ignored.
     pub ignored: Vec<String>,
     /// Whether the response is a compaction.
-    pub compacts: bool,
+    pub is_compaction: bool,
     /// The messages that stay as they are beside its summary.
     pub retained: Vec<Item>,
 }
 
 pub(super) async fn prepare(
-    parts: &Parts,
+    parts: &EngineParts,
     request: CreateResponse,
-    caller: &Caller,
-) -> Result<Prepared, ApiError> {
-    caller.dialect.check(&request)?;
+    caller: &RunContext,
+) -> Result<PreparedRun, ApiError> {
+    caller.dialect.check_request(&request)?;
     let mut request = request;
     let agent = profile::apply(&parts.agents, &mut request)?;
     let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));
@@ -125,8 +125,8 @@ pub(super) async fn prepare(
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
-    let (past, mut input, mut memory) = history::read(parts, caller, &mut request).await?;
-    let Past { items: past, states: kept, root } = past;
+    let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
+    let PriorConversation { items: past, states: kept, root } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     compaction::check(&past, &input, &summaries)?;
     let compacts = compaction::is_asked(&input);
@@ -141,80 +141,90 @@ pub(super) async fn prepare(
     let servers = mcp::list(asked, &past, &input).await?;
     let own = own.catalog(parts, mcp::wanting(caller, asking), tool_agent).await;
     let visibility = visibility(parts, &request);
-    let offering = Offering {
+    let offering = ToolScope {
         tenant: &caller.owner.tenant,
         agent: tool_agent.as_ref().map(|agent| agent.name),
-        executes: offering::executes(parts, &request, agent.as_ref()),
-        surface: offering::surface(visibility, caller.dialect),
-        own: &own,
+        executes_tools: tool_scope::executes_tools(parts, &request, agent.as_ref()),
+        presentation: tool_scope::presentation(visibility, caller.dialect),
+        catalog: &own,
         servers: &servers,
         unserved: caller.unserved_tools,
     };
-    let offer = offering.offer(parts, asking, more_tools, false)?;
+    let offer = offering.collect_tools(parts, asking, more_tools, false)?;
     note_omitted(&offer, caller);
-    let Offering { executes, surface, .. } = offering;
-    let means = Means { servers: &servers, executes, max_calls: limits.run.max_tool_calls };
+    let ToolScope { executes_tools: executes, presentation: surface, .. } = offering;
+    let means =
+        ApprovalContext { servers: &servers, executes_tools: executes, max_calls: limits.run.max_tool_calls };
     let approved = approvals::check(parts, &caller.owner, &past, &input, means).await?;
 
-    let ids = IdMint::new();
+    let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
-    let window = route.provider.profile().context_window.of(&route.model);
-    let items = approvals::tell(states::remembered(past, &kept).chain(found.seen(&input)).collect());
-    let items = compaction::fold(items, window);
+    let window = route.provider.info().context_window.for_model(&route.model);
+    let items =
+        approvals::project_for_model(states::remembered(past, &kept).chain(found.seen(&input)).collect());
+    let items = compaction::apply(items, window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
     let conversation = states::conversation(items, &seal, &summaries)?;
-    let budget = window.map(|window| Budget {
-        window,
-        answer: request.max_output_tokens.unwrap_or(0),
-        fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
-    });
-    let mut prepared = Prepared {
+    let budget = window.map(|window| context_budget(window, &request, &offer));
+    let mut prepared = PreparedRun {
         bypass_cache: bypasses_cache(&request),
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
-        executes,
-        pause: pause(parts, &request, caller, executes, &offer),
-        surface,
+        executes_tools: executes,
+        awaiting_client_status: awaiting_client_status(parts, &request, caller, executes, &offer),
+        presentation: surface,
         unserved: caller.unserved_tools,
         reports_progress: request.stream
             && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
         // Neither that dialect nor the plainest view knows such items.
-        shows_lists: caller.dialect == Dialect::OpenAi && visibility != Visibility::Hidden,
+        shows_lists: caller.dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden,
         conversation: conversation_key(&request, root, &ids.response()),
-        own,
-        tool_request: (!servers.is_empty()).then(|| Box::new(offering::tool_request(&request))),
+        catalog: own,
+        tool_request: (!servers.is_empty()).then(|| Box::new(tool_scope::tool_request(&request))),
         servers,
         approved,
         limits,
         response: echo::created(&request, &model, &ids, caller.dialect, unix_now()),
         ids,
-        encoding: Encoding { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation },
+        encoding: event_encoder(caller, &request),
         options: options(parts, &request, seal),
         owner: caller.owner.clone(),
         previous: request.previous_response_id.as_deref().map(Id::from),
         input,
         found,
         structured,
-        redaction: instructions.as_deref().map(Redaction::of),
-        ask: ModelRequest {
-            result_format: parts.limits.tools.result_format,
-            ..ask(request_fields(&mut request), route.model, conversation, &offer, instructions)
+        redaction: instructions.as_deref().map(Redaction::new),
+        model_request: ModelRequest {
+            result_format: parts.options.tools.result_format,
+            ..model_request(request_fields(&mut request), route.model, conversation, &offer, instructions)
         },
         offer,
-        memory: memory.into_permits(),
+        memory_permits: memory.into_permits(),
         provider: route.provider,
         budget,
         truncation: request.truncation,
         store: request.store,
         ignored,
-        compacts,
+        is_compaction: compacts,
         retained,
     };
     if compacts {
         prepared.compact(summaries)?;
     }
-    prepared.fit()?;
+    prepared.truncate_to_window()?;
     Ok(prepared)
+}
+
+fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {
+    ContextBudget {
+        window,
+        answer: request.max_output_tokens.unwrap_or(0),
+        fixed: truncate::fixed_tokens(request.instructions.as_deref(), &offer.tools),
+    }
+}
+
+fn event_encoder(caller: &RunContext, request: &CreateResponse) -> EventEncoder {
+    EventEncoder { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation }
 }
 
 /// What tells conversations apart: the first response of a chain, which is this one where it can become the first. Where
@@ -228,45 +238,45 @@ fn conversation_key(request: &CreateResponse, root: Option<Id>, response: &Id) -
     }
 }
 
-impl Prepared {
+impl PreparedRun {
     /// Makes the response a compaction: the model is asked for a summary, in no form, which is sealed.
     fn compact(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
-        if self.ask.conversation.is_empty() {
+        if self.model_request.conversation.is_empty() {
             return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
         }
-        self.ask.conversation.push(compaction::question());
-        self.ask.format = TextFormat::Text;
-        self.structured = Structured::free();
+        self.model_request.conversation.push(compaction::question());
+        self.model_request.format = TextFormat::Text;
+        self.structured = OutputValidator::unconstrained();
         self.options.summary = Some(summaries);
         Ok(())
     }
 
     /// Makes the conversation fit before the provider is asked, or refuses it.
-    fn fit(&mut self) -> Result<(), ApiError> {
+    fn truncate_to_window(&mut self) -> Result<(), ApiError> {
         let Some(budget) = &self.budget else { return Ok(()) };
-        if !truncate::exceeds(&self.ask.conversation, budget) {
+        if !truncate::exceeds(&self.model_request.conversation, budget) {
             return Ok(());
         }
         if self.truncation == Truncation::Disabled {
-            return Err(truncate::too_long(truncate::estimate(&self.ask.conversation), budget));
+            return Err(truncate::too_long(truncate::estimate(&self.model_request.conversation), budget));
         }
-        let dropped = truncate::drop_oldest(&mut self.ask.conversation, budget, (1, 1));
+        let dropped = truncate::drop_oldest(&mut self.model_request.conversation, budget, (1, 1));
         tracing::debug!(dropped, "the oldest items were left out to fit the context window");
         Ok(())
     }
 
     /// Drops more after the provider said that it is too much all the same. False if nothing more can go.
-    pub(super) fn shrink(&mut self) -> bool {
+    pub(super) fn truncate_half(&mut self) -> bool {
         if self.truncation == Truncation::Disabled {
             return false;
         }
-        let window = truncate::estimate(&self.ask.conversation) as u64;
-        let known = Budget { window, answer: 0, fixed: 0 };
-        truncate::drop_oldest(&mut self.ask.conversation, &known, (1, 2)) > 0
+        let window = truncate::estimate(&self.model_request.conversation) as u64;
+        let known = ContextBudget { window, answer: 0, fixed: 0 };
+        truncate::drop_oldest(&mut self.model_request.conversation, &known, (1, 2)) > 0
     }
 }
 
-fn note_omitted(offer: &Offer, caller: &Caller) {
+fn note_omitted(offer: &OfferedTools, caller: &RunContext) {
     if !offer.omitted.is_empty() {
         let tools = offer.omitted.join(", ");
         tracing::info!(request_id = %caller.request_id, %tools, "tools that are not served here were left out");
@@ -275,13 +285,13 @@ fn note_omitted(offer: &Offer, caller: &Caller) {
 
 /// Refuses or names what nobody knows.
 fn check_extra(
-    parts: &Parts,
+    parts: &EngineParts,
     request: &CreateResponse,
     provider: &dyn Provider,
 ) -> Result<Vec<String>, ApiError> {
-    let passes = |name: &str| provider.profile().passthrough.iter().any(|allowed| allowed == name);
-    match parts.limits.unknown_fields {
-        UnknownFields::Refuse => request.check_extra(passes).map(|()| Vec::new()),
+    let passes = |name: &str| provider.info().passthrough.iter().any(|allowed| allowed == name);
+    match parts.options.unknown_fields {
+        UnknownFields::Refuse => request.check_unknown_fields(passes).map(|()| Vec::new()),
         UnknownFields::Ignore => {
             let unknown = request.extra.iter().filter(|(name, _)| !passes(name));
             Ok(unknown.map(|(name, _)| name.clone()).collect())
@@ -289,8 +299,8 @@ fn check_extra(
     }
 }
 
-fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Options {
-    let reasoning = match (parts.limits.engine.reasoning, request.reasoning.summary) {
+fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<BoundSeal>) -> MachineOptions {
+    let reasoning = match (parts.options.engine.reasoning, request.reasoning.summary) {
         (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
         // A client that asks for a summary shows nothing else.
         (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
@@ -302,68 +312,78 @@ fn options(parts: &Parts, request: &CreateResponse, seal: Arc<BoundSeal>) -> Opt
         (false, false) => ShowSealed::Needed,
         (false, true) => ShowSealed::Never,
     };
-    Options {
+    MachineOptions {
         reasoning,
         logprobs: logprobs(request).is_some(),
         seal: Some(seal as Arc<dyn Seal>),
         show_sealed,
-        server_steps: visibility(parts, request) == Visibility::Full,
+        server_steps: visibility(parts, request) == ToolVisibility::Full,
         summary: None,
     }
 }
 
 /// How a response ends that waits for the client's functions: as the request, its key, its client or the
 /// configuration says, in this order. Where no tool is run here nothing waits, unless the request says so.
-fn pause(parts: &Parts, request: &CreateResponse, caller: &Caller, executes: bool, offer: &Offer) -> Ending {
+fn awaiting_client_status(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+    executes: bool,
+    offer: &OfferedTools,
+) -> Termination {
     let asked = request.antwort.as_ref().and_then(|options| options.client_action_status);
     let status = match asked {
         Some(status) => status,
-        None if executes => caller.client_action_status.unwrap_or(parts.limits.engine.client_action_status),
+        None if executes => caller.client_action_status.unwrap_or(parts.options.engine.client_action_status),
         None => ClientActionStatus::Completed,
     };
     match status {
-        ClientActionStatus::RequiresAction => Ending::RequiresAction,
-        ClientActionStatus::Auto if offer.has_runners() => Ending::RequiresAction,
-        ClientActionStatus::Completed | ClientActionStatus::Auto => Ending::Completed,
+        ClientActionStatus::RequiresAction => Termination::RequiresAction,
+        ClientActionStatus::Auto if offer.has_server_tools() => Termination::RequiresAction,
+        ClientActionStatus::Completed | ClientActionStatus::Auto => Termination::Completed,
     }
 }
 
-fn visibility(parts: &Parts, request: &CreateResponse) -> Visibility {
+fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
     let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
-    asked.unwrap_or(parts.limits.tools.stream_visibility)
+    asked.unwrap_or(parts.options.tools.stream_visibility)
 }
 
 /// What becomes of an answer that misses its form: the request's word, else the agent's, else the configuration's.
-fn on_mismatch(parts: &Parts, request: &CreateResponse, agent: Option<&Profile<'_>>) -> OnMismatch {
+fn on_mismatch(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    agent: Option<&AgentProfile<'_>>,
+) -> OnMismatch {
     let asked = request.antwort.as_ref().and_then(|options| options.structured.as_ref()?.on_mismatch);
     let of_agent = || agent.and_then(|agent| agent.settings.structured.on_mismatch);
-    asked.or_else(of_agent).unwrap_or(parts.limits.engine.structured.on_mismatch)
+    asked.or_else(of_agent).unwrap_or(parts.options.engine.structured.on_mismatch)
 }
 
 /// What the answer is held to.
 async fn structured(
-    parts: &Parts,
+    parts: &EngineParts,
     request: &CreateResponse,
-    caller: &Caller,
+    caller: &RunContext,
     on_mismatch: OnMismatch,
-) -> Result<Structured, ApiError> {
+) -> Result<OutputValidator, ApiError> {
     let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
-    Structured::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
+    OutputValidator::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
 }
 
 /// The run's limits, shown in the echo of a request that has any.
 fn limits(
-    parts: &Parts,
+    parts: &EngineParts,
     request: &mut CreateResponse,
     route: &Route,
-    agent: Option<&Profile<'_>>,
-) -> Result<Limits, ApiError> {
-    let engine = &parts.limits.engine;
-    let price = limits::price(&route.provider.profile().prices, &route.model);
+    agent: Option<&AgentProfile<'_>>,
+) -> Result<EffectiveLimits, ApiError> {
+    let engine = &parts.options.engine;
+    let price = limits::price(&route.provider.info().prices, &route.model);
     let agent = agent.map(|agent| &agent.settings.limits);
-    let limits = Limits::of(request, &engine.limits, &engine.ceilings, agent, price)?;
+    let limits = EffectiveLimits::from_request(request, &engine.limits, &engine.ceilings, agent, price)?;
     if let Some(options) = &mut request.antwort {
-        options.limits = limits.shown();
+        options.limits = limits.to_request_limits();
     }
     Ok(limits)
 }
@@ -385,11 +405,11 @@ fn request_fields(request: &mut CreateResponse) -> CreateResponse {
     std::mem::replace(request, kept)
 }
 
-fn ask(
+fn model_request(
     request: CreateResponse,
     model: String,
-    conversation: Vec<Context>,
-    offer: &Offer,
+    conversation: Vec<HistoryItem>,
+    offer: &OfferedTools,
     instructions: Option<String>,
 ) -> ModelRequest {
     let logprobs = logprobs(&request);
@@ -405,14 +425,14 @@ fn ask(
         format: request.text.format.unwrap_or_default(),
         verbosity: request.text.verbosity,
         reasoning: request.reasoning,
-        sampling: Sampling {
+        sampling: SamplingParams {
             temperature: request.temperature,
             top_p: request.top_p,
             presence_penalty: request.presence_penalty,
             frequency_penalty: request.frequency_penalty,
             logprobs,
         },
-        hints: Hints {
+        hints: ProviderHints {
             user: request.user,
             safety_identifier: request.safety_identifier,
             prompt_cache_key: request.prompt_cache_key,

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::config::AgentSettings;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 
 /// A profile that a request has chosen.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Profile<'a> {
+pub(super) struct AgentProfile<'a> {
     pub name: &'a str,
     pub settings: &'a AgentSettings,
 }
@@ -21,7 +21,7 @@ pub(super) struct Profile<'a> {
 pub(super) fn apply<'a>(
     agents: &'a BTreeMap<String, AgentSettings>,
     request: &mut CreateResponse,
-) -> Result<Option<(Profile<'a>, Option<String>)>, ApiError> {
+) -> Result<Option<(AgentProfile<'a>, Option<String>)>, ApiError> {
     let (name, param) = match (&request.prompt, &request.agent) {
         (Some(prompt), _) => (prompt.id.as_str(), "prompt.id"),
         (None, Some(agent)) => (agent.as_str(), "agent"),
@@ -32,7 +32,7 @@ pub(super) fn apply<'a>(
             404,
             "invalid_request_error",
             "agent_not_found",
-            format!("There is no agent profile '{}'; GET /v1/agents lists them.", shorten(name)),
+            format!("There is no agent profile '{}'; GET /v1/agents lists them.", truncate_for_display(name)),
         )
         .with_param(param));
     };
@@ -42,7 +42,7 @@ pub(super) fn apply<'a>(
         (None, Some(template)) => Some(render(template, given, &settings.variables)?),
         _ => None,
     };
-    Ok(Some((Profile { name, settings }, instructions)))
+    Ok(Some((AgentProfile { name, settings }, instructions)))
 }
 
 /// What the request does not say is as the profile has it; the echo shows what is in force.

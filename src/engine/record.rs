@@ -3,38 +3,42 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::prepare::Prepared;
-use super::states::{self, Found};
+use super::prepare::PreparedRun;
+use super::states::{self, StoredInput};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::protocol::response::{Output, Response, Snapshot, to_raw};
-use crate::response::machine::{Finished, Machine};
-use crate::store::{History, Record, Side, StoredItem, StoredState};
+use crate::protocol::response::{OutputItems, Response, ResponseSnapshot, to_raw};
+use crate::response::machine::{FinishedResponse, ResponseMachine};
+use crate::store::{Direction, ModelView, ResponseRecord, StoredItem, StoredState};
 
 /// The row of a response that has ended.
-pub(super) fn ended(prepared: &Prepared, finished: &Finished) -> Record {
+pub(super) fn ended(prepared: &PreparedRun, finished: &FinishedResponse) -> ResponseRecord {
     let snapshot = &finished.snapshot;
     let mut items = input_items(prepared);
     let output = &snapshot.response.output;
     items.extend((0_u32..).zip(output.iter()).map(|(index, item)| StoredItem {
         id: item.id().clone(),
-        side: Side::Output,
+        direction: Direction::Output,
         wire: wire(item, output.dialect()),
-        history: history(item, finished.sealed.get(&index), finished.history.get(&index)),
+        model_view: history(item, finished.sealed.get(&index), finished.history.get(&index)),
         state: state(prepared, item, finished.sealed.get(&index)),
     }));
     record(prepared, &snapshot.response, snapshot.json(), items)
 }
 
 /// The row of a response that is still being made.
-pub(super) fn running(prepared: &Prepared, response: &Response) -> Record {
-    let output = Output::new(response.output.dialect());
-    let snapshot = Snapshot::new(Response { output, ..response.clone() });
+pub(super) fn running(prepared: &PreparedRun, response: &Response) -> ResponseRecord {
+    let output = OutputItems::new(response.output.dialect());
+    let snapshot = ResponseSnapshot::new(Response { output, ..response.clone() });
     record(prepared, response, snapshot.json(), input_items(prepared))
 }
 
 /// Items of a response that is still being made, without what only its end will know of them.
-pub(super) fn output_items(prepared: &Prepared, machine: &Machine, which: Range<usize>) -> Vec<StoredItem> {
+pub(super) fn output_items(
+    prepared: &PreparedRun,
+    machine: &ResponseMachine,
+    which: Range<usize>,
+) -> Vec<StoredItem> {
     let output = &machine.response().output;
     which
         .filter_map(|index| {
@@ -42,17 +46,17 @@ pub(super) fn output_items(prepared: &Prepared, machine: &Machine, which: Range<
             let place = u32::try_from(index).ok()?;
             Some(StoredItem {
                 id: item.id().clone(),
-                side: Side::Output,
+                direction: Direction::Output,
                 wire: wire(item, output.dialect()),
-                history: history(item, machine.sealed_state(place), machine.history_of(place)),
+                model_view: history(item, machine.sealed_state(place), machine.history_of(place)),
                 state: state(prepared, item, machine.sealed_state(place)),
             })
         })
         .collect()
 }
 
-fn record(prepared: &Prepared, response: &Response, body: &str, items: Vec<StoredItem>) -> Record {
-    Record {
+fn record(prepared: &PreparedRun, response: &Response, body: &str, items: Vec<StoredItem>) -> ResponseRecord {
+    ResponseRecord {
         id: response.id.clone(),
         owner: prepared.owner.clone(),
         status: response.status,
@@ -64,17 +68,17 @@ fn record(prepared: &Prepared, response: &Response, body: &str, items: Vec<Store
     }
 }
 
-fn input_items(prepared: &Prepared) -> Vec<StoredItem> {
-    let Found { states, results } = &prepared.found;
+fn input_items(prepared: &PreparedRun) -> Vec<StoredItem> {
+    let StoredInput { states, results } = &prepared.found;
     let input = prepared.input.iter().enumerate();
     input
         .map(|(place, item)| StoredItem {
             id: item.id().clone(),
-            side: Side::Input,
+            direction: Direction::Input,
             wire: wire(item, prepared.encoding.dialect),
-            history: match results.get(&place) {
-                Some(call) => History::Other(to_raw(&Item::McpCall(call.clone())).get().into()),
-                None => History::Same,
+            model_view: match results.get(&place) {
+                Some(call) => ModelView::Override(to_raw(&Item::McpCall(call.clone())).get().into()),
+                None => ModelView::Same,
             },
             state: states.get(&place).map(|blob| stored_state(prepared, item, blob)),
         })
@@ -82,33 +86,33 @@ fn input_items(prepared: &Prepared) -> Vec<StoredItem> {
 }
 
 /// State that is stored beside an item; a reasoning item holds its own.
-fn state(prepared: &Prepared, item: &Item, sealed: Option<&String>) -> Option<StoredState> {
+fn state(prepared: &PreparedRun, item: &Item, sealed: Option<&String>) -> Option<StoredState> {
     let sealed = sealed.filter(|_| !matches!(item, Item::Reasoning(_)))?;
     Some(stored_state(prepared, item, sealed))
 }
 
-fn stored_state(prepared: &Prepared, item: &Item, blob: &str) -> StoredState {
+fn stored_state(prepared: &PreparedRun, item: &Item, blob: &str) -> StoredState {
     StoredState { key: states::key(&prepared.owner, item), blob: blob.into() }
 }
 
-fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> History {
+fn history(item: &Item, sealed: Option<&String>, other: Option<&Item>) -> ModelView {
     if let Some(other) = other {
-        return History::Other(json(other));
+        return ModelView::Override(json(other));
     }
     match item {
-        Item::UserMessage(_) => History::Hidden,
+        Item::UserMessage(_) => ModelView::Hidden,
         // A call that was cut off was never made: a continuation must not have to answer it.
-        Item::FunctionCall(call) if call.status != ItemStatus::Completed => History::Hidden,
-        Item::CustomToolCall(call) if call.status != ItemStatus::Completed => History::Hidden,
+        Item::FunctionCall(call) if call.status != ItemStatus::Completed => ModelView::Hidden,
+        Item::CustomToolCall(call) if call.status != ItemStatus::Completed => ModelView::Hidden,
         Item::Reasoning(reasoning) => match sealed {
             Some(sealed) => {
                 let mut with_state = reasoning.clone();
                 with_state.encrypted_content = Some(sealed.clone());
-                History::Other(json(&Item::Reasoning(with_state)))
+                ModelView::Override(json(&Item::Reasoning(with_state)))
             }
-            None => History::Same,
+            None => ModelView::Same,
         },
-        _ => History::Same,
+        _ => ModelView::Same,
     }
 }
 

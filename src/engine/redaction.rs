@@ -1,12 +1,12 @@
 //! What of a provider's words no client may read: the instructions of an agent profile are the operator's, and a provider
 //! that refuses a request may quote it.
 
-use crate::provider::{Failure, ProviderError};
+use crate::provider::{ProviderError, ProviderErrorKind};
 
 /// Letters and digits in a row that are no coincidence.
-const QUOTE: usize = 20;
+const MIN_QUOTE_LETTERS: usize = 20;
 /// Letters of a word that stands for itself, such as a code name.
-const CODE_WORD: usize = 5;
+const MIN_CODE_WORD_LETTERS: usize = 5;
 
 /// A text that clients must not see.
 #[derive(Debug)]
@@ -14,20 +14,20 @@ pub(super) struct Redaction(String);
 
 impl Redaction {
     /// Keeps this text from clients.
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 
     /// The error with words of ours, if its own quote the text.
     pub(super) fn apply(&self, error: ProviderError) -> ProviderError {
-        let secret = Secret::of(&self.0);
+        let secret = Secret::new(&self.0);
         let code = error.code.filter(|code| !secret.is_quoted_in(code));
         if !secret.is_quoted_in(&error.message) {
             return ProviderError { code, ..error };
         }
         let what = match error.kind {
-            Failure::Status(status) => format!("The model provider answered with status {status}"),
-            Failure::ContextLength => "The conversation is too long for the model".to_owned(),
+            ProviderErrorKind::Status(status) => format!("The model provider answered with status {status}"),
+            ProviderErrorKind::ContextLength => "The conversation is too long for the model".to_owned(),
             _ => "The model provider failed".to_owned(),
         };
         let message = format!("{what}; its words are not shown, as they quote the agent's instructions.");
@@ -44,7 +44,7 @@ struct Secret {
 }
 
 impl Secret {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let words = text.split(|c: char| !c.is_alphanumeric());
         Self {
             letters: letters_of(text),
@@ -57,13 +57,13 @@ impl Secret {
         if self.letters.is_empty() {
             return false;
         }
-        if self.letters.len() <= QUOTE {
+        if self.letters.len() <= MIN_QUOTE_LETTERS {
             return words.contains(&self.letters);
         }
         let places = words.char_indices().map(|(place, _)| place);
         let mut windows =
-            places.filter_map(|place| words.get(place..words.ceil_char_boundary(place + QUOTE)));
-        windows.any(|window| window.len() >= QUOTE && self.letters.contains(window))
+            places.filter_map(|place| words.get(place..words.ceil_char_boundary(place + MIN_QUOTE_LETTERS)));
+        windows.any(|window| window.len() >= MIN_QUOTE_LETTERS && self.letters.contains(window))
             || self.code_words.iter().any(|word| words.contains(word.as_str()))
     }
 }
@@ -75,7 +75,7 @@ fn letters_of(text: &str) -> String {
 /// Whether a word is a name or a number rather than one of a language.
 fn is_code_word(word: &str) -> bool {
     let odd = |c: char| c.is_numeric() || c.is_uppercase();
-    word.chars().count() >= CODE_WORD && word.chars().skip(1).any(odd)
+    word.chars().count() >= MIN_CODE_WORD_LETTERS && word.chars().skip(1).any(odd)
 }
 
 #[cfg(test)]
@@ -83,8 +83,8 @@ mod tests {
     use super::*;
 
     fn told(instructions: &str, message: &str) -> String {
-        let error = ProviderError::new(Failure::Status(400), message);
-        Redaction::of(instructions).apply(error).message
+        let error = ProviderError::new(ProviderErrorKind::Status(400), message);
+        Redaction::new(instructions).apply(error).message
     }
 
     #[test]

@@ -15,22 +15,22 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::approvals;
-use super::calls::Calls;
-use super::choice::Choice;
-use super::gate::{Denied, Gate};
+use super::call_filter::{CallFilter, RejectedCall};
+use super::choice::CallPolicy;
+use super::event_sink::{Disconnected, EventSink};
 use super::in_flight::shutting_down;
-use super::noted::Noted;
-use super::outlet::{Gone, Outlet};
-use super::prepare::Prepared;
-use super::structured::Judgement;
-use super::{Caller, Engine, compaction, history, record, search, states, unix_now};
+use super::prepare::PreparedRun;
+use super::run_summary::RunSummary;
+use super::structured::OutputVerdict;
+use super::tool_executor::ToolCallExecutor;
+use super::{Engine, RunContext, compaction, history, record, search, states, unix_now};
 use crate::admission::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Reasoning};
-use crate::protocol::response::{RunOutcome, Status};
-use crate::provider::{CallContext, Failure, ModelStream, ProviderError};
-use crate::response::machine::{Ending, Machine, Turn, TurnOutput, Violation};
-use crate::response::turn::{CallChoice, Context, FinishReason, ModelEvent, ProviderState};
+use crate::protocol::response::{ResponseStatus, RunOutcome};
+use crate::provider::{CallContext, ModelStream, ProviderError, ProviderErrorKind};
+use crate::response::machine::{ResponseMachine, Termination, Turn, TurnOutput, Violation};
+use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ModelEvent, ProviderState};
 use crate::store::RunRegistration;
 use crate::telemetry::fields::{CAUSE, CODE, KIND, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use crate::telemetry::request_log::RequestLog;
@@ -41,45 +41,45 @@ const MAX_DENIED_TURNS: usize = 3;
 const RECORD_AFTER: Duration = Duration::from_millis(500);
 
 /// Of a response that a shutdown ends.
-const STOPPED: &str =
+const SHUTDOWN_MESSAGE: &str =
     "The gateway was stopped before the response was whole. What was received is kept; try again.";
 
 /// What the provider is sent is written where the run is, up to a request and a conversation of so many bytes.
-const WRITTEN_AT_ONCE: u64 = 1 << 20;
+const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
 
 /// Why a run stops before the model is done.
-pub(super) enum Stop {
+pub(super) enum RunError {
     /// With this error: an HTTP error while nothing has left, a failed response after that.
-    Error(ApiError),
+    Failed(ApiError),
     /// The provider's answer cannot be: it is malformed.
-    Violated(Violation),
+    InvalidOutput(Violation),
     /// At this limit.
-    Limit(&'static str),
+    LimitReached(&'static str),
     /// The client is gone or takes nothing.
     Cancelled,
 }
 
-impl Stop {
+impl RunError {
     /// Names it in traces.
-    fn name(&self) -> &str {
+    fn error_type(&self) -> &str {
         match self {
-            Self::Error(error) => error.code(),
-            Self::Violated(_) => "upstream_malformed",
-            Self::Limit(limit) => limit,
+            Self::Failed(error) => error.code(),
+            Self::InvalidOutput(_) => "upstream_malformed",
+            Self::LimitReached(limit) => limit,
             Self::Cancelled => "cancelled",
         }
     }
 }
 
 /// How a run ends.
-enum Outcome {
-    Ended(Ending),
-    Refused(ApiError),
+enum RunEnd {
+    Ended(Termination),
+    Rejected(ApiError),
 }
 
 /// What the next thing is that happens by the clock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Alarm {
+enum RunTimer {
     /// Status 200 is sent, though nothing has been heard from the provider.
     Commit,
     /// The response is recorded as in progress.
@@ -91,21 +91,21 @@ enum Alarm {
 /// A run in progress.
 pub(super) struct Run {
     pub(super) engine: Arc<Engine>,
-    pub(super) prepared: Prepared,
-    pub(super) machine: Machine,
-    pub(super) gate: Gate,
-    pub(super) calls: Calls,
-    pub(super) outlet: Outlet,
+    pub(super) prepared: PreparedRun,
+    pub(super) machine: ResponseMachine,
+    pub(super) call_filter: CallFilter,
+    pub(super) executor: ToolCallExecutor,
+    pub(super) sink: EventSink,
     call: CallContext,
     requester: Requester,
     started: Instant,
     deadline: Instant,
-    alarm: Alarm,
-    clock: Pin<Box<Sleep>>,
+    timer: RunTimer,
+    sleep: Pin<Box<Sleep>>,
     first_event: Option<Duration>,
     log: Option<Arc<RequestLog>>,
     /// Whether the provider has said anything in this turn.
-    heard: bool,
+    received: bool,
     /// A row says that the run is in progress.
     pub(super) recorded: bool,
     /// Inferences that were begun.
@@ -113,7 +113,7 @@ pub(super) struct Run {
     /// Calls of tools that were made.
     pub(super) tool_calls: u32,
     /// Turns so far that made calls: the journal's number of the next.
-    pub(super) journalled: u32,
+    pub(super) journaled_turns: u32,
     denied_turns: usize,
     /// The model was asked once more for the call that is demanded.
     pub(super) asked_for_call: bool,
@@ -128,20 +128,20 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(
         engine: Arc<Engine>,
-        mut prepared: Prepared,
-        caller: Caller,
-        outlet: Outlet,
+        mut prepared: PreparedRun,
+        caller: RunContext,
+        sink: EventSink,
         started: Instant,
     ) -> Self {
-        let (time, deadline_name) = prepared.limits.clock(engine.parts.limits.engine.run_timeout);
+        let (time, deadline_name) = prepared.limits.timeout(engine.parts.options.engine.run_timeout);
         let deadline = started + time;
         let ids = std::mem::take(&mut prepared.ids);
-        let machine = Machine::new(prepared.response.clone(), ids, prepared.options.clone());
+        let machine = ResponseMachine::new(prepared.response.clone(), ids, prepared.options.clone());
         let offer = &prepared.offer;
         let tools = Arc::clone(&offer.tools);
-        let Choice { allowed, demand } = offer.choice.clone();
-        let gate = Gate::new(allowed, demand, tools, prepared.ask.parallel_tool_calls);
-        let calls = Calls::new(&engine, &prepared, &caller, deadline);
+        let CallPolicy { allowed, required: demand } = offer.choice.clone();
+        let call_filter = CallFilter::new(allowed, demand, tools, prepared.model_request.parallel_tool_calls);
+        let executor = ToolCallExecutor::new(&engine, &prepared, &caller, deadline);
         let requester = caller.requester();
         let call = CallContext {
             deadline: Some(deadline),
@@ -149,32 +149,32 @@ impl Run {
             request_id: caller.request_id,
             response_id: Some(prepared.response.id.clone()),
         };
-        let commit_at = (started + engine.parts.limits.commit_after).min(deadline);
-        let is_stored_stream = prepared.store && prepared.ask.stream;
+        let commit_at = (started + engine.parts.options.commit_after).min(deadline);
+        let is_stored_stream = prepared.store && prepared.model_request.stream;
         let registration =
             is_stored_stream.then(|| engine.parts.store.register_run(&prepared.response.id, &prepared.owner));
         Self {
             registration,
             machine,
-            gate,
-            calls,
-            outlet,
+            call_filter,
+            executor,
+            sink,
             call,
             requester,
             started,
             deadline,
             // Without a stream the status can wait for the whole answer.
-            alarm: if prepared.ask.stream { Alarm::Commit } else { Alarm::Deadline },
-            clock: Box::pin(tokio::time::sleep_until(
-                if prepared.ask.stream { commit_at } else { deadline }.into(),
+            timer: if prepared.model_request.stream { RunTimer::Commit } else { RunTimer::Deadline },
+            sleep: Box::pin(tokio::time::sleep_until(
+                if prepared.model_request.stream { commit_at } else { deadline }.into(),
             )),
             first_event: None,
             log: caller.log,
-            heard: false,
+            received: false,
             recorded: false,
             turns: 0,
             tool_calls: 0,
-            journalled: 0,
+            journaled_turns: 0,
             denied_turns: 0,
             asked_for_call: false,
             failed_turns: 0,
@@ -187,21 +187,21 @@ impl Run {
     /// Runs to the end; never panics, and always ends in exactly one way.
     pub(super) async fn drive(mut self: Box<Self>) {
         self.engine.parts.metrics.run_started();
-        let outcome = match AssertUnwindSafe(self.turns()).catch_unwind().await {
-            Ok(Ok(ending)) => Outcome::Ended(ending),
-            Ok(Err(stop)) => self.outcome(stop),
+        let outcome = match AssertUnwindSafe(self.agent_loop()).catch_unwind().await {
+            Ok(Ok(ending)) => RunEnd::Ended(ending),
+            Ok(Err(stop)) => self.run_end(stop),
             Err(_panic) => {
                 tracing::error!(request_id = %self.call.request_id, "a run panicked");
-                self.outcome(Stop::Error(ApiError::internal()))
+                self.run_end(RunError::Failed(ApiError::internal()))
             }
         };
         self.end(outcome).await;
     }
 
     /// The loop: ask, hear, and ask again if the model must be told something first.
-    async fn turns(&mut self) -> Result<Ending, Stop> {
-        self.machine.start(self.outlet.events());
-        self.show_tools()?;
+    async fn agent_loop(&mut self) -> Result<Termination, RunError> {
+        self.machine.start(self.sink.events());
+        self.emit_list_tools()?;
         if let Some(ending) = self.run_approved().await? {
             return Ok(ending);
         }
@@ -209,27 +209,27 @@ impl Run {
             self.check_deadline()?;
             self.turns += 1;
             self.prepared.structured.begin_answer();
-            self.gate.begin_turn(self.calls.left());
-            let turn = self.infer().await?;
-            if let Some(ending) = self.follow(turn).await? {
+            self.call_filter.begin_turn(self.executor.left());
+            let turn = self.infer_with_retry().await?;
+            if let Some(ending) = self.after_turn(turn).await? {
                 return Ok(ending);
             }
         }
-        Err(Stop::Limit("max_turns"))
+        Err(RunError::LimitReached("max_turns"))
     }
 
     /// One turn of the model; a conversation that is too long is cut once if the client allows it.
-    async fn infer(&mut self) -> Result<Turn, Stop> {
-        self.heard = false;
-        match self.attempt().await {
-            Err(Stop::Error(error)) if error.code() == "context_length_exceeded" && !self.heard => {
-                if !self.prepared.shrink() {
-                    return Err(Stop::Error(error));
+    async fn infer_with_retry(&mut self) -> Result<Turn, RunError> {
+        self.received = false;
+        match self.infer_once().await {
+            Err(RunError::Failed(error)) if error.code() == "context_length_exceeded" && !self.received => {
+                if !self.prepared.truncate_half() {
+                    return Err(RunError::Failed(error));
                 }
                 tracing::debug!(
                     "the provider said that the conversation is too long; trying with half of it"
                 );
-                self.attempt().await
+                self.infer_once().await
             }
             done => done,
         }
@@ -242,7 +242,7 @@ impl Run {
             otel.kind = "client",
             gen_ai.operation.name = "chat",
             gen_ai.provider.name = self.prepared.provider.name(),
-            gen_ai.request.model = self.prepared.ask.model,
+            gen_ai.request.model = self.prepared.model_request.model,
             server.address = Empty,
             server.port = Empty,
             gen_ai.usage.input_tokens = Empty,
@@ -251,13 +251,13 @@ impl Run {
             otel.status_code = Empty,
         )
     )]
-    async fn attempt(&mut self) -> Result<Turn, Stop> {
+    async fn infer_once(&mut self) -> Result<Turn, RunError> {
         let span = Span::current();
-        if let Some((host, port)) = &self.prepared.provider.profile().address {
+        if let Some((host, port)) = &self.prepared.provider.info().address {
             span.record("server.address", host.as_str());
             span.record("server.port", *port);
         }
-        let turn = self.hear_turn().await;
+        let turn = self.stream_turn().await;
         match &turn {
             Ok(Turn { usage: Some(usage), .. }) => {
                 span.record("gen_ai.usage.input_tokens", usage.input_tokens);
@@ -265,31 +265,31 @@ impl Run {
             }
             Ok(_) => {}
             Err(stop) => {
-                span.record("error.type", stop.name());
+                span.record("error.type", stop.error_type());
                 span.record("otel.status_code", "ERROR");
             }
         }
         turn
     }
 
-    async fn hear_turn(&mut self) -> Result<Turn, Stop> {
-        let mut stream = self.ask_provider().await?;
+    async fn stream_turn(&mut self) -> Result<Turn, RunError> {
+        let mut stream = self.open_stream().await?;
         if self.turns > 1 {
             // What the turn before brought is seen before the model has thought about it.
             self.flush().await?;
         }
         let mut heard = Vec::new();
         loop {
-            let more = self.wait(stream.next(&mut heard)).await?;
+            let more = self.until_cancelled(stream.next(&mut heard)).await?;
             let happened = !heard.is_empty();
             // Most events of a model make one of ours: no growing, and no copying for it.
-            self.outlet.events().reserve(heard.len() + 2);
+            self.sink.events().reserve(heard.len() + 2);
             for event in heard.drain(..) {
-                self.hear(event)?;
+                self.on_model_event(event)?;
             }
             self.check_size()?;
             if happened {
-                self.heard = true;
+                self.received = true;
                 self.first_event.get_or_insert_with(|| self.started.elapsed());
                 self.flush().await?;
             }
@@ -298,42 +298,46 @@ impl Run {
             }
         }
         drop(stream);
-        self.cite()?;
-        if self.is_asked_again_after() {
+        self.add_citations()?;
+        if self.will_retry_turn() {
             self.machine.mark_commentary();
         }
-        let nothing_is_shown = if self.gate.lacks_call() { self.asks_again() } else { self.gate.kept_back() };
-        Ok(self.machine.end_turn(nothing_is_shown, self.outlet.events())?)
+        let nothing_is_shown = if self.call_filter.lacks_required_call() {
+            self.retries_missing_call()
+        } else {
+            self.call_filter.has_rejected()
+        };
+        Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
     }
 
     /// An answer that is yet to come: what the provider is sent for it is written now, off the workers if that is much.
-    async fn ask_provider(&mut self) -> Result<Box<dyn ModelStream>, Stop> {
+    async fn open_stream(&mut self) -> Result<Box<dyn ModelStream>, RunError> {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
-        let asked = if self.prepared.request_bytes + self.machine.bytes() as u64 <= WRITTEN_AT_ONCE {
-            provider.infer(&self.prepared.ask, &call)
+        let asked = if self.prepared.request_bytes + self.machine.bytes() as u64 <= MAX_INLINE_ENCODE_BYTES {
+            provider.infer(&self.prepared.model_request, &call)
         } else {
             let (admission, requester) = (Arc::clone(self.engine.admission()), self.requester.clone());
-            let ask = self.prepared.ask.clone();
+            let ask = self.prepared.model_request.clone();
             let work =
                 async move { admission.blocking.run(&requester, move || provider.infer(&ask, &call)).await };
             // Few runs need it, and all would have the room for it.
-            self.wait(Box::pin(work)).await??
+            self.until_cancelled(Box::pin(work)).await??
         };
         asked.map_err(|error| self.provider_failed(error))
     }
 
     /// The provider's words are the client's to read, but for what of them is the operator's, and not the log's.
-    fn provider_failed(&self, error: ProviderError) -> Stop {
+    fn provider_failed(&self, error: ProviderError) -> RunError {
         let error = match &self.prepared.redaction {
             Some(redaction) => redaction.apply(error),
             None => error,
         };
-        Stop::Error(error.into())
+        RunError::Failed(error.into())
     }
 
     /// What the provider said cannot be: its answer is malformed, though each piece of it could be read.
-    fn violated(&self, violation: &Violation) -> Stop {
+    fn violated(&self, violation: &Violation) -> RunError {
         let provider = self.prepared.provider.name();
         self.engine.parts.metrics.provider_failure(provider, "malformed");
         tracing::warn!(
@@ -341,112 +345,114 @@ impl Run {
                 { REQUEST_ID } = self.call.request_id,
                 { RESPONSE_ID } = self.prepared.response.id.as_str(),
                 { PROVIDER } = provider,
-                { MODEL } = self.prepared.ask.model,
+                { MODEL } = self.prepared.model_request.model,
                 { KIND } = "malformed",
                 { CAUSE } = %violation,
             },
             "the provider failed"
         );
-        Stop::Error(ProviderError::new(Failure::Malformed, violation.to_string()).into())
+        RunError::Failed(ProviderError::new(ProviderErrorKind::Malformed, violation.to_string()).into())
     }
 
     /// Names the sources in the text with which the turn ends.
-    fn cite(&mut self) -> Result<(), Stop> {
-        if self.calls.sources.is_empty() {
+    fn add_citations(&mut self) -> Result<(), RunError> {
+        if self.executor.sources.is_empty() {
             return Ok(());
         }
         let text = self.machine.open_text_so_far().unwrap_or_default();
-        for annotation in search::annotations(text, &self.calls.sources) {
-            self.machine.push(ModelEvent::Annotation(annotation), self.outlet.events())?;
+        for annotation in search::annotations(text, &self.executor.sources) {
+            self.machine.push(ModelEvent::Annotation(annotation), self.sink.events())?;
         }
         Ok(())
     }
 
-    fn hear(&mut self, event: ModelEvent) -> Result<(), Stop> {
-        match self.gate.admit(event) {
-            Some(event) => Ok(self.machine.push(event, self.outlet.events())?),
+    fn on_model_event(&mut self, event: ModelEvent) -> Result<(), RunError> {
+        match self.call_filter.filter(event) {
+            Some(event) => Ok(self.machine.push(event, self.sink.events())?),
             None => Ok(()),
         }
     }
 
     /// What follows from a turn: the end, or another turn.
-    async fn follow(&mut self, turn: Turn) -> Result<Option<Ending>, Stop> {
-        let lacks_call = self.gate.lacks_call();
-        let denied = self.gate.end_turn();
+    async fn after_turn(&mut self, turn: Turn) -> Result<Option<Termination>, RunError> {
+        let lacks_call = self.call_filter.lacks_required_call();
+        let denied = self.call_filter.end_turn();
         match turn.finish {
-            Some(FinishReason::Length) => return Ok(Some(Ending::Incomplete("max_output_tokens".into()))),
+            Some(FinishReason::Length) => {
+                return Ok(Some(Termination::Incomplete("max_output_tokens".into())));
+            }
             Some(FinishReason::ContentFilter) => {
-                return Ok(Some(Ending::Incomplete("content_filter".into())));
+                return Ok(Some(Termination::Incomplete("content_filter".into())));
             }
             Some(FinishReason::Stop) | None => {}
         }
         if lacks_call {
-            return self.miss_call(&turn, denied);
+            return self.on_missing_call(&turn, denied);
         }
-        self.gate.settle_demand();
-        let waits = turn.client_calls + turn.asked_calls > 0;
+        self.call_filter.clear_required();
+        let waits = turn.client_calls + turn.approval_calls > 0;
         self.engine.parts.metrics.client_calls(turn.client_calls);
         if turn.server_calls.is_empty() && !waits && denied.is_empty() {
-            return self.judge(&turn);
+            return self.validate_output(&turn);
         }
         let made = !turn.server_calls.is_empty();
         if made {
             self.run_calls(&turn.server_calls).await?;
         }
-        let output = self.machine.close_turn(self.outlet.events())?;
+        let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
         if waits {
             // Clients know that a person is asked by the items; only functions are theirs to run.
             return Ok(Some(if turn.client_calls > 0 {
-                self.prepared.pause.clone()
+                self.prepared.awaiting_client_status.clone()
             } else {
-                Ending::Completed
+                Termination::Completed
             }));
         }
         if made {
             self.denied_turns = 0;
-        } else if denied.iter().any(Denied::is_mistake) {
+        } else if denied.iter().any(RejectedCall::is_mistake) {
             self.count_denied_turn()?;
         }
-        self.carry_on(&turn, output, denied)?;
+        self.finish_turn(&turn, output, denied)?;
         self.prepare_next_turn();
-        self.follow_changed_tools().await?;
+        self.refresh_changed_tools().await?;
         Ok(None)
     }
 
     /// What follows from a turn in which nothing was called any more: the end, if the answer has its form.
-    pub(super) fn judge(&mut self, turn: &Turn) -> Result<Option<Ending>, Stop> {
-        if self.prepared.compacts && self.machine.response().output.is_empty() {
-            return Ok(Some(Ending::Failed(compaction::failed().body)));
+    pub(super) fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
+        if self.prepared.is_compaction && self.machine.response().output.is_empty() {
+            return Ok(Some(Termination::Failed(compaction::failed().body)));
         }
-        match self.prepared.structured.judge(self.machine.turn_output()) {
-            Judgement::Keep => Ok(Some(Ending::Completed)),
-            Judgement::Fail(error) => Ok(Some(Ending::Failed(error.body))),
-            Judgement::Repair(problem) => self.ask_for_repair(turn, &problem).map(|()| None),
+        match self.prepared.structured.validate(self.machine.turn_output()) {
+            OutputVerdict::Accept => Ok(Some(Termination::Completed)),
+            OutputVerdict::Fail(error) => Ok(Some(Termination::Failed(error.body))),
+            OutputVerdict::Repair(problem) => self.ask_for_repair(turn, &problem).map(|()| None),
         }
     }
 
     /// Adds a turn to the conversation, if its limits allow for another.
-    pub(super) fn carry_on(
+    pub(super) fn finish_turn(
         &mut self,
         turn: &Turn,
         output: TurnOutput,
-        denied: Vec<Denied>,
-    ) -> Result<(), Stop> {
-        self.spend(turn)?;
+        denied: Vec<RejectedCall>,
+    ) -> Result<(), RunError> {
+        self.consume_token_budget(turn)?;
         if let Some(limit) = self.prepared.limits.reached_by(&self.machine.usage()) {
-            return Err(Stop::Limit(limit));
+            return Err(RunError::LimitReached(limit));
         }
-        self.remember(output, denied);
+        self.append_history(output, denied);
         Ok(())
     }
 
-    fn count_denied_turn(&mut self) -> Result<(), Stop> {
+    fn count_denied_turn(&mut self) -> Result<(), RunError> {
         self.denied_turns += 1;
-        if self.prepared.executes && self.denied_turns <= MAX_DENIED_TURNS {
+        if self.prepared.executes_tools && self.denied_turns <= MAX_DENIED_TURNS {
             return Ok(());
         }
-        Err(Stop::Error(ApiError::new(
+        Err(RunError::Failed(ApiError::new(
             500,
             "model_error",
             "tool_not_allowed",
@@ -455,12 +461,12 @@ impl Run {
     }
 
     /// Adds to the conversation what the turn brought, in its order.
-    pub(super) fn remember(&mut self, turn: TurnOutput, denied: Vec<Denied>) {
-        let TurnOutput { first, mut states, loose } = turn;
-        let conversation = &mut self.prepared.ask.conversation;
+    pub(super) fn append_history(&mut self, turn: TurnOutput, denied: Vec<RejectedCall>) {
+        let TurnOutput { first, mut states, orphan_state: loose } = turn;
+        let conversation = &mut self.prepared.model_request.conversation;
         let begin = conversation.len();
         if let Some(state) = loose {
-            conversation.push(stateful(state, &mut self.prepared.ids));
+            conversation.push(state_item(state, &mut self.prepared.ids));
         }
         let items = self.machine.response().output.len();
         for place in first..items {
@@ -474,15 +480,15 @@ impl Run {
         if let Some(first) = conversation.get_mut(begin) {
             first.begins_turn = true;
         }
-        states::distribute(conversation);
+        states::attach_states(conversation);
     }
 
     fn prepare_next_turn(&mut self) {
-        let ask = &mut self.prepared.ask;
-        if self.gate.is_beyond_limit() && self.calls.left() == 0 {
+        let ask = &mut self.prepared.model_request;
+        if self.call_filter.limit_exceeded() && self.executor.left() == 0 {
             // One last inference, which must not ask for what it will not get.
             ask.tool_choice = CallChoice::None;
-            self.gate.shut();
+            self.call_filter.deny_all();
             return;
         }
         // A demand that was met is over, or the loop would never end.
@@ -490,83 +496,83 @@ impl Run {
     }
 
     /// `max_output_tokens` is for the whole response: what a turn spent is missing in the next.
-    fn spend(&mut self, turn: &Turn) -> Result<(), Stop> {
-        let Some(left) = &mut self.prepared.ask.max_output_tokens else { return Ok(()) };
+    fn consume_token_budget(&mut self, turn: &Turn) -> Result<(), RunError> {
+        let Some(left) = &mut self.prepared.model_request.max_output_tokens else { return Ok(()) };
         *left = left.saturating_sub(turn.usage.map_or(0, |usage| usage.output_tokens));
-        if *left == 0 { Err(Stop::Limit("max_output_tokens")) } else { Ok(()) }
+        if *left == 0 { Err(RunError::LimitReached("max_output_tokens")) } else { Ok(()) }
     }
 
-    pub(super) fn check_deadline(&self) -> Result<(), Stop> {
-        if Instant::now() < self.deadline { Ok(()) } else { Err(Stop::Limit(self.deadline_name)) }
+    pub(super) fn check_deadline(&self) -> Result<(), RunError> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(RunError::LimitReached(self.deadline_name)) }
     }
 
-    pub(super) fn check_size(&self) -> Result<(), Stop> {
-        let limits = &self.engine.parts.limits.engine;
+    pub(super) fn check_size(&self) -> Result<(), RunError> {
+        let limits = &self.engine.parts.options.engine;
         let output = &self.machine.response().output;
-        if self.machine.bytes() + self.gate.bytes() > limits.max_response_bytes
+        if self.machine.bytes() + self.call_filter.bytes() > limits.max_response_bytes
             || self.machine.largest_item() > limits.max_item_bytes
             || output.len() > limits.max_output_items
         {
-            return Err(Stop::Limit("max_response_size"));
+            return Err(RunError::LimitReached("max_response_size"));
         }
         Ok(())
     }
 
     /// Lets out what has happened. Without a stream nobody waits for less than the end.
-    pub(super) async fn flush(&mut self) -> Result<(), Stop> {
-        if !self.prepared.ask.stream {
-            self.outlet.commit();
+    pub(super) async fn flush(&mut self) -> Result<(), RunError> {
+        if !self.prepared.model_request.stream {
+            self.sink.commit();
             return Ok(());
         }
-        self.outlet.flush().await?;
-        if self.alarm == Alarm::Commit {
-            self.set_alarm_after_commit();
+        self.sink.flush().await?;
+        if self.timer == RunTimer::Commit {
+            self.set_timer_after_commit();
         }
         Ok(())
     }
 
     /// Waits for something, while the client may go and the clock goes on.
-    pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+    pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
         let mut work = pin!(work);
-        let cut = self.engine.parts.in_flight.cut().clone();
+        let cut = self.engine.parts.in_flight.abort_token().clone();
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
-                () = self.outlet.gone() => return Err(Stop::Cancelled),
-                () = cut.cancelled() => return Err(Stop::Error(shutting_down(STOPPED))),
-                () = &mut self.clock => {}
+                () = self.sink.closed() => return Err(RunError::Cancelled),
+                () = cut.cancelled() => return Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
+                () = &mut self.sleep => {}
             }
-            match self.alarm {
-                Alarm::Deadline => return Err(Stop::Limit(self.deadline_name)),
-                Alarm::Commit => {
-                    self.outlet.flush().await?;
-                    self.set_alarm_after_commit();
+            match self.timer {
+                RunTimer::Deadline => return Err(RunError::LimitReached(self.deadline_name)),
+                RunTimer::Commit => {
+                    self.sink.flush().await?;
+                    self.set_timer_after_commit();
                 }
-                Alarm::Record => self.record_running().await,
+                RunTimer::Record => self.record_running().await,
             }
         }
     }
 
     /// A stream whose id the client knows is recorded if it goes on for some time.
-    fn set_alarm_after_commit(&mut self) {
+    fn set_timer_after_commit(&mut self) {
         let record_at = (self.started + RECORD_AFTER).max(Instant::now());
         if self.prepared.store && record_at < self.deadline {
-            self.alarm = Alarm::Record;
-            self.clock.as_mut().reset(record_at.into());
+            self.timer = RunTimer::Record;
+            self.sleep.as_mut().reset(record_at.into());
         } else {
-            self.set_deadline_alarm();
+            self.set_deadline_timer();
         }
     }
 
-    fn set_deadline_alarm(&mut self) {
-        self.alarm = Alarm::Deadline;
-        self.clock.as_mut().reset(self.deadline.into());
+    fn set_deadline_timer(&mut self) {
+        self.timer = RunTimer::Deadline;
+        self.sleep.as_mut().reset(self.deadline.into());
     }
 
     /// Nobody waits for this row, so a failure is only logged: the row that counts is the last one.
     async fn record_running(&mut self) {
-        self.set_deadline_alarm();
+        self.set_deadline_timer();
         if self.recorded {
             return;
         }
@@ -577,44 +583,61 @@ impl Run {
         }
     }
 
-    fn outcome(&self, stop: Stop) -> Outcome {
+    fn run_end(&self, stop: RunError) -> RunEnd {
         match stop {
-            Stop::Violated(violation) => self.outcome(self.violated(&violation)),
-            Stop::Error(error) if !self.outlet.is_committed() => Outcome::Refused(error),
-            Stop::Error(error) => Outcome::Ended(Ending::Failed(error.body)),
-            Stop::Limit(reason) => Outcome::Ended(Ending::Incomplete(reason.into())),
-            Stop::Cancelled => Outcome::Ended(Ending::Cancelled),
+            RunError::InvalidOutput(violation) => self.run_end(self.violated(&violation)),
+            RunError::Failed(error) if !self.sink.is_committed() => RunEnd::Rejected(error),
+            RunError::Failed(error) => RunEnd::Ended(Termination::Failed(error.body)),
+            RunError::LimitReached(reason) => RunEnd::Ended(Termination::Incomplete(reason.into())),
+            RunError::Cancelled => RunEnd::Ended(Termination::Cancelled),
         }
     }
 
     /// Ends the response: commits its row, then lets the terminal event leave.
-    async fn end(self: Box<Self>, outcome: Outcome) {
-        let Self { engine, prepared, machine, calls, call, mut outlet, started, first_event, turns, .. } =
-            *self;
+    async fn end(self: Box<Self>, outcome: RunEnd) {
+        let Self {
+            engine,
+            prepared,
+            machine,
+            executor: calls,
+            call,
+            sink: mut outlet,
+            started,
+            first_event,
+            turns,
+            ..
+        } = *self;
         // Until the row is committed.
         let _registration = self.registration;
         let first = first_event.map(|after| started + after);
-        let noted = Noted { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
+        let noted = RunSummary { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
         calls.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
         let ending = match outcome {
-            Outcome::Ended(ending) => ending,
-            Outcome::Refused(error) => {
+            RunEnd::Ended(ending) => ending,
+            RunEnd::Rejected(error) => {
                 log_failure(&prepared, &call, error.code(), error.body.param.as_deref());
-                metrics.run_refused(prepared.provider.name(), &prepared.ask.model, error.code(), took);
+                metrics.run_refused(
+                    prepared.provider.name(),
+                    &prepared.model_request.model,
+                    error.code(),
+                    took,
+                );
                 noted.refusal(&prepared, error.body.code.clone());
-                return outlet.refuse(error).await;
+                return outlet.reject(error).await;
             }
         };
         let param = match &ending {
-            Ending::Failed(error) => error.param.clone(),
+            Termination::Failed(error) => error.param.clone(),
             _ => None,
         };
         let outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
         let mut finished = machine.end(ending, outcome, unix_now(), outlet.events());
         // However it ended: a request that a client sees can be answered.
-        if let Err(error) = approvals::ask(&engine.parts, &prepared, &finished.asked).await {
+        if let Err(error) =
+            approvals::persist_requests(&engine.parts, &prepared, &finished.approval_requests).await
+        {
             finished = finished.into_failed(error.body, outlet.events());
         }
         if prepared.store {
@@ -630,15 +653,15 @@ impl Run {
         let response = &finished.snapshot.response;
         metrics.run_ended(&crate::telemetry::metrics::RunReport {
             provider: prepared.provider.name(),
-            model: &prepared.ask.model,
+            model: &prepared.model_request.model,
             status: response.status,
-            stream: prepared.ask.stream,
+            stream: prepared.model_request.stream,
             error_code: response.error.as_ref().and_then(|error| error.code.as_deref()),
             usage: response.usage,
             duration: took,
             first_event,
         });
-        if response.status == Status::Failed {
+        if response.status == ResponseStatus::Failed {
             let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
             log_failure(&prepared, &call, code, param.as_deref());
         }
@@ -649,13 +672,13 @@ impl Run {
 }
 
 /// All that an operator needs to find what failed; its message may quote what was said, and stays with the client.
-fn log_failure(prepared: &Prepared, call: &CallContext, code: &str, param: Option<&str>) {
+fn log_failure(prepared: &PreparedRun, call: &CallContext, code: &str, param: Option<&str>) {
     tracing::warn!(
         {
             { REQUEST_ID } = call.request_id,
             { RESPONSE_ID } = prepared.response.id.as_str(),
             { PROVIDER } = prepared.provider.name(),
-            { MODEL } = prepared.ask.model,
+            { MODEL } = prepared.model_request.model,
             { CODE } = code,
             { PARAM } = param,
         },
@@ -664,30 +687,30 @@ fn log_failure(prepared: &Prepared, call: &CallContext, code: &str, param: Optio
 }
 
 /// State that came without any reasoning, in an item that no client sees.
-fn stateful(state: ProviderState, ids: &mut crate::protocol::id::IdMint) -> Context {
+fn state_item(state: ProviderState, ids: &mut crate::protocol::id::IdGenerator) -> HistoryItem {
     let item = Item::Reasoning(Reasoning {
         id: ids.next("rs"),
         summary: Vec::new(),
         content: Vec::new(),
         encrypted_content: None,
     });
-    Context { state: Some(state), ..Context::from(item) }
+    HistoryItem { state: Some(state), ..HistoryItem::from(item) }
 }
 
-impl From<Gone> for Stop {
-    fn from(_: Gone) -> Self {
+impl From<Disconnected> for RunError {
+    fn from(_: Disconnected) -> Self {
         Self::Cancelled
     }
 }
 
-impl From<ApiError> for Stop {
+impl From<ApiError> for RunError {
     fn from(error: ApiError) -> Self {
-        Self::Error(error)
+        Self::Failed(error)
     }
 }
 
-impl From<Violation> for Stop {
+impl From<Violation> for RunError {
     fn from(violation: Violation) -> Self {
-        Self::Violated(violation)
+        Self::InvalidOutput(violation)
     }
 }

@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Caller, Engine, OnUnservedTool};
+use super::{Engine, OnUnservedTool, RunContext};
 use crate::config::SamplingSettings;
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::Item;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Response, Status};
+use crate::protocol::response::{Response, ResponseStatus};
 use crate::store::Owner;
 use crate::tools::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 
 /// The time in which requests are counted.
-const WINDOW: Duration = Duration::from_mins(1);
+const RATE_WINDOW: Duration = Duration::from_mins(1);
 
 /// Asks the engine. The servers are there before it, and it is told later.
 pub struct EngineSampler {
@@ -45,7 +45,7 @@ impl EngineSampler {
     /// Takes one request of a server's budget.
     fn spend(&self, server: &Arc<str>) -> Result<(), String> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.retain(|_, (since, _)| since.elapsed() < WINDOW);
+        asked.retain(|_, (since, _)| since.elapsed() < RATE_WINDOW);
         let (_, times) = asked.entry(Arc::clone(server)).or_insert_with(|| (Instant::now(), 0));
         if *times >= self.settings.max_requests {
             return Err("too many requests for the model in a minute".to_owned());
@@ -82,7 +82,7 @@ impl Sampler for EngineSampler {
         self.spend(&request.server)?;
         let body = self.body(&request)?.to_string();
         let asked = CreateResponse::parse(body.as_bytes()).map_err(|error| error.body.message)?;
-        let caller = Caller {
+        let caller = RunContext {
             owner: Owner { tenant: "mcp".into(), principal: Arc::clone(&request.server) },
             key: Arc::clone(&request.server),
             dialect: Dialect::OpenAi,
@@ -122,8 +122,8 @@ fn message(message: &SampleMessage) -> Result<Value, String> {
 
 fn answer(response: &Response) -> Result<SampleAnswer, String> {
     let stop_reason = match response.status {
-        Status::Completed => "endTurn",
-        Status::Incomplete => "maxTokens",
+        ResponseStatus::Completed => "endTurn",
+        ResponseStatus::Incomplete => "maxTokens",
         _ => {
             let message = response.error.as_ref().map(|error| error.message.clone());
             return Err(message.unwrap_or_else(|| "the model gave no answer".to_owned()));

@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use crate::protocol::content::Annotation;
 use crate::protocol::error::ApiError;
 use crate::protocol::response::to_raw;
-use crate::protocol::tool::{ContentKind, ContextSize, Tool, UserLocation};
+use crate::protocol::tool::{ContentKind, SearchContextSize, Tool, UserLocation};
 use crate::tools::Citation;
 
 /// The server-side tool that searches.
-pub(super) const TOOL: &str = "web_search";
+pub(super) const TOOL_NAME: &str = "web_search";
 
 /// What the model sees of the hosted tool: the options are the request's to set.
 pub(super) fn schema() -> Box<RawValue> {
@@ -49,10 +49,10 @@ pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Val
         ));
     }
     let mut fixed = Map::new();
-    let size = match size.unwrap_or(ContextSize::Medium) {
-        ContextSize::Low => "low",
-        ContextSize::Medium => "medium",
-        ContextSize::High => "high",
+    let size = match size.unwrap_or(SearchContextSize::Medium) {
+        SearchContextSize::Low => "low",
+        SearchContextSize::Medium => "medium",
+        SearchContextSize::High => "high",
     };
     fixed.insert("search_context_size".to_owned(), size.into());
     if let Tool::WebSearch(tool) = tool

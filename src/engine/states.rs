@@ -7,39 +7,39 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::conversation::ConversationBudget;
-use super::{Parts, compaction, history};
+use super::{EngineParts, compaction, history};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Reasoning, Role};
-use crate::response::seal::{BoundSeal, Sealed, SummarySeal};
-use crate::response::turn::{Context, Place, ProviderState};
-use crate::store::{KeptState, Owner, StateKey};
-use crate::tools::canonical;
+use crate::response::seal::{BoundSeal, OpenedBlob, SummarySeal};
+use crate::response::turn::{HistoryItem, ProviderState, StatePosition};
+use crate::store::{ItemWithState, Owner, StateKey};
+use crate::tools::canonical_json;
 
 /// An item with the sealed state that is stored beside it.
-pub(super) type Remembered = (Item, Option<Arc<str>>);
+pub(super) type HistoryEntry = (Item, Option<Arc<str>>);
 
 /// Items with the state that is stored beside them, by their places.
 pub(super) fn remembered(
     items: Vec<Item>,
     kept: &HashMap<usize, Arc<str>>,
-) -> impl Iterator<Item = Remembered> + '_ {
+) -> impl Iterator<Item = HistoryEntry> + '_ {
     items.into_iter().enumerate().map(|(place, item)| (item, kept.get(&place).cloned()))
 }
 
 /// What the store knows of items that a client replays, by their places in the input.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct StoredInput {
     /// Sealed state.
     pub states: HashMap<usize, Arc<str>>,
     /// Searches with what they found.
     pub results: HashMap<usize, McpCall>,
 }
 
-impl Found {
+impl StoredInput {
     /// The input as the model sees it.
-    pub(super) fn seen<'a>(&'a self, input: &'a [Item]) -> impl Iterator<Item = Remembered> + 'a {
+    pub(super) fn seen<'a>(&'a self, input: &'a [Item]) -> impl Iterator<Item = HistoryEntry> + 'a {
         input.iter().enumerate().map(|(place, item)| {
             let found = self.results.get(&place).cloned().map(Item::McpCall);
             (found.unwrap_or_else(|| item.clone()), self.states.get(&place).cloned())
@@ -49,12 +49,12 @@ impl Found {
 
 /// Finds what is stored of replayed items; of this owner's only.
 pub(super) async fn find(
-    parts: &Parts,
+    parts: &EngineParts,
     owner: &Owner,
     input: &[Item],
     budget: &mut ConversationBudget<'_>,
-) -> Result<Found, ApiError> {
-    let mut found = Found::default();
+) -> Result<StoredInput, ApiError> {
+    let mut found = StoredInput::default();
     let (places, ids): (Vec<usize>, Vec<Id>) = input
         .iter()
         .enumerate()
@@ -79,9 +79,9 @@ pub(super) async fn find(
     let states = budget.read(|limit| parts.store.states(owner, &keys, limit)).await?;
     for (place, kept) in places.into_iter().zip(states) {
         let Some(item) = input.get(place) else { continue };
-        let same: Vec<KeptState> = kept.into_iter().filter(|kept| is_same(&kept.item, item)).collect();
+        let same: Vec<ItemWithState> = kept.into_iter().filter(|kept| is_same(&kept.item, item)).collect();
         let itself = same.iter().find(|kept| kept.item.id() == item.id());
-        let latest = same.first().filter(|_| !item.id().is_of_response());
+        let latest = same.first().filter(|_| !item.id().is_response_scoped());
         found.states.extend(itself.or(latest).map(|kept| (place, Arc::clone(&kept.blob))));
     }
     Ok(found)
@@ -130,7 +130,7 @@ fn replayed_key(owner: &Owner, item: &Item) -> Option<StateKey> {
 fn is_same(stored: &Item, replayed: &Item) -> bool {
     match (stored, replayed) {
         (Item::FunctionCall(a), Item::FunctionCall(b)) => {
-            a.name == b.name && canonical(&a.arguments) == canonical(&b.arguments)
+            a.name == b.name && canonical_json(&a.arguments) == canonical_json(&b.arguments)
         }
         (Item::CustomToolCall(a), Item::CustomToolCall(b)) => a.name == b.name && a.input == b.input,
         (Item::FunctionCall(_) | Item::CustomToolCall(_), _) => false,
@@ -140,11 +140,11 @@ fn is_same(stored: &Item, replayed: &Item) -> bool {
 
 /// The items as the model sees them, with what belongs to them, each in its place; what cannot be shown is left out.
 pub(super) fn conversation(
-    items: Vec<Remembered>,
+    items: Vec<HistoryEntry>,
     seal: &BoundSeal,
     summaries: &SummarySeal,
-) -> Result<Vec<Context>, ApiError> {
-    let mut contexts: Vec<Context> = Vec::with_capacity(items.len());
+) -> Result<Vec<HistoryItem>, ApiError> {
+    let mut contexts: Vec<HistoryItem> = Vec::with_capacity(items.len());
     let mut hosted = Hosted::default();
     for (item, blob) in items {
         match item {
@@ -152,27 +152,27 @@ pub(super) fn conversation(
             Item::Compaction(item) => contexts.push(compaction::shown(&item, summaries)?),
             item => {
                 let state = blob.and_then(|blob| seal.open_state(&blob));
-                contexts.extend(history::shown(item).map(|context| Context { state, ..context }));
+                contexts.extend(history::shown(item).map(|context| HistoryItem { state, ..context }));
             }
         }
     }
-    distribute(&mut contexts);
+    attach_states(&mut contexts);
     Ok(contexts)
 }
 
-fn add_reasoning(contexts: &mut Vec<Context>, hosted: &mut Hosted, item: Reasoning, seal: &BoundSeal) {
+fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, item: Reasoning, seal: &BoundSeal) {
     let blob = item.encrypted_content.as_deref();
     let opened = blob.and_then(|blob| seal.open(blob));
     if blob.is_some() && opened.is_none() {
         tracing::info!(item = %item.id, "what another gateway, tenant or provider sealed was left out");
     }
     let state = match opened {
-        Some(Sealed::Results(call)) => return hosted.add_results(contexts, call),
-        Some(Sealed::State(state)) => Some(state),
+        Some(OpenedBlob::Results(call)) => return hosted.add_results(contexts, call),
+        Some(OpenedBlob::State(state)) => Some(state),
         None => None,
     };
     if state.is_some() || !(item.content.is_empty() && item.summary.is_empty()) {
-        contexts.push(Context { state, ..Context::from(Item::Reasoning(item)) });
+        contexts.push(HistoryItem { state, ..HistoryItem::from(Item::Reasoning(item)) });
     }
 }
 
@@ -189,7 +189,7 @@ struct Hosted {
 
 impl Hosted {
     /// Puts a hosted call with what it gave in the place of the item that clients see of it.
-    fn add_results(&mut self, contexts: &mut Vec<Context>, call: McpCall) {
+    fn add_results(&mut self, contexts: &mut Vec<HistoryItem>, call: McpCall) {
         for (place, context) in contexts.iter().enumerate().skip(self.seen) {
             match &*context.item {
                 Item::McpCall(call) => _ = self.known.insert(call.id.clone()),
@@ -211,9 +211,9 @@ impl Hosted {
 
 /// Gives calls what came with them, and answers what came behind them. What belongs to a call that is not there, or not
 /// yet, stays where it is.
-pub(super) fn distribute(contexts: &mut [Context]) {
+pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
     move_back(contexts);
-    let holds = |context: &Context| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
+    let holds = |context: &HistoryItem| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
     if !contexts.iter().any(holds) {
         return;
     }
@@ -250,20 +250,20 @@ fn nearest(places: &[usize], to: usize) -> Option<usize> {
 }
 
 /// Moves what came behind an answer to the item of the answer that it stands behind.
-fn move_back(contexts: &mut [Context]) {
+fn move_back(contexts: &mut [HistoryItem]) {
     let mut answer = None;
     for place in 0..contexts.len() {
         let Some(context) = contexts.get_mut(place) else { return };
-        let trails = context.state.as_mut().filter(|state| state.place == Place::Trails);
+        let trails = context.state.as_mut().filter(|state| state.place == StatePosition::Trails);
         if let (Some(state), Some(answer)) = (trails, answer) {
             let more = ProviderState { text: std::mem::take(&mut state.text), ..ProviderState::default() };
             let more = ProviderState { fields: std::mem::take(&mut state.fields), ..more };
-            if let Some(answer) = contexts.get_mut(answer).filter(|_: &&mut Context| !more.is_empty()) {
-                let amid = || ProviderState { place: Place::Within, ..ProviderState::default() };
-                answer.state.get_or_insert_with(amid).add(more);
+            if let Some(answer) = contexts.get_mut(answer).filter(|_: &&mut HistoryItem| !more.is_empty()) {
+                let amid = || ProviderState { place: StatePosition::Within, ..ProviderState::default() };
+                answer.state.get_or_insert_with(amid).merge(more);
             }
         }
-        let Some(Context { item, .. }) = contexts.get(place) else { return };
+        let Some(HistoryItem { item, .. }) = contexts.get(place) else { return };
         answer = match &**item {
             Item::Message(message) if message.role != Role::Assistant => None,
             Item::Message(_) => Some(place),

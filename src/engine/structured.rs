@@ -6,53 +6,53 @@ use crate::admission::{BlockingPool, Requester};
 use crate::protocol::content::ContentPart;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Role};
-use crate::protocol::json::Json;
-use crate::protocol::parse::shorten;
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::{OnMismatch, TextFormat};
-use crate::protocol::response::StructuredVerdict;
-use crate::protocol::schema::Schema;
+use crate::protocol::response::StructuredValidation;
+use crate::protocol::schema::CompiledSchema;
 
 /// Bytes of a schema that is compiled at once: less than starting a thread's work would cost.
 const SMALL_SCHEMA: usize = 4 << 10;
 
 /// What answers are held to, and what is known of the latest one.
-pub(super) struct Structured {
-    form: Form,
+pub(super) struct OutputValidator {
+    form: OutputFormat,
     strict: bool,
     on_mismatch: OnMismatch,
-    answer: Answer,
+    answer: Validity,
     /// The model was told what was wrong with its first answer.
     asked_again: bool,
 }
 
 /// Made before the model is asked, so that a schema that is none is refused at once.
-enum Form {
+enum OutputFormat {
     /// Anything goes.
     Free,
     /// A JSON object.
     Object,
     /// JSON of a schema.
-    Schema(Box<Schema>),
+    Schema(Box<CompiledSchema>),
 }
 
 /// The latest answer.
-enum Answer {
+enum Validity {
     NotJudged,
     Valid,
     Invalid(String),
 }
 
 /// What follows from an answer.
-pub(super) enum Judgement {
+pub(super) enum OutputVerdict {
     /// The response is completed.
-    Keep,
+    Accept,
     /// It fails.
     Fail(ApiError),
     /// The model is asked once more; this is wrong with what it said.
     Repair(String),
 }
 
-impl Structured {
+impl OutputValidator {
     /// What `format` demands. A schema of some size is compiled off the workers, on this requester's share of threads.
     pub(super) async fn new(
         format: &TextFormat,
@@ -61,8 +61,8 @@ impl Structured {
         requester: &Requester,
     ) -> Result<Self, ApiError> {
         let (form, strict) = match format {
-            TextFormat::Text => (Form::Free, false),
-            TextFormat::JsonObject => (Form::Object, false),
+            TextFormat::Text => (OutputFormat::Free, false),
+            TextFormat::JsonObject => (OutputFormat::Object, false),
             TextFormat::JsonSchema(format) => {
                 let schema = if format.schema.get().len() <= SMALL_SCHEMA {
                     compile(&format.schema)?
@@ -70,98 +70,106 @@ impl Structured {
                     let schema = format.schema.clone();
                     blocking.run(requester, move || compile(&schema)).await??
                 };
-                (Form::Schema(Box::new(schema)), format.strict == Some(true))
+                (OutputFormat::Schema(Box::new(schema)), format.strict == Some(true))
             }
         };
-        Ok(Self { form, strict, on_mismatch, answer: Answer::NotJudged, asked_again: false })
+        Ok(Self { form, strict, on_mismatch, answer: Validity::NotJudged, asked_again: false })
     }
 
     /// For what is no answer and has no form.
-    pub(super) fn free() -> Self {
+    pub(super) fn unconstrained() -> Self {
         let on_mismatch = OnMismatch::Keep;
-        Self { form: Form::Free, strict: false, on_mismatch, answer: Answer::NotJudged, asked_again: false }
+        Self {
+            form: OutputFormat::Free,
+            strict: false,
+            on_mismatch,
+            answer: Validity::NotJudged,
+            asked_again: false,
+        }
     }
 
     /// The model is about to answer: what was said before is not the answer any more.
     pub(super) fn begin_answer(&mut self) {
-        self.answer = Answer::NotJudged;
+        self.answer = Validity::NotJudged;
     }
 
     /// Whether judging what has been said of a turn will lead to a repair.
     pub(super) fn needs_repair(&self, turn: &[Item]) -> bool {
         self.on_mismatch == OnMismatch::Repair
             && !self.asked_again
-            && matches!(self.form.check(turn), Answer::Invalid(_))
+            && matches!(self.form.check(turn), Validity::Invalid(_))
     }
 
     /// Judges the turn with which the model ends its work.
-    pub(super) fn judge(&mut self, turn: &[Item]) -> Judgement {
+    pub(super) fn validate(&mut self, turn: &[Item]) -> OutputVerdict {
         self.answer = self.form.check(turn);
-        let Answer::Invalid(problem) = &self.answer else { return Judgement::Keep };
+        let Validity::Invalid(problem) = &self.answer else { return OutputVerdict::Accept };
         match self.on_mismatch {
             OnMismatch::Repair if !self.asked_again => {
                 self.asked_again = true;
-                Judgement::Repair(problem.clone())
+                OutputVerdict::Repair(problem.clone())
             }
-            OnMismatch::Fail => Judgement::Fail(violated(problem)),
-            OnMismatch::Auto | OnMismatch::Repair if self.strict => Judgement::Fail(violated(problem)),
-            OnMismatch::Auto | OnMismatch::Repair | OnMismatch::Keep => Judgement::Keep,
+            OnMismatch::Fail => OutputVerdict::Fail(schema_violation(problem)),
+            OnMismatch::Auto | OnMismatch::Repair if self.strict => {
+                OutputVerdict::Fail(schema_violation(problem))
+            }
+            OnMismatch::Auto | OnMismatch::Repair | OnMismatch::Keep => OutputVerdict::Accept,
         }
     }
 
     /// What the response says of its answer.
-    pub(super) fn verdict(&self) -> Option<StructuredVerdict> {
-        if matches!(self.form, Form::Free) {
+    pub(super) fn verdict(&self) -> Option<StructuredValidation> {
+        if matches!(self.form, OutputFormat::Free) {
             return None;
         }
         let (valid, error) = match &self.answer {
-            Answer::NotJudged => (None, None),
-            Answer::Valid => (Some(true), None),
-            Answer::Invalid(problem) => (Some(false), Some(problem.clone())),
+            Validity::NotJudged => (None, None),
+            Validity::Valid => (Some(true), None),
+            Validity::Invalid(problem) => (Some(false), Some(problem.clone())),
         };
         let repaired = self.asked_again && valid == Some(true);
-        Some(StructuredVerdict { on_mismatch: self.on_mismatch, valid, error, repaired })
+        Some(StructuredValidation { on_mismatch: self.on_mismatch, valid, error, repaired })
     }
 }
 
-impl Form {
+impl OutputFormat {
     /// Checks the last message. A refusal is an answer in no form, and is not judged.
-    fn check(&self, turn: &[Item]) -> Answer {
+    fn check(&self, turn: &[Item]) -> Validity {
         if matches!(self, Self::Free) {
-            return Answer::NotJudged;
+            return Validity::NotJudged;
         }
         let text = match final_text(turn) {
             Said::Text(text) => text,
-            Said::Refusal => return Answer::NotJudged,
-            Said::Nothing => return Answer::Invalid("the answer has no text".to_owned()),
+            Said::Refusal => return Validity::NotJudged,
+            Said::Nothing => return Validity::Invalid("the answer has no text".to_owned()),
         };
         let value: Value = match serde_json::from_str(&text) {
             Ok(value) => value,
-            Err(error) => return Answer::Invalid(format!("the answer is not JSON ({error})")),
+            Err(error) => return Validity::Invalid(format!("the answer is not JSON ({error})")),
         };
         match self {
-            Self::Schema(schema) => match schema.check_unquoted(&value) {
-                Ok(()) => Answer::Valid,
-                Err(problem) => Answer::Invalid(problem),
+            Self::Schema(schema) => match schema.validate_redacted(&value) {
+                Ok(()) => Validity::Valid,
+                Err(problem) => Validity::Invalid(problem),
             },
             Self::Object if !value.is_object() => {
-                Answer::Invalid("the answer is not a JSON object".to_owned())
+                Validity::Invalid("the answer is not a JSON object".to_owned())
             }
-            Self::Object | Self::Free => Answer::Valid,
+            Self::Object | Self::Free => Validity::Valid,
         }
     }
 }
 
-fn compile(schema: &Json) -> Result<Schema, ApiError> {
+fn compile(schema: &RawJson) -> Result<CompiledSchema, ApiError> {
     let invalid = |why: String| ApiError::invalid("invalid_json_schema", "text.format.schema", why);
     let value: Value = serde_json::from_str(schema.get())
         .map_err(|error| invalid(format!("The schema cannot be read: {error}.")))?;
     // Patterns were counted when the request was read.
-    Schema::compile_counted(&value)
-        .map_err(|error| invalid(format!("The schema is not valid: {}.", shorten(&error))))
+    CompiledSchema::compile_prechecked(&value)
+        .map_err(|error| invalid(format!("The schema is not valid: {}.", truncate_for_display(&error))))
 }
 
-fn violated(problem: &str) -> ApiError {
+fn schema_violation(problem: &str) -> ApiError {
     ApiError::new(
         500,
         "model_error",

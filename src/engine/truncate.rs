@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::protocol::content::ContentPart;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Role, ToolOutput};
-use crate::response::turn::{Context, ModelTool, ToolInput};
+use crate::response::turn::{HistoryItem, ModelTool, ToolInput};
 
 /// Bytes of text that make a token, about.
 const BYTES_PER_TOKEN: usize = 4;
@@ -19,7 +19,7 @@ const TOKENS_PER_ATTACHMENT: usize = 256;
 const TOKENS_PER_ITEM: usize = 4;
 
 /// The context a request takes.
-pub(super) struct Budget {
+pub(super) struct ContextBudget {
     /// Tokens the window holds.
     pub window: u64,
     /// Tokens kept free for the answer.
@@ -28,7 +28,7 @@ pub(super) struct Budget {
     pub fixed: usize,
 }
 
-impl Budget {
+impl ContextBudget {
     fn room(&self) -> usize {
         let room = self.window.saturating_sub(self.answer).saturating_sub(self.fixed as u64);
         usize::try_from(room).unwrap_or(usize::MAX)
@@ -51,7 +51,7 @@ pub(super) fn fixed_tokens(instructions: Option<&str>, tools: &[Arc<ModelTool>])
 }
 
 /// The error for a conversation that does not fit.
-pub(super) fn too_long(estimate: usize, budget: &Budget) -> ApiError {
+pub(super) fn too_long(estimate: usize, budget: &ContextBudget) -> ApiError {
     ApiError::invalid(
         "context_length_exceeded",
         "input",
@@ -65,12 +65,12 @@ pub(super) fn too_long(estimate: usize, budget: &Budget) -> ApiError {
 }
 
 /// The estimate for a conversation.
-pub(super) fn estimate(conversation: &[Context]) -> usize {
+pub(super) fn estimate(conversation: &[HistoryItem]) -> usize {
     conversation.iter().map(|context| tokens(&context.item)).sum()
 }
 
 /// Whether the conversation surely does not fit.
-pub(super) fn exceeds(conversation: &[Context], budget: &Budget) -> bool {
+pub(super) fn exceeds(conversation: &[HistoryItem], budget: &ContextBudget) -> bool {
     estimate(conversation) > budget.room()
 }
 
@@ -78,7 +78,11 @@ pub(super) fn exceeds(conversation: &[Context], budget: &Budget) -> bool {
 ///
 /// Instructions of the system and the developer stay, a call goes with its output, and the last item stays
 /// whatever its length. Returns how many items were dropped.
-pub(super) fn drop_oldest(conversation: &mut Vec<Context>, budget: &Budget, share: (usize, usize)) -> usize {
+pub(super) fn drop_oldest(
+    conversation: &mut Vec<HistoryItem>,
+    budget: &ContextBudget,
+    share: (usize, usize),
+) -> usize {
     let room = budget.room() / share.1.max(1) * share.0;
     let dropped = oldest_beyond(conversation, room);
     let mut drops = dropped.iter();
@@ -87,10 +91,10 @@ pub(super) fn drop_oldest(conversation: &mut Vec<Context>, budget: &Budget, shar
 }
 
 /// Which items have to go, by their places.
-fn oldest_beyond(conversation: &[Context], room: usize) -> Vec<bool> {
+fn oldest_beyond(conversation: &[HistoryItem], room: usize) -> Vec<bool> {
     let mut total = estimate(conversation);
     let mut dropped = vec![false; conversation.len()];
-    let mut pairs = Pairs::of(conversation);
+    let mut pairs = Pairs::new(conversation);
     let candidates = conversation.iter().enumerate().take(conversation.len().saturating_sub(1));
     for (i, context) in candidates {
         if total <= room {
@@ -113,7 +117,7 @@ fn oldest_beyond(conversation: &[Context], room: usize) -> Vec<bool> {
 struct Pairs<'a>(HashMap<&'a str, Vec<usize>>);
 
 impl<'a> Pairs<'a> {
-    fn of(conversation: &'a [Context]) -> Self {
+    fn new(conversation: &'a [HistoryItem]) -> Self {
         let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
         for (place, context) in conversation.iter().enumerate() {
             if let Some(id) = pair_id(&context.item) {
@@ -131,7 +135,7 @@ impl<'a> Pairs<'a> {
 
 fn pair_id(item: &Item) -> Option<&str> {
     #[cfg(test)]
-    super::work::look();
+    super::complexity_tests::look();
     match item {
         Item::FunctionCall(call) => Some(&call.call_id),
         Item::CustomToolCall(call) => Some(&call.call_id),
@@ -190,11 +194,11 @@ fn part_tokens(parts: &[ContentPart]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::parse::Shape;
+    use crate::protocol::parse::FromJson;
     use serde_json::{Value, json, value::to_raw_value};
 
-    fn conversation(items: &[Value]) -> Vec<Context> {
-        items.iter().map(|item| Item::read(&to_raw_value(item).unwrap()).unwrap().into()).collect()
+    fn conversation(items: &[Value]) -> Vec<HistoryItem> {
+        items.iter().map(|item| Item::from_json(&to_raw_value(item).unwrap()).unwrap().into()).collect()
     }
 
     fn long(n: usize) -> String {
@@ -211,7 +215,7 @@ mod tests {
             json!({"type": "function_call_output", "call_id": "c1", "output": long(50)}),
             json!({"role": "user", "content": long(20)}),
         ]);
-        let budget = Budget { window: 70, answer: 0, fixed: 0 };
+        let budget = ContextBudget { window: 70, answer: 0, fixed: 0 };
         assert!(exceeds(&items, &budget));
         assert_eq!(drop_oldest(&mut items, &budget, (1, 1)), 3);
         let kinds: Vec<_> =
@@ -237,7 +241,7 @@ mod tests {
     #[test]
     fn the_last_item_stays_whatever_its_length() {
         let mut items = conversation(&[json!({"role": "user", "content": long(500)})]);
-        assert_eq!(drop_oldest(&mut items, &Budget { window: 10, answer: 0, fixed: 0 }, (1, 1)), 0);
+        assert_eq!(drop_oldest(&mut items, &ContextBudget { window: 10, answer: 0, fixed: 0 }, (1, 1)), 0);
         assert_eq!(items.len(), 1);
     }
 }

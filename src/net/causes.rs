@@ -21,7 +21,7 @@ const EXPLAINED: [(&str, &str); 2] = [
 /// their last source, so that whoever logs one in the name of a request finds it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Cause {
+pub struct FailureCause {
     /// One of few words.
     pub kind: &'static str,
     /// Scheme, host and port; a path may be a secret.
@@ -30,19 +30,19 @@ pub struct Cause {
     pub text: Box<str>,
 }
 
-impl Cause {
+impl FailureCause {
     /// A cause of this kind.
     pub(crate) fn new(kind: &'static str, text: impl Into<Box<str>>) -> Self {
         Self { kind, url: None, text: text.into() }
     }
 
     /// What was asked there.
-    pub(crate) fn at(self, url: &Url) -> Self {
+    pub(crate) fn with_url(self, url: &Url) -> Self {
         Self { url: Some(url.origin().ascii_serialization().into()), ..self }
     }
 
     /// The one that an error is, or has among its sources.
-    pub(crate) fn of<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
+    pub(crate) fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         std::iter::successors(Some(error), |error| (*error).source()).find_map(|error| error.downcast_ref())
     }
 }
@@ -72,7 +72,7 @@ impl ConnectFailure {
     }
 
     /// Of an error of a connection that was not made.
-    pub(crate) fn of(error: &reqwest::Error) -> Self {
+    pub(crate) fn from_reqwest(error: &reqwest::Error) -> Self {
         let mut found = Self::Other;
         for cause in causes(error) {
             let mut failed = cause.downcast_ref::<io::Error>();

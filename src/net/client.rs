@@ -7,8 +7,8 @@ mod certificates;
 mod proxy;
 mod proxy_error;
 
-pub use certificates::{Authorities, BadAuthorities, BadCertificate, ClientCertificate};
-pub use proxy::{BadProxy, EnvironmentProxies, PROXY_VARIABLES, Proxies, ProxyUrl, is_this_machine};
+pub use certificates::{CaCertificates, ClientCertificate, InvalidCaCertificates, InvalidClientCertificate};
+pub use proxy::{EnvironmentProxies, InvalidProxyUrl, PROXY_VARIABLES, Proxies, ProxyUrl, is_loopback_url};
 pub use proxy_error::ProxyError;
 
 use reqwest::{ClientBuilder, Url};
@@ -20,7 +20,7 @@ pub struct HttpClientOptions {
     /// The proxies on the way.
     pub proxies: Proxies,
     /// Authorities that are trusted beside those of the system.
-    pub authorities: Vec<Authorities>,
+    pub authorities: Vec<CaCertificates>,
     /// What is shown to servers, and proxies with TLS, that ask for a certificate.
     pub certificate: Option<ClientCertificate>,
 }
@@ -28,7 +28,7 @@ pub struct HttpClientOptions {
 impl HttpClientOptions {
     /// A builder of clients for the one server of a URL.
     pub fn builder_for(&self, url: &Url) -> ClientBuilder {
-        let proxy = self.proxies.of(url);
+        let proxy = self.proxies.for_url(url);
         if url.scheme() == "http" && proxy.is_none_or(|proxy| !proxy.is_tls()) {
             // Without TLS there is no need to read the system's certificates.
             return through(proxy).tls_certs_only([]);
@@ -38,7 +38,7 @@ impl HttpClientOptions {
 
     /// A builder of clients for any server that is reached through this proxy, or directly.
     pub fn builder(&self, proxy: Option<&ProxyUrl>) -> ClientBuilder {
-        let authorities = self.authorities.iter().flat_map(Authorities::certificates);
+        let authorities = self.authorities.iter().flat_map(CaCertificates::certificates);
         let builder = through(proxy).tls_certs_merge(authorities);
         match &self.certificate {
             Some(certificate) => builder.identity(certificate.identity()),

@@ -7,7 +7,7 @@
 
 mod address;
 mod error;
-mod failed;
+mod failure;
 mod resolve;
 mod rules;
 #[cfg(test)]
@@ -23,18 +23,18 @@ use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 
 use super::client::{HttpClientOptions, ProxyUrl};
 pub use error::EgressError;
-use resolve::Guard;
-pub use resolve::{Resolver, System};
-use rules::Rules;
-pub use rules::{BadRule, in_both};
+use resolve::GuardedResolver;
+pub use resolve::{Resolver, SystemResolver};
+use rules::EgressRules;
+pub use rules::{InvalidRule, intersect_domains};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// How long a connection may take to come about, where the request as a whole has longer.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Idle connections to a server that are kept.
-const MOST_IDLE: usize = 8;
+const MAX_IDLE_CONNECTIONS: usize = 8;
 /// For this long.
-const IDLE_FOR: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What may be reached and how much of it is taken.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ pub struct EgressOptions {
 
 /// Sends requests to where they may go.
 pub struct Egress {
-    rules: Arc<Rules>,
+    rules: Arc<EgressRules>,
     resolver: Arc<dyn Resolver>,
     limits: Limits,
     http: HttpClientOptions,
@@ -79,7 +79,7 @@ type LazyClient = OnceLock<Option<Client>>;
 
 /// What came back, whatever its status.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct EgressResponse {
     /// The HTTP status. A redirect if it could not be followed: without target, or with a body to another origin.
     pub status: u16,
     /// The `content-type`, as the server wrote it.
@@ -91,7 +91,7 @@ pub struct Answer {
 }
 
 /// One request of a chain of redirects.
-struct Outgoing {
+struct EgressRequest {
     method: Method,
     url: Url,
     headers: HeaderMap,
@@ -100,13 +100,13 @@ struct Outgoing {
 
 impl Egress {
     /// A guard that asks the operating system for addresses. Fails where an entry of a list cannot be read.
-    pub fn new(options: &EgressOptions) -> Result<Self, BadRule> {
-        Self::with_resolver(options, Arc::new(System))
+    pub fn new(options: &EgressOptions) -> Result<Self, InvalidRule> {
+        Self::with_resolver(options, Arc::new(SystemResolver))
     }
 
     /// A guard that asks `resolver` for addresses.
-    pub fn with_resolver(options: &EgressOptions, resolver: Arc<dyn Resolver>) -> Result<Self, BadRule> {
-        let rules = Rules::read(&options.allow, options.allowed_domains.as_deref())?;
+    pub fn with_resolver(options: &EgressOptions, resolver: Arc<dyn Resolver>) -> Result<Self, InvalidRule> {
+        let rules = EgressRules::parse(&options.allow, options.allowed_domains.as_deref())?;
         Ok(Self {
             by_port: rules.ports().map(|port| (port, LazyClient::new())).collect(),
             general: LazyClient::new(),
@@ -124,12 +124,12 @@ impl Egress {
 
     /// Judges a URL that is to be used later, without resolving its host; [`Self::client`] judges it again.
     pub fn check(&self, url: &Url) -> Result<(), EgressError> {
-        self.rules.judge(url)
+        self.rules.check_url(url)
     }
 
     /// Whether the operator has opened what a URL names, rather than that it is public.
-    pub fn opens(&self, url: &Url) -> bool {
-        self.rules.opens(url)
+    pub fn is_allowlisted(&self, url: &Url) -> bool {
+        self.rules.is_allowlisted(url)
     }
 
     /// A client for this URL and others of its port, for whoever needs more than a body: streams, other methods.
@@ -138,7 +138,7 @@ impl Egress {
     /// connecting, and no limit of size. Judge each URL that it is used for.
     pub fn client(&self, url: &Url) -> Result<&Client, EgressError> {
         self.check(url)?;
-        if let Some(proxy) = self.http.proxies.of(url) {
+        if let Some(proxy) = self.http.proxies.for_url(url) {
             let client = self.by_proxy.iter().find(|(other, _)| other == proxy).map(|(_, client)| client);
             let client = client.and_then(|client| {
                 client.get_or_init(|| self.finish(self.http.builder(Some(proxy)))).as_ref()
@@ -154,7 +154,7 @@ impl Egress {
     }
 
     /// Fetches a URL.
-    pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<Answer, EgressError> {
+    pub async fn get(&self, url: &str, headers: HeaderMap) -> Result<EgressResponse, EgressError> {
         self.fetch(Method::GET, url, headers, None).await
     }
 
@@ -164,7 +164,7 @@ impl Egress {
         url: &str,
         mut headers: HeaderMap,
         body: &serde_json::Value,
-    ) -> Result<Answer, EgressError> {
+    ) -> Result<EgressResponse, EgressError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
     }
@@ -175,7 +175,7 @@ impl Egress {
         url: &str,
         mut headers: HeaderMap,
         form: String,
-    ) -> Result<Answer, EgressError> {
+    ) -> Result<EgressResponse, EgressError> {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         self.fetch(Method::POST, url, headers, Some(form.into())).await
     }
@@ -186,28 +186,30 @@ impl Egress {
         url: &str,
         headers: HeaderMap,
         body: Option<Bytes>,
-    ) -> Result<Answer, EgressError> {
+    ) -> Result<EgressResponse, EgressError> {
         let url = Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be read"))?;
-        let answer = self.follow(Outgoing { method, url: url.clone(), headers, body });
+        let answer = self.follow(EgressRequest { method, url: url.clone(), headers, body });
         let answer = tokio::time::timeout(self.limits.timeout, answer).await;
         answer.unwrap_or_else(|_| Err(self.timed_out(&url)))
     }
 
-    async fn follow(&self, mut request: Outgoing) -> Result<Answer, EgressError> {
+    async fn follow(&self, mut request: EgressRequest) -> Result<EgressResponse, EgressError> {
         let response = self.send(&request).await?;
-        let Some(next) = request.redirected(&response)? else { return self.read(request, response).await };
+        let Some(next) = request.redirect_target(&response)? else {
+            return self.read(request, response).await;
+        };
         request = next;
         for _ in 0..self.limits.redirects {
-            let response = self.send(&request).await.map_err(EgressError::redirected)?;
-            let Some(next) = request.redirected(&response)? else {
-                return self.read(request, response).await.map_err(EgressError::redirected);
+            let response = self.send(&request).await.map_err(EgressError::for_redirect)?;
+            let Some(next) = request.redirect_target(&response)? else {
+                return self.read(request, response).await.map_err(EgressError::for_redirect);
             };
             request = next;
         }
         Err(EgressError::TooManyRedirects { limit: self.limits.redirects })
     }
 
-    async fn send(&self, request: &Outgoing) -> Result<Response, EgressError> {
+    async fn send(&self, request: &EgressRequest) -> Result<Response, EgressError> {
         let builder = self
             .client(&request.url)?
             .request(request.method.clone(), request.url.clone())
@@ -216,11 +218,15 @@ impl Egress {
             Some(body) => builder.body(body.clone()),
             None => builder,
         };
-        let response = builder.send().await.map_err(|error| self.failure(&request.url, &error))?;
+        let response = builder.send().await.map_err(|error| self.classify_error(&request.url, &error))?;
         self.proxy_refusal(&request.url, response.status()).map_or(Ok(response), Err)
     }
 
-    async fn read(&self, request: Outgoing, mut response: Response) -> Result<Answer, EgressError> {
+    async fn read(
+        &self,
+        request: EgressRequest,
+        mut response: Response,
+    ) -> Result<EgressResponse, EgressError> {
         let limit = self.limits.bytes;
         let content_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let content_type = content_type.map(str::to_owned);
@@ -228,18 +234,21 @@ impl Egress {
             return Err(EgressError::TooLarge { limit });
         }
         let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(|error| self.failure(&request.url, &error))? {
+        while let Some(piece) =
+            response.chunk().await.map_err(|error| self.classify_error(&request.url, &error))?
+        {
             if body.len().saturating_add(piece.len()) > limit {
                 return Err(EgressError::TooLarge { limit });
             }
             body.extend_from_slice(&piece);
         }
         let status = response.status().as_u16();
-        Ok(Answer { status, content_type, body: body.into(), final_url: request.url })
+        Ok(EgressResponse { status, content_type, body: body.into(), final_url: request.url })
     }
 
     fn build(&self, port: Option<u16>) -> Option<Client> {
-        let guard = Guard { resolver: Arc::clone(&self.resolver), rules: Arc::clone(&self.rules), port };
+        let guard =
+            GuardedResolver { resolver: Arc::clone(&self.resolver), rules: Arc::clone(&self.rules), port };
         self.finish(self.http.builder(None).dns_resolver(Arc::new(guard)))
     }
 
@@ -248,18 +257,18 @@ impl Egress {
             .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            .connect_timeout(CONNECT_PATIENCE.min(self.limits.timeout))
-            .pool_max_idle_per_host(MOST_IDLE)
-            .pool_idle_timeout(IDLE_FOR)
+            .connect_timeout(CONNECT_TIMEOUT.min(self.limits.timeout))
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             .tcp_nodelay(true)
             .build();
         built.inspect_err(|error| tracing::error!(%error, "no client for outgoing connections")).ok()
     }
 }
 
-impl Outgoing {
+impl EgressRequest {
     /// The request that a redirect asks for; `None` if the response is none, or none that is followed.
-    fn redirected(&self, response: &Response) -> Result<Option<Self>, EgressError> {
+    fn redirect_target(&self, response: &Response) -> Result<Option<Self>, EgressError> {
         let keeps_method = match response.status() {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
             StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT => true,

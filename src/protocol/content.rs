@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::parse::{Shape, ShapeError};
+use super::parse::{FromJson, ParseError};
 use super::tagged::tagged;
 
 /// One part of a message or of a tool's output.
@@ -235,9 +235,9 @@ impl ContentPart {
     }
 }
 
-impl Shape for ContentPart {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        let shape = super::parse::peek(raw)?;
+impl FromJson for ContentPart {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        let shape = super::parse::peek_discriminator(raw)?;
         match shape.kind.as_deref() {
             // `text` is Chat's name for it; SDK users mix them up, and the meaning is clear.
             Some("input_text" | "text") => Ok(Self::InputText(super::parse::read(raw)?)),
@@ -247,18 +247,18 @@ impl Shape for ContentPart {
             Some("input_video") => Ok(Self::InputVideo(super::parse::read(raw)?)),
             Some("output_text") => Ok(Self::OutputText(super::parse::read(raw)?)),
             Some("refusal") => Ok(Self::Refusal(super::parse::read(raw)?)),
-            Some(other) => Err(ShapeError::unknown_type(
+            Some(other) => Err(ParseError::unknown_type(
                 other,
                 "input_text, input_image, input_file, input_audio, input_video, output_text or refusal",
             )),
-            None => Err(ShapeError::missing("type")),
+            None => Err(ParseError::missing("type")),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for ContentPart {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        super::parse::deserialize_shape(deserializer)
+        super::parse::deserialize_from_json(deserializer)
     }
 }
 

@@ -6,20 +6,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::ApiError;
-use super::parse::ShapeError;
-use super::request::{CreateResponse, Effort};
+use super::parse::ParseError;
+use super::request::{CreateResponse, ReasoningEffort};
 
 /// What names of ours begin with where the specification does not know them: types of items, and of the events
 /// that tell of them.
-pub const PREFIX: &str = "antwort:";
+pub const EXTENSION_PREFIX: &str = "antwort:";
 
 /// The items of the Open Responses specification.
 const STANDARD_ITEMS: &[&str] =
     &["message", "function_call", "function_call_output", "reasoning", "compaction"];
 
 /// The plain name of an item's type, which clients may give in either spelling.
-pub fn plain_item_type(kind: &str) -> &str {
-    match kind.strip_prefix(PREFIX) {
+pub fn canonical_item_type(kind: &str) -> &str {
+    match kind.strip_prefix(EXTENSION_PREFIX) {
         // These have no other name.
         None | Some("tool_call" | "user_message") => kind,
         Some(plain) if STANDARD_ITEMS.contains(&plain) => kind,
@@ -74,12 +74,12 @@ impl Dialect {
 
     /// What the type of an item begins with: the specification wants foreign ones marked.
     pub fn item_prefix(self, kind: &str) -> &'static str {
-        let foreign = self == Self::OpenResponses && !kind.starts_with(PREFIX);
-        if foreign && !STANDARD_ITEMS.contains(&kind) { PREFIX } else { "" }
+        let foreign = self == Self::OpenResponses && !kind.starts_with(EXTENSION_PREFIX);
+        if foreign && !STANDARD_ITEMS.contains(&kind) { EXTENSION_PREFIX } else { "" }
     }
 
     /// Whether items carry a status that have none in OpenAI's API: the specification wants one on each.
-    pub fn every_item_has_a_status(self) -> bool {
+    pub fn requires_item_status(self) -> bool {
         self == Self::OpenResponses
     }
 
@@ -92,17 +92,17 @@ impl Dialect {
     }
 
     /// Whether an `error` event has its fields at its top, too, where OpenAI's clients look for them.
-    pub fn error_event_is_flat_too(self) -> bool {
+    pub fn has_flat_error_fields(self) -> bool {
         self == Self::OpenAi
     }
 
     /// Refuses what has no name in this dialect's responses, which repeat the request.
-    pub fn check(self, request: &CreateResponse) -> Result<(), ApiError> {
+    pub fn check_request(self, request: &CreateResponse) -> Result<(), ApiError> {
         match request.reasoning.effort {
-            Some(Effort::Minimal | Effort::Max) if self == Self::OpenResponses => {
+            Some(ReasoningEffort::Minimal | ReasoningEffort::Max) if self == Self::OpenResponses => {
                 let problem = "expected one of `none`, `low`, `medium`, `high`, `xhigh`: the Open Responses \
                     specification has no other.";
-                Err(ShapeError::invalid("effort", problem).into_api_error("reasoning"))
+                Err(ParseError::invalid("effort", problem).into_api_error("reasoning"))
             }
             _ => Ok(()),
         }
@@ -121,9 +121,11 @@ mod tests {
             ("antwort:tool_call", "antwort:tool_call"),
             ("antwort:message", "antwort:message"),
         ] {
-            assert_eq!(plain_item_type(sent), plain);
+            assert_eq!(canonical_item_type(sent), plain);
         }
-        for (kind, prefix) in [("web_search_call", PREFIX), ("message", ""), ("antwort:tool_call", "")] {
+        for (kind, prefix) in
+            [("web_search_call", EXTENSION_PREFIX), ("message", ""), ("antwort:tool_call", "")]
+        {
             assert_eq!(Dialect::OpenResponses.item_prefix(kind), prefix);
             assert_eq!(Dialect::OpenAi.item_prefix(kind), "");
         }

@@ -12,7 +12,7 @@ use super::dialect::Dialect;
 use super::error::ErrorBody;
 use super::id::Id;
 use super::item::{Item, ReasoningText, SummaryText};
-use super::response::Snapshot;
+use super::response::ResponseSnapshot;
 
 /// An event with its place in the stream: 0, 1, 2 … without gaps.
 #[derive(Debug, Clone)]
@@ -20,31 +20,31 @@ pub struct StreamEvent {
     /// Place in the stream.
     pub sequence_number: u64,
     /// What happened.
-    pub event: Event,
+    pub event: ResponseEvent,
 }
 
 /// What happened. Serialises to the event's own fields, without `type` and `sequence_number`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "each variant is the event of the same name")]
-pub enum Event {
+pub enum ResponseEvent {
     Created {
-        response: Arc<Snapshot>,
+        response: Arc<ResponseSnapshot>,
     },
     Queued {
-        response: Arc<Snapshot>,
+        response: Arc<ResponseSnapshot>,
     },
     InProgress {
-        response: Arc<Snapshot>,
+        response: Arc<ResponseSnapshot>,
     },
     Completed {
-        response: Arc<Snapshot>,
+        response: Arc<ResponseSnapshot>,
     },
     Incomplete {
-        response: Arc<Snapshot>,
+        response: Arc<ResponseSnapshot>,
     },
     Failed {
-        response: Arc<Snapshot>,
+        response: Arc<ResponseSnapshot>,
     },
     Error {
         error: ErrorBody,
@@ -61,13 +61,13 @@ pub enum Event {
         item_id: Id,
         output_index: u32,
         content_index: u32,
-        part: Part,
+        part: OutputContent,
     },
     ContentPartDone {
         item_id: Id,
         output_index: u32,
         content_index: u32,
-        part: Part,
+        part: OutputContent,
     },
     OutputTextDelta {
         item_id: Id,
@@ -193,7 +193,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "each variant is documented at its type")]
-pub enum Part {
+pub enum OutputContent {
     Content(super::content::ContentPart),
     Reasoning(ReasoningText),
 }
@@ -255,7 +255,7 @@ hosted_stages! {
     McpListFailed => "mcp_list_tools.failed",
 }
 
-impl Event {
+impl ResponseEvent {
     /// The event's `type` on the wire.
     pub fn name(&self, dialect: Dialect) -> &'static str {
         match self {
@@ -295,7 +295,7 @@ impl Event {
     }
 
     /// The response of an event that ends a stream.
-    pub fn terminal(&self) -> Option<&Arc<Snapshot>> {
+    pub fn terminal(&self) -> Option<&Arc<ResponseSnapshot>> {
         match self {
             Self::Completed { response } | Self::Incomplete { response } | Self::Failed { response } => {
                 Some(response)
@@ -322,22 +322,22 @@ impl Event {
 
 /// How one stream writes its events.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Encoding {
+pub struct EventEncoder {
     /// Names of events.
     pub dialect: Dialect,
     /// Whether deltas are padded to hide their length (`stream_options.include_obfuscation`).
     pub obfuscate: bool,
 }
 
-impl Encoding {
+impl EventEncoder {
     /// Appends the event's JSON, on one line.
-    pub fn json(self, event: &StreamEvent, out: &mut Vec<u8>) {
+    pub fn write_json(self, event: &StreamEvent, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"type\":\"");
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
         out.extend_from_slice(b"\",\"sequence_number\":");
         write_number(event.sequence_number, out);
         let fields = out.len();
-        if self.fields(&event.event, out).is_err() {
+        if self.write_fields(&event.event, out).is_err() {
             // Writing to memory cannot fail and the types have nothing that could; see `to_raw`.
             out.truncate(fields);
             out.push(b'}');
@@ -356,7 +356,7 @@ impl Encoding {
     }
 
     /// Appends the event's own fields, as an object.
-    fn fields(self, event: &Event, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    fn write_fields(self, event: &ResponseEvent, out: &mut Vec<u8>) -> serde_json::Result<()> {
         #[derive(Serialize)]
         struct Placed<T> {
             output_index: u32,
@@ -370,15 +370,15 @@ impl Encoding {
             error: &'a ErrorBody,
         }
         match event {
-            Event::OutputItemAdded { output_index, item } => {
+            ResponseEvent::OutputItemAdded { output_index, item } => {
                 let item = item.in_dialect(self.dialect, true);
                 serde_json::to_writer(out, &Placed { output_index: *output_index, item })
             }
-            Event::OutputItemDone { output_index, item } => {
+            ResponseEvent::OutputItemDone { output_index, item } => {
                 let item = item.in_dialect(self.dialect, false);
                 serde_json::to_writer(out, &Placed { output_index: *output_index, item })
             }
-            Event::Error { error } if self.dialect.error_event_is_flat_too() => {
+            ResponseEvent::Error { error } if self.dialect.has_flat_error_fields() => {
                 let ErrorBody { message, param, code, .. } = error;
                 serde_json::to_writer(out, &FlatError { code, message, param, error })
             }
@@ -387,11 +387,11 @@ impl Encoding {
     }
 
     /// Appends the event as a server-sent event.
-    pub fn sse(self, event: &StreamEvent, out: &mut Vec<u8>) {
+    pub fn write_sse(self, event: &StreamEvent, out: &mut Vec<u8>) {
         out.extend_from_slice(b"event: ");
         out.extend_from_slice(event.event.name(self.dialect).as_bytes());
         out.extend_from_slice(b"\ndata: ");
-        self.json(event, out);
+        self.write_json(event, out);
         out.extend_from_slice(b"\n\n");
     }
 }
@@ -415,7 +415,7 @@ mod tests {
     fn an_event_is_one_object_with_type_and_number_first() {
         let event = StreamEvent {
             sequence_number: 7,
-            event: Event::ReasoningTextDelta {
+            event: ResponseEvent::ReasoningTextDelta {
                 item_id: "rs_1".into(),
                 output_index: 0,
                 content_index: 0,
@@ -423,7 +423,7 @@ mod tests {
             },
         };
         let mut out = Vec::new();
-        Encoding { dialect: Dialect::OpenResponses, obfuscate: false }.sse(&event, &mut out);
+        EventEncoder { dialect: Dialect::OpenResponses, obfuscate: false }.write_sse(&event, &mut out);
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "event: response.reasoning.delta\ndata: {\"type\":\"response.reasoning.delta\",\"sequence_number\":7,\
@@ -434,14 +434,15 @@ mod tests {
     #[test]
     fn obfuscation_pads_deltas_only() {
         let mut out = Vec::new();
-        let delta = Event::CustomInputDelta { item_id: "c".into(), output_index: 0, delta: "x".into() };
-        let encoding = Encoding { obfuscate: true, ..Encoding::default() };
-        encoding.json(&StreamEvent { sequence_number: 0, event: delta }, &mut out);
+        let delta =
+            ResponseEvent::CustomInputDelta { item_id: "c".into(), output_index: 0, delta: "x".into() };
+        let encoding = EventEncoder { obfuscate: true, ..EventEncoder::default() };
+        encoding.write_json(&StreamEvent { sequence_number: 0, event: delta }, &mut out);
         let value: serde_json::Value = serde_json::from_slice(&out).unwrap();
         assert!(!value["obfuscation"].as_str().unwrap().is_empty());
         out.clear();
-        let done = Event::CustomInputDone { item_id: "c".into(), output_index: 0, input: "x".into() };
-        encoding.json(&StreamEvent { sequence_number: 1, event: done }, &mut out);
+        let done = ResponseEvent::CustomInputDone { item_id: "c".into(), output_index: 0, input: "x".into() };
+        encoding.write_json(&StreamEvent { sequence_number: 1, event: done }, &mut out);
         assert!(!String::from_utf8(out).unwrap().contains("obfuscation"));
     }
 }

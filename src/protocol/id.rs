@@ -20,13 +20,13 @@ pub struct Id(Arc<str>);
 
 impl Id {
     /// A fresh, time-ordered identifier such as `msg_0192…`.
-    pub fn mint(prefix: &str) -> Self {
+    pub fn generate(prefix: &str) -> Self {
         Self(format!("{prefix}_{}", Uuid::now_v7().simple()).into())
     }
 
-    /// Whether an [`IdMint`] made it, so that it names one item and no other. Items that come without an id are
+    /// Whether an [`IdGenerator`] made it, so that it names one item and no other. Items that come without an id are
     /// given a shorter one.
-    pub fn is_of_response(&self) -> bool {
+    pub fn is_response_scoped(&self) -> bool {
         let digits = self.0.rsplit_once('_').map_or("", |(_, digits)| digits);
         digits.len() > SEED_LEN && digits.bytes().all(|b| b.is_ascii_hexdigit())
     }
@@ -63,12 +63,12 @@ impl fmt::Debug for Id {
 
 /// Mints the identifiers of one response: its own, and those of everything in it.
 #[derive(Debug, Clone)]
-pub struct IdMint {
+pub struct IdGenerator {
     seed: Arc<str>,
     next: u32,
 }
 
-impl IdMint {
+impl IdGenerator {
     /// Identifiers for a new response.
     pub fn new() -> Self {
         Self::from_seed(&Uuid::now_v7().simple().to_string())
@@ -92,7 +92,7 @@ impl IdMint {
     }
 }
 
-impl Default for IdMint {
+impl Default for IdGenerator {
     fn default() -> Self {
         Self::new()
     }
@@ -100,18 +100,18 @@ impl Default for IdMint {
 
 #[cfg(test)]
 mod tests {
-    use super::{Id, IdMint};
+    use super::{Id, IdGenerator};
 
     #[test]
     fn ids_of_items_of_responses_are_told_from_those_of_items_without() {
-        assert!(IdMint::new().next("fc").is_of_response());
-        assert!(!Id::mint("fc").is_of_response());
-        assert!(!Id::from("call_0").is_of_response());
+        assert!(IdGenerator::new().next("fc").is_response_scoped());
+        assert!(!Id::generate("fc").is_response_scoped());
+        assert!(!Id::from("call_0").is_response_scoped());
     }
 
     #[test]
     fn ids_of_one_response_differ_and_repeat_for_the_same_seed() {
-        let (mut a, mut b) = (IdMint::from_seed("00ff"), IdMint::from_seed("00ff"));
+        let (mut a, mut b) = (IdGenerator::from_seed("00ff"), IdGenerator::from_seed("00ff"));
         assert_eq!(a.response().as_str(), "resp_00ff");
         let first = a.next("msg");
         assert_eq!(first.as_str(), "msg_00ff0000");

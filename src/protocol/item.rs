@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 
 use super::dialect::{self, Dialect};
 use super::id::Id;
-use super::parse::{self, Shape, ShapeError};
+use super::parse::{self, FromJson, ParseError};
 
 pub use extension::{ServerToolCall, ServerToolError, UserMessage};
 pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionCallOutput, ToolOutput};
@@ -87,33 +87,33 @@ pub enum InputItem {
     Reference(Id),
 }
 
-impl Shape for InputItem {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        let seen = parse::peek(raw)?;
+impl FromJson for InputItem {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        let seen = parse::peek_discriminator(raw)?;
         match (seen.kind.as_deref(), seen.role.as_deref(), seen.id.as_deref()) {
             (Some("item_reference"), _, Some(id)) | (None, None, Some(id)) => Ok(Self::Reference(id.into())),
-            (Some("item_reference"), _, None) => Err(ShapeError::missing("id")),
-            _ => Item::read(raw).map(Self::Item),
+            (Some("item_reference"), _, None) => Err(ParseError::missing("id")),
+            _ => Item::from_json(raw).map(Self::Item),
         }
     }
 }
 
-impl Shape for Item {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        let seen = parse::peek(raw)?;
+impl FromJson for Item {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        let seen = parse::peek_discriminator(raw)?;
         let Some(kind) = seen.kind.as_deref() else {
             return match seen.role {
-                Some(_) => Message::read(raw).map(Self::Message),
-                None => Err(ShapeError::missing("type")),
+                Some(_) => Message::from_json(raw).map(Self::Message),
+                None => Err(ParseError::missing("type")),
             };
         };
-        match dialect::plain_item_type(kind) {
-            "message" => Message::read(raw).map(Self::Message),
+        match dialect::canonical_item_type(kind) {
+            "message" => Message::from_json(raw).map(Self::Message),
             "reasoning" => parse::read(raw).map(Self::Reasoning),
             "function_call" => parse::read(raw).map(Self::FunctionCall),
-            "function_call_output" => FunctionCallOutput::read(raw).map(Self::FunctionCallOutput),
+            "function_call_output" => FunctionCallOutput::from_json(raw).map(Self::FunctionCallOutput),
             "custom_tool_call" => parse::read(raw).map(Self::CustomToolCall),
-            "custom_tool_call_output" => CustomToolCallOutput::read(raw).map(Self::CustomToolCallOutput),
+            "custom_tool_call_output" => CustomToolCallOutput::from_json(raw).map(Self::CustomToolCallOutput),
             // `compaction_summary` is the name under which some clients send it back.
             "compaction" | "compaction_summary" => parse::read(raw).map(Self::Compaction),
             "compaction_trigger" => parse::read(raw).map(Self::CompactionTrigger),
@@ -124,7 +124,7 @@ impl Shape for Item {
 
 impl<'de> Deserialize<'de> for Item {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize_shape(deserializer)
+        parse::deserialize_from_json(deserializer)
     }
 }
 
@@ -210,29 +210,29 @@ struct InDialect<'a> {
 impl Serialize for InDialect<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let prefix = each_item!(self.item, kind, _inner => self.dialect.item_prefix(kind));
-        let status = (self.dialect.every_item_has_a_status() && !self.item.has_status())
+        let status = (self.dialect.requires_item_status() && !self.item.has_status())
             .then_some(if self.begins { ItemStatus::InProgress } else { ItemStatus::Completed });
         if prefix.is_empty() && status.is_none() {
             return self.item.serialize(serializer);
         }
-        each_item!(self.item, kind, item => Foreign { kind: Joined(prefix, kind), item, status }.serialize(serializer))
+        each_item!(self.item, kind, item => PrefixedItem { kind: PrefixedType(prefix, kind), item, status }.serialize(serializer))
     }
 }
 
 /// An item under another name.
 #[derive(Serialize)]
-struct Foreign<'a, T> {
+struct PrefixedItem<'a, T> {
     #[serde(rename = "type")]
-    kind: Joined,
+    kind: PrefixedType,
     #[serde(flatten)]
     item: &'a T,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<ItemStatus>,
 }
 
-struct Joined(&'static str, &'static str);
+struct PrefixedType(&'static str, &'static str);
 
-impl Serialize for Joined {
+impl Serialize for PrefixedType {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&format_args!("{}{}", self.0, self.1))
     }

@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::parse::{self, Shape, ShapeError};
+use super::parse::{self, FromJson, ParseError};
 
 /// How deeply a value may nest. Equals the limit of serde_json, which whoever reads the value later has.
 const MAX_DEPTH: usize = 128;
@@ -15,9 +15,9 @@ const MAX_DEPTH: usize = 128;
 /// A JSON value as its sender wrote it.
 #[derive(Clone, Serialize)]
 #[serde(transparent)]
-pub struct Json(Box<RawValue>);
+pub struct RawJson(Box<RawValue>);
 
-impl Json {
+impl RawJson {
     /// The value as text.
     pub fn get(&self) -> &str {
         self.0.get()
@@ -29,23 +29,23 @@ impl Json {
     }
 
     /// Reads a value that must be a JSON object.
-    pub fn object(raw: &RawValue) -> Result<Self, ShapeError> {
+    pub fn object(raw: &RawValue) -> Result<Self, ParseError> {
         if raw.get().starts_with('{') {
-            return Self::read(raw);
+            return Self::from_json(raw);
         }
-        Err(ShapeError::wrong_type("", format!("expected an object, got {}.", parse::json_type(raw))))
+        Err(ParseError::wrong_type("", format!("expected an object, got {}.", parse::json_type(raw))))
     }
 }
 
-impl From<&serde_json::Value> for Json {
+impl From<&serde_json::Value> for RawJson {
     fn from(value: &serde_json::Value) -> Self {
         // Writing a value to memory cannot fail; `null` would be the worst that could come of it.
         Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 }
 
-impl Shape for Json {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for RawJson {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         if nests_too_deeply(raw.get()) {
             return Err(too_deep());
         }
@@ -53,7 +53,7 @@ impl Shape for Json {
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
+impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         if nests_too_deeply(raw.get()) {
@@ -63,34 +63,34 @@ impl<'de> Deserialize<'de> for Json {
     }
 }
 
-impl PartialEq for Json {
+impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
         self.get() == other.get()
     }
 }
 
-impl Eq for Json {}
+impl Eq for RawJson {}
 
-impl fmt::Debug for Json {
+impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.get())
     }
 }
 
-impl From<Box<RawValue>> for Json {
+impl From<Box<RawValue>> for RawJson {
     fn from(raw: Box<RawValue>) -> Self {
         Self(raw)
     }
 }
 
-impl From<Json> for Box<RawValue> {
-    fn from(json: Json) -> Self {
+impl From<RawJson> for Box<RawValue> {
+    fn from(json: RawJson) -> Self {
         json.0
     }
 }
 
-pub(super) fn too_deep() -> ShapeError {
-    ShapeError::invalid("", format!("nested more than {MAX_DEPTH} levels deep."))
+pub(super) fn too_deep() -> ParseError {
+    ParseError::invalid("", format!("nested more than {MAX_DEPTH} levels deep."))
 }
 
 /// Whether the text of a JSON value nests beyond the limit.
@@ -128,7 +128,7 @@ mod tests {
 
     fn too_deep(text: &str) -> bool {
         let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
-        Json::read(&raw).is_err()
+        RawJson::from_json(&raw).is_err()
     }
 
     #[test]

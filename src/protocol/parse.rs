@@ -10,13 +10,13 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::cancellation;
 use super::error::ApiError;
-use super::interrupt;
 use super::strict::Strict;
 
 /// What is wrong with a value, and where inside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShapeError {
+pub struct ParseError {
     /// Path relative to the value that was read, such as `content[0].image_url`; empty for the value itself.
     path: String,
     code: &'static str,
@@ -24,9 +24,9 @@ pub struct ShapeError {
 }
 
 /// What an error begins with that serde carries.
-const SHAPE_ERROR: &str = "not of the right shape: ";
+const ERROR_MARKER: &str = "not of the right shape: ";
 
-/// The codes of errors that types with a [`Shape`] of their own give inside of others.
+/// The codes of errors that types with a [`FromJson`] of their own give inside of others.
 const CODES: &[&str] = &[
     "invalid_value",
     "invalid_type",
@@ -43,7 +43,7 @@ const CODES: &[&str] = &[
     "mutually_exclusive_parameters",
 ];
 
-impl ShapeError {
+impl ParseError {
     /// A value that has the right type and is not acceptable.
     pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), code: "invalid_value", problem: problem.into() }
@@ -70,7 +70,7 @@ impl ShapeError {
 
     /// A `type` that no shape of the union has.
     pub fn unknown_type(got: &str, expected: &str) -> Self {
-        Self::invalid("type", format!("unknown type '{}'; expected {expected}.", shorten(got)))
+        Self::invalid("type", format!("unknown type '{}'; expected {expected}.", truncate_for_display(got)))
     }
 
     /// A field that no version of the shape has, where ignoring it could do harm.
@@ -99,13 +99,13 @@ impl ShapeError {
     }
 
     /// The error as a text that serde can carry through the types around it.
-    fn in_one_line(&self) -> String {
-        format!("{SHAPE_ERROR}{} at '{}': {}", self.code, self.path, self.problem)
+    fn to_serde_message(&self) -> String {
+        format!("{ERROR_MARKER}{} at '{}': {}", self.code, self.path, self.problem)
     }
 
-    /// What [`Self::in_one_line`] wrote.
-    fn from_one_line(text: &str) -> Option<Self> {
-        let (code, rest) = text.strip_prefix(SHAPE_ERROR)?.split_once(" at '")?;
+    /// What [`Self::to_serde_message`] wrote.
+    fn from_serde_message(text: &str) -> Option<Self> {
+        let (code, rest) = text.strip_prefix(ERROR_MARKER)?.split_once(" at '")?;
         let (path, problem) = rest.split_once("': ")?;
         let code = CODES.iter().find(|known| **known == code)?;
         Some(Self { path: path.to_owned(), code, problem: problem.to_owned() })
@@ -125,21 +125,21 @@ impl ShapeError {
     }
 }
 
-impl std::fmt::Display for ShapeError {
+impl std::fmt::Display for ParseError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}: {}", self.path, self.problem)
     }
 }
 
 /// A type that reads itself from raw JSON with exact errors.
-pub trait Shape: Sized {
+pub trait FromJson: Sized {
     /// Reads the value, or says what is wrong and where.
-    fn read(raw: &RawValue) -> Result<Self, ShapeError>;
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError>;
 }
 
 /// The fields by which unions are told apart.
 #[derive(Debug, Deserialize)]
-pub struct Peek<'a> {
+pub struct Discriminator<'a> {
     /// `type`.
     #[serde(borrow, default, rename = "type")]
     pub kind: Option<Cow<'a, str>>,
@@ -152,38 +152,38 @@ pub struct Peek<'a> {
 }
 
 /// Looks at what tells the shapes of a union apart.
-pub fn peek(raw: &RawValue) -> Result<Peek<'_>, ShapeError> {
+pub fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, ParseError> {
     if !raw.get().starts_with('{') {
-        return Err(ShapeError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));
+        return Err(ParseError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));
     }
     read(raw)
 }
 
 /// Reads one shape by its serde definition.
-pub fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ShapeError> {
+pub fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ParseError> {
     T::deserialize(Strict(&mut serde_json::Deserializer::from_str(raw.get())))
-        .map_err(|error| locate::<T>(raw, &error))
+        .map_err(|error| error_with_path::<T>(raw, &error))
 }
 
 /// Reads a list, each element by its own shape.
-pub fn read_list<T: Shape>(raw: &RawValue) -> Result<Vec<T>, ShapeError> {
+pub fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseError> {
     let read = |(i, raw): (usize, &&RawValue)| {
-        interrupt::check()?;
-        T::read(raw).map_err(|e| e.at(i))
+        cancellation::check()?;
+        T::from_json(raw).map_err(|e| e.at(i))
     };
     elements(raw)?.iter().enumerate().map(read).collect()
 }
 
 /// The elements of a JSON array, unread.
-pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ShapeError> {
+pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ParseError> {
     if !raw.get().starts_with('[') {
-        return Err(ShapeError::wrong_type("", format!("expected an array, got {}.", json_type(raw))));
+        return Err(ParseError::wrong_type("", format!("expected an array, got {}.", json_type(raw))));
     }
-    serde_json::from_str(raw.get()).map_err(|_| ShapeError::wrong_type("", "expected an array."))
+    serde_json::from_str(raw.get()).map_err(|_| ParseError::wrong_type("", "expected an array."))
 }
 
 /// The elements of a JSON array of at most so many, unread. Of a longer one no more is read.
-pub fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, ShapeError> {
+pub fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, ParseError> {
     /// What reads the elements.
     struct UpTo(usize);
 
@@ -214,15 +214,15 @@ pub fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, Sha
         // The rest of a list that is too long stays unread, and serde misses its end.
         Err(_) => {
             let problem = format!("at most {most} elements are allowed.");
-            Err(ShapeError::invalid("", problem).with_code("array_above_max_length"))
+            Err(ParseError::invalid("", problem).with_code("array_above_max_length"))
         }
     }
 }
 
-/// For `Deserialize` of types that are a [`Shape`]: stored rows and tests read them through serde.
-pub fn deserialize_shape<'de, D: Deserializer<'de>, T: Shape>(deserializer: D) -> Result<T, D::Error> {
+/// For `Deserialize` of types that are a [`FromJson`]: stored rows and tests read them through serde.
+pub fn deserialize_from_json<'de, D: Deserializer<'de>, T: FromJson>(deserializer: D) -> Result<T, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
-    T::read(&raw).map_err(|error| serde::de::Error::custom(error.in_one_line()))
+    T::from_json(&raw).map_err(|error| serde::de::Error::custom(error.to_serde_message()))
 }
 
 /// Whether the value is JSON null.
@@ -243,39 +243,43 @@ pub fn json_type(raw: &RawValue) -> &'static str {
 }
 
 /// Reads again with path tracking, and puts serde's complaint into our words.
-fn locate<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) -> ShapeError {
+fn error_with_path<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) -> ParseError {
     let mut tracked = serde_json::Deserializer::from_str(raw.get());
     match serde_path_to_error::deserialize::<_, T>(Strict(&mut tracked)) {
-        Err(error) => in_words(&error.path().to_string(), &error.inner().to_string()),
-        Ok(_) => in_words("", &first.to_string()),
+        Err(error) => translate_serde_error(&error.path().to_string(), &error.inner().to_string()),
+        Ok(_) => translate_serde_error("", &first.to_string()),
     }
 }
 
 /// serde's complaint about the value at a path, in our words.
-pub(super) fn in_words(path: &str, text: &str) -> ShapeError {
+pub(super) fn translate_serde_error(path: &str, text: &str) -> ParseError {
     // Keys in the path are the client's own.
-    let path = if path == "." { String::new() } else { shorten(path).into_owned() };
+    let path = if path == "." { String::new() } else { truncate_for_display(path).into_owned() };
     let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
-    if let Some(inner) = ShapeError::from_one_line(text) {
+    if let Some(inner) = ParseError::from_serde_message(text) {
         return inner.within(&path);
     }
     if let Some(field) = text.strip_prefix("missing field ") {
-        return ShapeError::missing(field.trim_matches('`')).within(&path);
+        return ParseError::missing(field.trim_matches('`')).within(&path);
     }
     if text.starts_with("unknown field ") {
-        return ShapeError::unknown_field(path);
+        return ParseError::unknown_field(path);
     }
     match text.strip_prefix("invalid type: ").and_then(|rest| rest.rsplit_once(", expected ")) {
         Some((got, expected)) => {
-            let problem = format!("expected {}, got {}.", in_json(expected), shorten(got_in_json(got)));
-            ShapeError::wrong_type(path, problem)
+            let problem = format!(
+                "expected {}, got {}.",
+                describe_expected(expected),
+                truncate_for_display(describe_found(got))
+            );
+            ParseError::wrong_type(path, problem)
         }
-        None => ShapeError::invalid(path, format!("{}.", shorten(text))),
+        None => ParseError::invalid(path, format!("{}.", truncate_for_display(text))),
     }
 }
 
 /// Names of our types mean nothing to a client.
-fn in_json(expected: &str) -> &str {
+fn describe_expected(expected: &str) -> &str {
     match expected {
         "f64" | "f32" => "a number",
         "u8" | "u16" | "u32" | "u64" | "usize" | "i64" | "i32" => "a whole number",
@@ -287,7 +291,7 @@ fn in_json(expected: &str) -> &str {
     }
 }
 
-fn got_in_json(got: &str) -> &str {
+fn describe_found(got: &str) -> &str {
     match got {
         "sequence" => "an array",
         "map" => "an object",
@@ -304,9 +308,9 @@ fn join(outer: &str, inner: &str) -> String {
 }
 
 /// Keeps a client's own value from flooding the error message that quotes it.
-pub fn shorten(text: &str) -> Cow<'_, str> {
-    const MOST: usize = 200;
-    match text.char_indices().nth(MOST) {
+pub fn truncate_for_display(text: &str) -> Cow<'_, str> {
+    const MAX_CHARS: usize = 200;
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),
     }
@@ -345,6 +349,6 @@ mod tests {
 
     #[test]
     fn a_quoted_value_is_cut_on_a_character_boundary() {
-        assert_eq!(shorten(&"é".repeat(300)).chars().count(), 201);
+        assert_eq!(truncate_for_display(&"é".repeat(300)).chars().count(), 201);
     }
 }

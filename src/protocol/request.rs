@@ -14,7 +14,7 @@ mod input;
 mod limits;
 mod metadata;
 mod options;
-mod run;
+mod run_options;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -24,11 +24,11 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
+use super::cancellation;
 use super::error::ApiError;
-use super::interrupt;
 use super::item::InputItem;
-use super::json::Json;
-use super::parse::{self, Shape, ShapeError, shorten};
+use super::json::RawJson;
+use super::parse::{self, FromJson, ParseError, truncate_for_display};
 use super::tool::Tool;
 use super::tool_choice::ToolChoice;
 
@@ -38,11 +38,12 @@ pub use include::Include;
 pub use limits::RequestSizeLimits;
 pub use metadata::Metadata;
 pub use options::{
-    CacheRetention, Effort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode, Truncation,
+    PromptCacheRetention, ReasoningEffort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode,
+    Truncation,
 };
-pub use run::{
-    ClientActionStatus, OnMismatch, PromptRef, RequestLimits, RunOptions, StructuredOptions, ToolCacheMode,
-    Visibility,
+pub use run_options::{
+    ClientActionStatus, OnMismatch, PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode,
+    ToolVisibility,
 };
 pub use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 
@@ -108,14 +109,14 @@ pub struct CreateResponse {
     /// What belongs together in the provider's cache; at most 64 characters.
     pub prompt_cache_key: Option<String>,
     /// How long the provider's cache should keep the prompt.
-    pub prompt_cache_retention: Option<CacheRetention>,
+    pub prompt_cache_retention: Option<PromptCacheRetention>,
     /// The agent profile that is asked for; an extension. OpenAI's name for the same is `prompt`.
     pub agent: Option<String>,
     /// The agent profile that is asked for, with variables.
     pub prompt: Option<PromptRef>,
     /// How the run is limited; an extension.
     pub antwort: Option<RunOptions>,
-    /// Fields that the API does not have, in the order they came; see [`Self::check_extra`].
+    /// Fields that the API does not have, in the order they came; see [`Self::check_unknown_fields`].
     pub extra: Vec<(String, Box<RawValue>)>,
 }
 
@@ -165,17 +166,17 @@ impl CreateResponse {
     ///
     /// Unknown fields are kept in [`Self::extra`] until the provider is known that may want them.
     pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
-        Self::parse_within(body, RequestSizeLimits::default())
+        Self::parse_with_limits(body, RequestSizeLimits::default())
     }
 
     /// As [`Self::parse`], of a request that may hold so much.
-    pub fn parse_within(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        Self::read(&body::split(body)?, limits)
+    pub fn parse_with_limits(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
+        Self::read(&body::split_fields(body)?, limits)
     }
 
-    fn read(pairs: &body::Pairs<'_>, limits: RequestSizeLimits) -> Result<Self, ApiError> {
+    fn read(pairs: &body::RawFields<'_>, limits: RequestSizeLimits) -> Result<Self, ApiError> {
         // All of it before any of it is read: work is in proportion to what is counted.
-        limits::Counter::new(limits).check(pairs)?;
+        limits::RequestSizeCounter::new(limits).check(pairs)?;
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
         check_exclusive(given)?;
         let mut request = Self::default();
@@ -183,49 +184,51 @@ impl CreateResponse {
         for (name, raw) in pairs {
             // Two values for one field mean that two readers of the body may disagree about it.
             if !seen.insert(name.as_ref()) {
-                let problem = ShapeError::invalid("", "the field is given twice.");
-                return Err(problem.into_api_error(&shorten(name)));
+                let problem = ParseError::invalid("", "the field is given twice.");
+                return Err(problem.into_api_error(&truncate_for_display(name)));
             }
             request.bytes += raw.get().len();
-            request.read_field(name, raw).map_err(|error| error.into_api_error(&shorten(name)))?;
+            request
+                .read_field(name, raw)
+                .map_err(|error| error.into_api_error(&truncate_for_display(name)))?;
         }
-        request.check_whole(given)?;
+        request.check_field_combinations(given)?;
         Ok(request)
     }
 
-    fn read_field(&mut self, name: &str, raw: &RawValue) -> Result<(), ShapeError> {
+    fn read_field(&mut self, name: &str, raw: &RawValue) -> Result<(), ParseError> {
         // Null means "not given", also for fields that nobody here knows.
         if parse::is_null(raw) {
             return Ok(());
         }
-        interrupt::check()?;
+        cancellation::check()?;
         match fields::READERS.binary_search_by_key(&name, |(field, _)| field) {
             Ok(found) => match fields::READERS.get(found) {
                 Some((_, read)) => read(self, raw),
                 None => Ok(()),
             },
             Err(_) => {
-                self.extra.push((name.to_owned(), Json::read(raw)?.into()));
+                self.extra.push((name.to_owned(), RawJson::from_json(raw)?.into()));
                 Ok(())
             }
         }
     }
 
     /// Rules that concern several fields.
-    fn check_whole(&self, given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+    fn check_field_combinations(&self, given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         if self.input.is_empty() && self.previous_response_id.is_none() {
-            return Err(ShapeError::missing("input").into_api_error(""));
+            return Err(ParseError::missing("input").into_api_error(""));
         }
         if given("stream_options") && !self.stream {
             let problem = "it is only allowed together with 'stream': true.";
-            return Err(ShapeError::invalid("", problem).into_api_error("stream_options"));
+            return Err(ParseError::invalid("", problem).into_api_error("stream_options"));
         }
         Ok(())
     }
 
     /// The model that was asked for, where there is no default.
     pub fn model(&self) -> Result<&str, ApiError> {
-        self.model.as_deref().ok_or_else(|| ShapeError::missing("model").into_api_error(""))
+        self.model.as_deref().ok_or_else(|| ParseError::missing("model").into_api_error(""))
     }
 }
 
@@ -233,12 +236,12 @@ impl CreateResponse {
 fn check_exclusive(given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
     if given("previous_response_id") && given("conversation") {
         let problem = "give either 'previous_response_id' or 'conversation'.";
-        let error = ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters");
+        let error = ParseError::invalid("", problem).with_code("mutually_exclusive_parameters");
         return Err(error.into_api_error("previous_response_id"));
     }
     if given("prompt") && given("agent") {
         let problem = "give either 'prompt' or 'agent': both name an agent profile.";
-        let error = ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters");
+        let error = ParseError::invalid("", problem).with_code("mutually_exclusive_parameters");
         return Err(error.into_api_error("agent"));
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! The response object: every key in every snapshot.
 //!
-//! What merely echoes the request is serialised once per run ([`Echo`]) and shared by all snapshots.
+//! What merely echoes the request is serialised once per run ([`RequestEcho`]) and shared by all snapshots.
 
 mod report;
 
@@ -16,13 +16,13 @@ use super::id::Id;
 use super::item::Item;
 use super::request::PromptRef;
 
-pub use report::{RunOutcome, RunReport, StructuredVerdict};
+pub use report::{RunOutcome, RunReport, StructuredValidation};
 
 /// Where a response stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
-pub enum Status {
+pub enum ResponseStatus {
     Queued,
     InProgress,
     Completed,
@@ -33,7 +33,7 @@ pub enum Status {
     Cancelled,
 }
 
-impl Status {
+impl ResponseStatus {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,20 +60,20 @@ pub struct Response {
     /// Unix seconds; null unless `completed` or `requires_action`.
     pub completed_at: Option<i64>,
     /// Where it stands.
-    pub status: Status,
+    pub status: ResponseStatus,
     /// Why it failed.
     pub error: Option<ErrorBody>,
     /// Why it is incomplete.
     pub incomplete_details: Option<IncompleteDetails>,
     /// What was made, in order.
-    pub output: Output,
+    pub output: OutputItems,
     /// Null while in progress.
     pub usage: Option<Usage>,
     /// The tier that served it; before the end, the one that was asked for.
     pub service_tier: String,
     /// The request, echoed.
     #[serde(flatten)]
-    pub echo: Arc<Echo>,
+    pub echo: Arc<RequestEcho>,
     /// What the request said of its run, and once it has ended what came of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub antwort: Option<Box<RunReport>>,
@@ -81,12 +81,12 @@ pub struct Response {
 
 /// The items of a response, written as its dialect names them.
 #[derive(Debug, Clone, Default)]
-pub struct Output {
+pub struct OutputItems {
     items: Vec<Item>,
     dialect: Dialect,
 }
 
-impl Output {
+impl OutputItems {
     /// No items yet.
     pub fn new(dialect: Dialect) -> Self {
         Self { items: Vec::new(), dialect }
@@ -98,7 +98,7 @@ impl Output {
     }
 }
 
-impl Deref for Output {
+impl Deref for OutputItems {
     type Target = Vec<Item>;
 
     fn deref(&self) -> &Vec<Item> {
@@ -106,13 +106,13 @@ impl Deref for Output {
     }
 }
 
-impl DerefMut for Output {
+impl DerefMut for OutputItems {
     fn deref_mut(&mut self) -> &mut Vec<Item> {
         &mut self.items
     }
 }
 
-impl Serialize for Output {
+impl Serialize for OutputItems {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.items.iter().map(|item| item.in_dialect(self.dialect, false)))
     }
@@ -172,7 +172,7 @@ impl Usage {
 /// The parts of a response that repeat the request; the larger ones already serialised.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs, reason = "each field is the request field of the same name; see request.rs")]
-pub struct Echo {
+pub struct RequestEcho {
     pub background: bool,
     pub conversation: Option<()>,
     pub frequency_penalty: f64,
@@ -207,13 +207,13 @@ pub struct Echo {
 
 /// A response at one moment, with its JSON: the same bytes serve the client, the store and every replay.
 #[derive(Debug, Clone)]
-pub struct Snapshot {
+pub struct ResponseSnapshot {
     /// The response.
     pub response: Response,
     json: Box<RawValue>,
 }
 
-impl Snapshot {
+impl ResponseSnapshot {
     /// Serialises the response once.
     pub fn new(response: Response) -> Self {
         let json = to_raw(&response);
@@ -226,7 +226,7 @@ impl Snapshot {
     }
 }
 
-impl Serialize for Snapshot {
+impl Serialize for ResponseSnapshot {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.json.serialize(serializer)
     }

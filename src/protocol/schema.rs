@@ -11,20 +11,20 @@ use jsonschema::{PatternOptions, ValidationError, Validator};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::parse::shorten;
+use super::parse::truncate_for_display;
 
 /// Parts of a schema, each reference counted as what it leads to.
-const MOST_PARTS: u64 = 100_000;
+const MAX_NODES: u64 = 100_000;
 /// Ways by which a schema leads back to where it was.
-const MOST_LOOPS: u64 = 1000;
+const MAX_CYCLES: u64 = 1000;
 /// References of which only the library knows where they lead.
-const MOST_UNKNOWN: u32 = 8;
+const MAX_UNRESOLVED_REFS: u32 = 8;
 /// How deep it is with references followed.
-const DEEPEST: u32 = 400;
+const MAX_DEPTH: u32 = 400;
 /// The same times the depth of a value, for a schema that leads back: what the stack surely holds.
-const DEEPEST_BOTH: u32 = 4000;
+const MAX_COMBINED_DEPTH: u32 = 4000;
 /// Steps that telling what is wrong with a value may take.
-const MOST_STEPS: u64 = 1_000_000;
+const MAX_DIAGNOSIS_STEPS: u64 = 1_000_000;
 
 /// Patterns of one schema, unless a setting says otherwise.
 pub const MAX_PATTERNS: usize = 100;
@@ -36,39 +36,39 @@ const MAX_BACKTRACKS: usize = 100_000;
 
 /// A schema that values are checked by.
 #[derive(Debug)]
-pub struct Schema {
+pub struct CompiledSchema {
     validator: Validator,
-    size: Size,
+    size: SchemaSize,
 }
 
 /// What a part of a schema amounts to.
 #[derive(Debug, Clone, Copy, Default)]
-struct Size {
-    parts: u64,
-    loops: u64,
+struct SchemaSize {
+    nodes: u64,
+    cycles: u64,
     depth: u32,
 }
 
-impl Schema {
+impl CompiledSchema {
     /// Compiles a schema.
     ///
     /// # Errors
     /// In words: it is none, has too many patterns, or is too large once its references are followed.
     pub fn compile(schema: &Value) -> Result<Self, String> {
         check_patterns(schema)?;
-        Self::compile_counted(schema)
+        Self::compile_prechecked(schema)
     }
 
     /// The same, of a schema whose patterns were counted.
     ///
     /// # Errors
     /// As [`Self::compile`].
-    pub fn compile_counted(schema: &Value) -> Result<Self, String> {
-        let size = Scale::of(schema).weigh(schema, 0)?;
-        if size.depth > DEEPEST {
+    pub fn compile_prechecked(schema: &Value) -> Result<Self, String> {
+        let size = SizeEstimator::new(schema).measure(schema, 0)?;
+        if size.depth > MAX_DEPTH {
             return Err(too_large());
         }
-        Ok(Self { validator: validator(schema)?, size })
+        Ok(Self { validator: build_validator(schema)?, size })
     }
 
     /// Whether something is a schema of a size that can be compiled, without the work and the memory of doing so. What only
@@ -78,7 +78,7 @@ impl Schema {
     /// In words: it is none, has too many patterns, or is too large once its references are followed.
     pub fn check_definition(schema: &Value) -> Result<(), String> {
         check_patterns(schema)?;
-        if Scale::of(schema).weigh(schema, 0)?.depth > DEEPEST {
+        if SizeEstimator::new(schema).measure(schema, 0)?.depth > MAX_DEPTH {
             return Err(too_large());
         }
         jsonschema::meta::validate(schema).map_err(|error| error.to_string())
@@ -88,35 +88,35 @@ impl Schema {
     ///
     /// # Errors
     /// What is wrong, and where: at most so many problems, each shortened.
-    pub fn check(&self, value: &Value, most: usize) -> Result<(), String> {
+    pub fn validate(&self, value: &Value, most: usize) -> Result<(), String> {
         // A problem quotes the value, which may be long.
-        self.check_with(value, most, |error| error.to_string())
+        self.validate_with(value, most, |error| error.to_string())
     }
 
-    /// As [`Self::check`], for the first problem, told without a word of the value but its names.
+    /// As [`Self::validate`], for the first problem, told without a word of the value but its names.
     ///
     /// # Errors
     /// What is wrong, and where.
-    pub fn check_unquoted(&self, value: &Value) -> Result<(), String> {
-        self.check_with(value, 1, |error| error.masked_with("it").to_string())
+    pub fn validate_redacted(&self, value: &Value) -> Result<(), String> {
+        self.validate_with(value, 1, |error| error.masked_with("it").to_string())
     }
 
-    fn check_with(
+    fn validate_with(
         &self,
         value: &Value,
         most: usize,
         words: impl Fn(&ValidationError<'_>) -> String,
     ) -> Result<(), String> {
         let depth = depth(value);
-        if self.size.loops > 0 && self.size.depth.saturating_mul(depth) > DEEPEST_BOTH {
+        if self.size.cycles > 0 && self.size.depth.saturating_mul(depth) > MAX_COMBINED_DEPTH {
             return Err("the object: it is nested too deeply for its schema".to_owned());
         }
         if self.validator.is_valid(value) {
             return Ok(());
         }
         // Unlike the answer, the reasons are sought on all ways through the schema, by each level of the value anew.
-        let ways = self.size.loops.max(1).saturating_pow(depth);
-        if self.size.parts.saturating_mul(ways) > MOST_STEPS {
+        let ways = self.size.cycles.max(1).saturating_pow(depth);
+        if self.size.nodes.saturating_mul(ways) > MAX_DIAGNOSIS_STEPS {
             return Err("the object: it is not by the schema".to_owned());
         }
         let mut text = String::new();
@@ -124,7 +124,12 @@ impl Schema {
             let separator = if text.is_empty() { "" } else { "; " };
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the object" } else { path.as_str() };
-            _ = write!(text, "{separator}{}: {}", shorten(place), shorten(&words(&error)));
+            _ = write!(
+                text,
+                "{separator}{}: {}",
+                truncate_for_display(place),
+                truncate_for_display(&words(&error))
+            );
         }
         Err(text)
     }
@@ -154,7 +159,7 @@ fn depth(value: &Value) -> u32 {
 ///
 /// They are matched in linear time. A schema with a pattern that this engine does not know, as it looks around or refers
 /// back, gets one that may have to go back, so often and no more: what is undecided then is not by the schema.
-fn validator(schema: &Value) -> Result<Validator, String> {
+fn build_validator(schema: &Value) -> Result<Validator, String> {
     let patterns = distinct_patterns(schema);
     if patterns.is_empty() {
         // The library compiles schemas of schemas by the same code: what most need is in memory once.
@@ -188,7 +193,7 @@ fn is_pattern(error: &ValidationError<'_>) -> bool {
 }
 
 /// How many patterns a schema has.
-pub fn patterns(schema: &Value) -> usize {
+pub fn count_patterns(schema: &Value) -> usize {
     let mut count = 0;
     each_pattern(schema, &mut |_| count += 1);
     count
@@ -223,87 +228,93 @@ fn each_pattern<'a>(schema: &'a Value, found: &mut impl FnMut(&'a str)) {
 }
 
 /// Counts what a schema amounts to.
-struct Scale<'a> {
+struct SizeEstimator<'a> {
     root: &'a Value,
     /// Parts have addresses of their own, so that what a reference means is not found by its text alone.
-    renamed: bool,
-    unknown: u32,
-    known: BTreeMap<&'a str, Size>,
-    open: BTreeSet<&'a str>,
+    has_identifiers: bool,
+    unresolved_refs: u32,
+    known: BTreeMap<&'a str, SchemaSize>,
+    in_progress: BTreeSet<&'a str>,
 }
 
-impl<'a> Scale<'a> {
-    fn of(root: &'a Value) -> Self {
-        let inner = |value: &Value| names_itself(value);
-        let renamed = match root {
+impl<'a> SizeEstimator<'a> {
+    fn new(root: &'a Value) -> Self {
+        let inner = |value: &Value| has_identifier(value);
+        let has_identifiers = match root {
             Value::Object(map) => map.values().any(inner),
             _ => false,
         };
-        Self { root, renamed, unknown: 0, known: BTreeMap::new(), open: BTreeSet::new() }
+        Self {
+            root,
+            has_identifiers,
+            unresolved_refs: 0,
+            known: BTreeMap::new(),
+            in_progress: BTreeSet::new(),
+        }
     }
 
-    fn weigh(&mut self, part: &'a Value, at: u32) -> Result<Size, String> {
-        if at > DEEPEST {
+    fn measure(&mut self, part: &'a Value, at: u32) -> Result<SchemaSize, String> {
+        if at > MAX_DEPTH {
             return Err(too_large());
         }
-        let mut size = Size { parts: 1, ..Size::default() };
-        let mut add = |inner: Size| {
-            size.parts = size.parts.saturating_add(inner.parts);
-            size.loops = size.loops.saturating_add(inner.loops);
+        let mut size = SchemaSize { nodes: 1, ..SchemaSize::default() };
+        let mut add = |inner: SchemaSize| {
+            size.nodes = size.nodes.saturating_add(inner.nodes);
+            size.cycles = size.cycles.saturating_add(inner.cycles);
             size.depth = size.depth.max(inner.depth + 1);
         };
         match part {
             Value::Array(list) => {
                 for inner in list {
-                    add(self.weigh(inner, at + 1)?);
+                    add(self.measure(inner, at + 1)?);
                 }
             }
             Value::Object(map) => {
                 for (key, inner) in map {
                     match (key.as_str(), inner) {
                         ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
-                            add(self.follow(to, at + 1)?);
+                            add(self.measure_ref(to, at + 1)?);
                         }
                         // They count where they are referred to.
-                        ("$defs" | "definitions", Value::Object(_)) if at == 0 && !self.renamed => {}
-                        _ => add(self.weigh(inner, at + 1)?),
+                        ("$defs" | "definitions", Value::Object(_)) if at == 0 && !self.has_identifiers => {}
+                        _ => add(self.measure(inner, at + 1)?),
                     }
                 }
             }
             _ => {}
         }
-        if size.parts > MOST_PARTS || size.loops > MOST_LOOPS { Err(too_large()) } else { Ok(size) }
+        if size.nodes > MAX_NODES || size.cycles > MAX_CYCLES { Err(too_large()) } else { Ok(size) }
     }
 
-    fn follow(&mut self, to: &'a str, at: u32) -> Result<Size, String> {
+    fn measure_ref(&mut self, to: &'a str, at: u32) -> Result<SchemaSize, String> {
         if let Some(size) = self.known.get(to) {
             return Ok(*size);
         }
-        let back = Size { parts: 1, loops: 1, depth: 0 };
+        let back = SchemaSize { nodes: 1, cycles: 1, depth: 0 };
         // What is not found here may be anything in this schema, also its beginning.
-        let pointer = to.strip_prefix('#').filter(|_| !self.renamed);
+        let pointer = to.strip_prefix('#').filter(|_| !self.has_identifiers);
         let pointer = pointer.and_then(|text| percent_decode_str(text).decode_utf8().ok());
         let Some(target) = pointer.and_then(|pointer| self.root.pointer(&pointer)) else {
-            self.unknown += 1;
-            return if self.unknown > MOST_UNKNOWN { Err(too_large()) } else { Ok(back) };
+            self.unresolved_refs += 1;
+            return if self.unresolved_refs > MAX_UNRESOLVED_REFS { Err(too_large()) } else { Ok(back) };
         };
-        if to == "#" || !self.open.insert(to) {
+        if to == "#" || !self.in_progress.insert(to) {
             return Ok(back);
         }
-        let size = self.weigh(target, at)?;
-        self.open.remove(to);
+        let size = self.measure(target, at)?;
+        self.in_progress.remove(to);
         self.known.insert(to, size);
         Ok(size)
     }
 }
 
 /// Whether a part of the schema, or one within it, has an address or a name.
-fn names_itself(part: &Value) -> bool {
+fn has_identifier(part: &Value) -> bool {
     match part {
-        Value::Array(list) => list.iter().any(names_itself),
+        Value::Array(list) => list.iter().any(has_identifier),
         Value::Object(map) => {
             let named = |key: &str| map.get(key).is_some_and(Value::is_string);
-            named("$id") || named("$anchor") || named("$dynamicAnchor") || map.values().any(names_itself)
+            named("$id") || named("$anchor") || named("$dynamicAnchor") || map.values().any(has_identifier)
         }
         _ => false,
     }
@@ -334,18 +345,18 @@ mod tests {
     #[test]
     fn schemas_that_double_with_every_reference_are_refused() {
         let twice = |next: Value| json!({"allOf": [next, next]});
-        assert!(Schema::compile(&stairs(10, &json!({}), twice)).is_ok());
-        assert_eq!(Schema::compile(&stairs(40, &json!({}), twice)).unwrap_err(), too_large());
+        assert!(CompiledSchema::compile(&stairs(10, &json!({}), twice)).is_ok());
+        assert_eq!(CompiledSchema::compile(&stairs(40, &json!({}), twice)).unwrap_err(), too_large());
         let mut named = json!({"$ref": "#x0", "$defs": {"last": {"$anchor": "x40"}}});
         for at in 0..40 {
             let next = json!({"$ref": format!("#x{}", at + 1)});
             named["$defs"][format!("y{at}")] = json!({"$anchor": format!("x{at}"), "allOf": [next, next]});
         }
-        assert_eq!(Schema::compile(&named).unwrap_err(), too_large());
+        assert_eq!(CompiledSchema::compile(&named).unwrap_err(), too_large());
         // The pointers within it mean its own parts, not those of the whole.
         let mut hidden = json!({"$ref": "a:b", "$defs": {"x0": {}, "in": stairs(40, &json!({}), twice)}});
         hidden["$defs"]["in"]["$id"] = "a:b".into();
-        assert_eq!(Schema::compile(&hidden).unwrap_err(), too_large());
+        assert_eq!(CompiledSchema::compile(&hidden).unwrap_err(), too_large());
     }
 
     /// A schema of objects with one property for each of these patterns.
@@ -358,16 +369,18 @@ mod tests {
     fn patterns_that_swell_when_they_are_compiled_are_refused() {
         let bombs = |count: usize| with_patterns((0..count).map(|n| format!("((a{{100}}){{100}}){n}")));
         for count in [20, 50, 100] {
-            let problem = Schema::compile(&bombs(count)).unwrap_err();
+            let problem = CompiledSchema::compile(&bombs(count)).unwrap_err();
             assert!(problem.contains("4096 KiB together"), "{problem}");
         }
-        assert!(Schema::compile(&bombs(101)).unwrap_err().contains("101 different patterns"));
-        assert!(Schema::check_definition(&bombs(101)).unwrap_err().contains("101 different patterns"));
+        assert!(CompiledSchema::compile(&bombs(101)).unwrap_err().contains("101 different patterns"));
+        assert!(
+            CompiledSchema::check_definition(&bombs(101)).unwrap_err().contains("101 different patterns")
+        );
         // Where a pattern looks around, each piece of it counts.
         let around = |count: usize| format!("(?=b){}", "(?=(a{90}){90})".repeat(count));
-        assert!(Schema::compile(&with_patterns([around(1000)].into_iter())).is_err());
+        assert!(CompiledSchema::compile(&with_patterns([around(1000)].into_iter())).is_err());
         let names: serde_json::Map<_, _> = (0..101).map(|n| (format!("^a{n}"), json!({}))).collect();
-        assert!(Schema::compile(&json!({"patternProperties": names})).is_err());
+        assert!(CompiledSchema::compile(&json!({"patternProperties": names})).is_err());
     }
 
     #[test]
@@ -375,19 +388,19 @@ mod tests {
         let usual =
             [r"^\d{4}-\d{2}-\d{2}$", r"^[^\s@]+@[^\s@]+\.[^\s@]+$", "^[A-Za-z0-9_-]{1,255}$", "^(a|b)*$"];
         let schema = with_patterns((0..80).map(|n| format!("{}|^{n}$", usual[n % 4])));
-        let schema = Schema::compile(&schema).unwrap();
+        let schema = CompiledSchema::compile(&schema).unwrap();
         assert_eq!(
-            schema.check(&json!({"p0": "2026-01-31", "p1": "a@b.c", "p2": "f_1", "p3": "abba"}), 5),
+            schema.validate(&json!({"p0": "2026-01-31", "p1": "a@b.c", "p2": "f_1", "p3": "abba"}), 5),
             Ok(())
         );
-        assert!(schema.check(&json!({"p1": "nobody"}), 5).is_err());
+        assert!(schema.validate(&json!({"p1": "nobody"}), 5).is_err());
         // Fewer may be larger.
         let names = [r"^\p{L}[\p{L}' -]{0,20}$", "^.{1,200}$", r"^\w+$"];
-        let schema = Schema::compile(&with_patterns(names.map(str::to_owned).into_iter())).unwrap();
-        assert_eq!(schema.check(&json!({"p0": "Ærø", "p1": "x", "p2": "y"}), 5), Ok(()));
+        let schema = CompiledSchema::compile(&with_patterns(names.map(str::to_owned).into_iter())).unwrap();
+        assert_eq!(schema.validate(&json!({"p0": "Ærø", "p1": "x", "p2": "y"}), 5), Ok(()));
         // One pattern in many places is compiled once.
         let same = with_patterns((0..500).map(|_| "^a+$".to_owned()));
-        assert!(Schema::compile(&same).is_ok());
+        assert!(CompiledSchema::compile(&same).is_ok());
     }
 
     /// As schema libraries write them, for addresses of mail for example.
@@ -395,23 +408,23 @@ mod tests {
     fn patterns_that_look_around_or_refer_back_are_matched_with_few_steps() {
         let mail = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$";
         let schema = with_patterns([mail, r"^(a+)-\1$"].map(str::to_owned).into_iter());
-        let schema = Schema::compile(&schema).unwrap();
-        assert_eq!(schema.check(&json!({"p0": "a.b@example.org", "p1": "aa-aa"}), 5), Ok(()));
+        let schema = CompiledSchema::compile(&schema).unwrap();
+        assert_eq!(schema.validate(&json!({"p0": "a.b@example.org", "p1": "aa-aa"}), 5), Ok(()));
         for wrong in
             [json!({"p0": ".a@example.org"}), json!({"p0": "a..b@example.org"}), json!({"p1": "aa-a"})]
         {
-            assert!(schema.check(&wrong, 5).is_err(), "{wrong}");
+            assert!(schema.validate(&wrong, 5).is_err(), "{wrong}");
         }
         let bomb = with_patterns([r"^(?=a)(a|a)*b\1$".to_owned()].into_iter());
-        let bomb = Schema::compile(&bomb).unwrap();
-        assert!(bomb.check(&json!({"p0": "a".repeat(50)}), 5).is_err());
+        let bomb = CompiledSchema::compile(&bomb).unwrap();
+        assert!(bomb.validate(&json!({"p0": "a".repeat(50)}), 5).is_err());
     }
 
     #[test]
     fn long_chains_of_references_are_refused() {
         let on = |next: Value| json!({"allOf": [next]});
-        assert!(Schema::compile(&stairs(50, &json!({}), on)).is_ok());
-        assert_eq!(Schema::compile(&stairs(20_000, &json!({}), on)).unwrap_err(), too_large());
+        assert!(CompiledSchema::compile(&stairs(50, &json!({}), on)).is_ok());
+        assert_eq!(CompiledSchema::compile(&stairs(20_000, &json!({}), on)).unwrap_err(), too_large());
     }
 
     #[test]
@@ -421,26 +434,26 @@ mod tests {
         for key in ["anyOf", "oneOf", "allOf"] {
             let schema = json!({key: [branch("#"), branch("#/$defs/x")],
                 "$defs": {"x": {key: [branch("#/$defs/x"), branch("#")]}}});
-            let schema = Schema::compile(&schema).unwrap();
+            let schema = CompiledSchema::compile(&schema).unwrap();
             for levels in [3, 100] {
                 for leaf in [json!(1), json!({}), json!([1])] {
-                    let problem = schema.check(&nested(levels, leaf), 5).unwrap_err();
+                    let problem = schema.validate(&nested(levels, leaf), 5).unwrap_err();
                     assert!(problem.starts_with('/') || problem.starts_with("the object"), "{problem}");
                 }
             }
         }
         let list = json!({"type": "object", "properties": {"a": {"$ref": "#"}, "b": {"$ref": "#/$defs/a%20b"}},
             "$defs": {"a b": {"type": "integer"}}});
-        let list = Schema::compile(&list).unwrap();
-        assert_eq!(list.check(&nested(100, json!({"b": 1})), 5), Ok(()));
-        let problem = list.check(&nested(3, json!({"b": "x"})), 5).unwrap_err();
+        let list = CompiledSchema::compile(&list).unwrap();
+        assert_eq!(list.validate(&nested(100, json!({"b": 1})), 5), Ok(()));
+        let problem = list.validate(&nested(3, json!({"b": "x"})), 5).unwrap_err();
         assert!(problem.starts_with("/a/a/a/b: "), "{problem}");
         // Deep in both ways: the schema by references in place, the value by its levels.
         let mut deep =
             stairs(120, &json!({"properties": {"a": {"$ref": "#"}}}), |next| json!({"allOf": [next]}));
         deep["type"] = "object".into();
-        let deep = Schema::compile(&deep).unwrap();
-        assert_eq!(deep.check(&nested(5, json!({})), 5), Ok(()));
-        assert!(deep.check(&nested(100, json!({})), 5).unwrap_err().contains("too deeply"));
+        let deep = CompiledSchema::compile(&deep).unwrap();
+        assert_eq!(deep.validate(&nested(5, json!({})), 5), Ok(()));
+        assert!(deep.validate(&nested(100, json!({})), 5).unwrap_err().contains("too deeply"));
     }
 }

@@ -126,7 +126,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<V::Value, E> {
-        match whole(number).filter(|_| self.whole) {
+        match to_integer(number).filter(|_| self.whole) {
             Some(Ok(number)) => self.visitor.visit_u64(number),
             Some(Err(number)) => self.visitor.visit_i64(number),
             None => self.visitor.visit_f64(number),
@@ -159,7 +159,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
 }
 
 /// The integer that a number without a fraction is: of either sign, within 64 bits.
-fn whole(number: f64) -> Option<Result<u64, i64>> {
+fn to_integer(number: f64) -> Option<Result<u64, i64>> {
     // 2^64 and -2^63, which an f64 holds exactly.
     const ABOVE: f64 = 18_446_744_073_709_551_616.0;
     const LEAST: f64 = -9_223_372_036_854_775_808.0;

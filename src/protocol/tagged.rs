@@ -11,7 +11,7 @@ use serde::{Deserializer, forward_to_deserialize_any};
 use serde_json::value::RawValue;
 
 use super::json;
-use super::parse::{self, ShapeError};
+use super::parse::{self, ParseError};
 use super::strict::Strict;
 
 /// Declares an enum whose variants are objects with a `type`, the variant's name in snake case.
@@ -34,10 +34,10 @@ macro_rules! tagged {
             $( $(#[$of_variant])* $variant $({ $( $(#[$of_field])* $field: $type ),* })? ),*
         }
 
-        impl $crate::protocol::parse::Shape for $name {
-            fn read(
+        impl $crate::protocol::parse::FromJson for $name {
+            fn from_json(
                 raw: &serde_json::value::RawValue,
-            ) -> Result<Self, $crate::protocol::parse::ShapeError> {
+            ) -> Result<Self, $crate::protocol::parse::ParseError> {
                 #[derive(serde::Deserialize)]
                 #[serde(rename_all = "snake_case")]
                 #[allow(clippy::enum_variant_names, reason = "the names are the API's own")]
@@ -52,7 +52,7 @@ macro_rules! tagged {
 
         impl<'de> serde::Deserialize<'de> for $name {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $crate::protocol::parse::deserialize_shape(deserializer)
+                $crate::protocol::parse::deserialize_from_json(deserializer)
             }
         }
     };
@@ -60,8 +60,8 @@ macro_rules! tagged {
 pub(super) use tagged;
 
 /// Reads an enum of such objects; `T` has the names of the variants as they stand in `type`.
-pub(super) fn read<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ShapeError> {
-    let kind = parse::peek(raw)?.kind.ok_or_else(|| ShapeError::missing("type"))?;
+pub(super) fn read<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ParseError> {
+    let kind = parse::peek_discriminator(raw)?.kind.ok_or_else(|| ParseError::missing("type"))?;
     // Such objects may hold others of their kind, each of which is read anew.
     if json::nests_too_deeply(raw.get()) {
         return Err(json::too_deep());
@@ -73,11 +73,11 @@ pub(super) fn read<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ShapeError>
             Ok(_) => (String::new(), error.to_string()),
         };
         if text.starts_with("unknown variant ") && !path.contains('.') {
-            return ShapeError::invalid("type", format!("{}.", parse::shorten(&text)));
+            return ParseError::invalid("type", format!("{}.", parse::truncate_for_display(&text)));
         }
         // The path begins with the variant.
         let path = path.split_once(['.', '[']).map_or("", |(_, rest)| rest);
-        parse::in_words(path, &text)
+        parse::translate_serde_error(path, &text)
     })
 }
 

@@ -11,23 +11,23 @@ mod search;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use super::parse::{self, Shape, ShapeError};
+use super::parse::{self, FromJson, ParseError};
 
 pub use function::{AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, NamespaceTool};
 pub use hosted::{
-    ApplyPatchTool, CodeInterpreterTool, ComputerEnvironment, ComputerUsePreviewTool, Container,
-    DomainSecret, LocalSkill, MemoryLimit, NetworkPolicy, ShellTool, ShellToolEnvironment, Skill,
-    SkillSource,
+    ApplyPatchTool, CodeInterpreterContainer, CodeInterpreterTool, ComputerEnvironment,
+    ComputerUsePreviewTool, DomainSecret, LocalSkill, MemoryLimit, NetworkPolicy, ShellTool,
+    ShellToolEnvironment, Skill, SkillSource,
 };
 pub use image::{
     ImageAction, ImageBackground, ImageFidelity, ImageFormat, ImageGenerationTool, ImageMask,
     ImageModeration, ImageQuality,
 };
-pub use mcp::{Approval, ApprovalRules, McpAllowedTools, McpTool, McpToolFilter, Secret};
+pub use mcp::{ApprovalPolicy, ApprovalRules, McpAllowedTools, McpTool, McpToolFilter, Secret};
 pub use search::{
-    ContentKind, ContextSize, Execution, FileSearchFilter, FileSearchTool, FilterValue, HybridSearch,
-    RankingOptions, ToolSearchTool, UserLocation, WebSearchFilters, WebSearchKind, WebSearchPreviewKind,
-    WebSearchPreviewTool, WebSearchTool,
+    ContentKind, FileSearchFilter, FileSearchTool, FilterValue, HybridSearch, RankingOptions,
+    SearchContextSize, ToolSearchExecution, ToolSearchTool, UserLocation, WebSearchFilters, WebSearchKind,
+    WebSearchPreviewKind, WebSearchPreviewTool, WebSearchTool,
 };
 
 /// A tool that the model may be offered.
@@ -81,8 +81,8 @@ impl ServerTool {
     }
 }
 
-impl Shape for ServerTool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ServerTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let tool: Self = parse::read(raw)?;
         check_name("type", tool.name(), 64)?;
         Ok(tool)
@@ -94,20 +94,20 @@ const KINDS: &str = "function, custom, namespace, mcp, web_search, web_search_pr
     code_interpreter, image_generation, computer, computer_use_preview, local_shell, shell, apply_patch, \
     tool_search, programmatic_tool_calling or antwort:<name>";
 
-impl Shape for Tool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        let seen = parse::peek(raw)?;
+impl FromJson for Tool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        let seen = parse::peek_discriminator(raw)?;
         let Some(kind) = seen.kind.as_deref() else {
-            return Err(ShapeError::missing("type"));
+            return Err(ParseError::missing("type"));
         };
         Ok(match kind {
-            "function" => Self::Function(FunctionTool::read(raw)?),
-            "custom" => Self::Custom(CustomTool::read(raw)?),
-            "namespace" => Self::Namespace(NamespaceTool::read(raw)?),
-            "mcp" => Self::Mcp(Box::new(McpTool::read(raw)?)),
-            "file_search" => Self::FileSearch(Box::new(FileSearchTool::read(raw)?)),
+            "function" => Self::Function(FunctionTool::from_json(raw)?),
+            "custom" => Self::Custom(CustomTool::from_json(raw)?),
+            "namespace" => Self::Namespace(NamespaceTool::from_json(raw)?),
+            "mcp" => Self::Mcp(Box::new(McpTool::from_json(raw)?)),
+            "file_search" => Self::FileSearch(Box::new(FileSearchTool::from_json(raw)?)),
             "code_interpreter" => Self::CodeInterpreter(parse::read(raw)?),
-            "image_generation" => Self::ImageGeneration(Box::new(ImageGenerationTool::read(raw)?)),
+            "image_generation" => Self::ImageGeneration(Box::new(ImageGenerationTool::from_json(raw)?)),
             "computer" => Self::Computer,
             "computer_use_preview" => Self::ComputerUsePreview(parse::read(raw)?),
             "local_shell" => Self::LocalShell,
@@ -119,15 +119,15 @@ impl Shape for Tool {
             "web_search_preview" | "web_search_preview_2025_03_11" => {
                 Self::WebSearchPreview(parse::read(raw)?)
             }
-            other if other.starts_with(ServerTool::PREFIX) => Self::Server(ServerTool::read(raw)?),
-            other => return Err(ShapeError::unknown_type(other, KINDS)),
+            other if other.starts_with(ServerTool::PREFIX) => Self::Server(ServerTool::from_json(raw)?),
+            other => return Err(ParseError::unknown_type(other, KINDS)),
         })
     }
 }
 
 impl<'de> Deserialize<'de> for Tool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize_shape(deserializer)
+        parse::deserialize_from_json(deserializer)
     }
 }
 
@@ -166,7 +166,7 @@ impl Tool {
 }
 
 /// Checks a name that goes to the model: `^[a-zA-Z0-9_-]+$`.
-pub(in crate::protocol) fn check_name(field: &str, name: &str, longest: usize) -> Result<(), ShapeError> {
+pub(in crate::protocol) fn check_name(field: &str, name: &str, longest: usize) -> Result<(), ParseError> {
     let problem = if name.is_empty() {
         ("string_below_min_length", "must not be empty.".to_owned())
     } else if name.len() > longest && name.chars().count() > longest {
@@ -176,5 +176,5 @@ pub(in crate::protocol) fn check_name(field: &str, name: &str, longest: usize) -
     } else {
         return Ok(());
     };
-    Err(ShapeError::invalid(field, problem.1).with_code(problem.0))
+    Err(ParseError::invalid(field, problem.1).with_code(problem.0))
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::parse::{self, Shape, ShapeError};
+use super::parse::{self, FromJson, ParseError};
 use super::tool::ServerTool;
 
 /// `tool_choice`. Whether what it names exists is for the engine to say: it knows the server's own tools.
@@ -92,7 +92,7 @@ pub enum ToolRef {
 }
 
 /// Hosted tools that may be chosen by type alone.
-const HOSTED: &[&str] = &[
+const HOSTED_TOOL_TYPES: &[&str] = &[
     "apply_patch",
     "code_interpreter",
     "computer",
@@ -110,22 +110,22 @@ const HOSTED: &[&str] = &[
     "web_search_preview_2025_03_11",
 ];
 
-const MOST_ALLOWED: usize = 128;
+const MAX_ALLOWED_TOOLS: usize = 128;
 
-impl Shape for ToolChoice {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ToolChoice {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         match raw.get() {
             r#""none""# => return Ok(Self::None),
             r#""auto""# => return Ok(Self::Auto),
             r#""required""# => return Ok(Self::Required),
             text if text.starts_with('"') => {
-                return Err(ShapeError::invalid("", "expected 'none', 'auto', 'required' or an object."));
+                return Err(ParseError::invalid("", "expected 'none', 'auto', 'required' or an object."));
             }
             _ => {}
         }
-        match parse::peek(raw)?.kind.as_deref() {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
             Some("allowed_tools") => read_allowed(raw),
-            _ => Ok(match ToolRef::read(raw)? {
+            _ => Ok(match ToolRef::from_json(raw)? {
                 ToolRef::Function { name } => Self::Function { name },
                 ToolRef::Custom { name } => Self::Custom { name },
                 ToolRef::Mcp { server_label, name } => Self::Mcp { server_label, name },
@@ -136,7 +136,7 @@ impl Shape for ToolChoice {
 }
 
 /// Reads the flat form, or Chat's, in which the same fields stand under `allowed_tools`.
-fn read_allowed(raw: &RawValue) -> Result<ToolChoice, ShapeError> {
+fn read_allowed(raw: &RawValue) -> Result<ToolChoice, ParseError> {
     #[derive(Deserialize)]
     struct Fields<'a> {
         #[serde(default)]
@@ -155,20 +155,20 @@ fn read_allowed(raw: &RawValue) -> Result<ToolChoice, ShapeError> {
     allowed(fields.mode, fields.tools)
 }
 
-fn allowed(mode: Option<AllowedMode>, tools: Option<&RawValue>) -> Result<ToolChoice, ShapeError> {
-    let raw = tools.ok_or_else(|| ShapeError::missing("tools"))?;
+fn allowed(mode: Option<AllowedMode>, tools: Option<&RawValue>) -> Result<ToolChoice, ParseError> {
+    let raw = tools.ok_or_else(|| ParseError::missing("tools"))?;
     let tools: Vec<ToolRef> = parse::read_list(raw).map_err(|e| e.within("tools"))?;
     match tools.len() {
-        0 => Err(ShapeError::invalid("tools", "name at least one tool.").with_code("array_below_min_length")),
-        1..=MOST_ALLOWED => Ok(ToolChoice::Allowed { mode: mode.unwrap_or_default(), tools }),
-        _ => Err(ShapeError::invalid("tools", format!("at most {MOST_ALLOWED} tools are allowed."))
+        0 => Err(ParseError::invalid("tools", "name at least one tool.").with_code("array_below_min_length")),
+        1..=MAX_ALLOWED_TOOLS => Ok(ToolChoice::Allowed { mode: mode.unwrap_or_default(), tools }),
+        _ => Err(ParseError::invalid("tools", format!("at most {MAX_ALLOWED_TOOLS} tools are allowed."))
             .with_code("array_above_max_length")),
     }
 }
 
-impl Shape for ToolRef {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        match parse::peek(raw)?.kind.as_deref() {
+impl FromJson for ToolRef {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
             Some("function") => read_name(raw, "function").map(|name| Self::Function { name }),
             Some("custom") => read_name(raw, "custom").map(|name| Self::Custom { name }),
             Some("mcp") => {
@@ -181,20 +181,20 @@ impl Shape for ToolRef {
                 let Fields { server_label, name } = parse::read(raw)?;
                 Ok(Self::Mcp { server_label, name })
             }
-            Some(kind) if HOSTED.contains(&kind) || kind.starts_with(ServerTool::PREFIX) => {
+            Some(kind) if HOSTED_TOOL_TYPES.contains(&kind) || kind.starts_with(ServerTool::PREFIX) => {
                 Ok(Self::Hosted { kind: kind.to_owned() })
             }
-            Some(other) => Err(ShapeError::unknown_type(
+            Some(other) => Err(ParseError::unknown_type(
                 other,
                 "function, custom, mcp, allowed_tools or the type of a hosted tool",
             )),
-            None => Err(ShapeError::missing("type")),
+            None => Err(ParseError::missing("type")),
         }
     }
 }
 
 /// Reads `name`, which Chat has one level deeper.
-fn read_name(raw: &RawValue, nested_under: &str) -> Result<String, ShapeError> {
+fn read_name(raw: &RawValue, nested_under: &str) -> Result<String, ParseError> {
     #[derive(Deserialize)]
     struct Named {
         name: String,
@@ -211,9 +211,9 @@ fn read_name(raw: &RawValue, nested_under: &str) -> Result<String, ShapeError> {
     let fields: Fields = parse::read(raw)?;
     let nested = if nested_under == "function" { fields.function } else { fields.custom };
     match fields.name.or(nested.map(|n| n.name)) {
-        Some(name) if name.is_empty() => Err(ShapeError::invalid("name", "must not be empty.")),
+        Some(name) if name.is_empty() => Err(ParseError::invalid("name", "must not be empty.")),
         Some(name) => Ok(name),
-        None => Err(ShapeError::missing("name")),
+        None => Err(ParseError::missing("name")),
     }
 }
 

@@ -8,11 +8,11 @@ mod content;
 mod message;
 mod messages;
 mod options;
+mod reasoning;
 mod request;
 mod stream;
 mod surrogates;
-mod think;
-mod thoughts;
+mod think_tags;
 mod tools;
 mod wire;
 
@@ -20,5 +20,5 @@ mod wire;
 mod tests;
 
 pub use options::ChatOptions;
-pub use request::{encode, is_owned};
+pub use request::{encode, is_reserved};
 pub use stream::Translator;

@@ -19,7 +19,7 @@ use crate::protocol::error::{ApiError, ErrorBody};
 #[error("{}", self.for_log())]
 pub struct ProviderError {
     /// What happened.
-    pub kind: Failure,
+    pub kind: ProviderErrorKind,
     /// In words fit for the client: no URL, no header, no key.
     pub message: String,
     /// What the provider asked for by `Retry-After`.
@@ -29,22 +29,22 @@ pub struct ProviderError {
     /// The call was made more than once before this was given up.
     pub retried: bool,
     /// For the log alone: why, where more is known than what kind of failure it is.
-    pub cause: Option<Box<Cause>>,
+    pub cause: Option<Box<TransportCause>>,
 }
 
 /// Why a connection failed, for the log: it may name what clients are not told of.
 #[derive(Clone)]
-pub struct Cause {
+pub struct TransportCause {
     /// Of a connection that could not be made: what kind.
     kind: Option<&'static str>,
     /// The causes, or the time limit that was over.
     text: Arc<str>,
 }
 
-impl Cause {
+impl TransportCause {
     /// Of an error of the HTTP library.
-    pub(super) fn of(error: &reqwest::Error) -> Box<Self> {
-        let kind = error.is_connect().then(|| ConnectFailure::of(error).kind());
+    pub(super) fn from_reqwest(error: &reqwest::Error) -> Box<Self> {
+        let kind = error.is_connect().then(|| ConnectFailure::from_reqwest(error).kind());
         let mut text = causes::chain(error);
         if error.is_connect() && error.is_timeout() {
             text.push_str(" (timeouts.connect)");
@@ -53,14 +53,14 @@ impl Cause {
     }
 
     /// A time limit, by the name of its setting.
-    pub(super) fn limit(setting: &'static str, after: Duration) -> Box<Self> {
+    pub(super) fn from_timeout(setting: &'static str, after: Duration) -> Box<Self> {
         Box::new(Self { kind: None, text: format!("{setting}, {} s", after.as_secs_f64()).into() })
     }
 }
 
 /// What happened to an upstream call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum ProviderErrorKind {
     /// No connection could be made.
     Connect,
     /// No connection was made in time.
@@ -100,34 +100,38 @@ impl ProviderError {
     /// For the log: the provider's own words may quote what was said, and stay with the client.
     pub fn for_log(&self) -> String {
         match self.kind {
-            Failure::Status(_) | Failure::Reported | Failure::ContextLength => format!("{:?}", self.kind),
+            ProviderErrorKind::Status(_) | ProviderErrorKind::Reported | ProviderErrorKind::ContextLength => {
+                format!("{:?}", self.kind)
+            }
             kind => format!("{kind:?}: {}", self.message),
         }
     }
 
     /// A failure without particulars.
-    pub fn new(kind: Failure, message: impl Into<String>) -> Self {
+    pub fn new(kind: ProviderErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None, code: None, retried: false, cause: None }
     }
 
     /// Names the kind of failure in logs and metrics: one of few words.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
-            Failure::Connect => self.cause.as_ref().and_then(|cause| cause.kind).unwrap_or("connect"),
-            Failure::ConnectTimeout => "connect_timeout",
-            Failure::FirstByteTimeout => "first_byte_timeout",
-            Failure::IdleTimeout => "idle_timeout",
-            Failure::TotalTimeout => "total_timeout",
-            Failure::Status(401..=403 | 407) => "credentials",
-            Failure::Status(429) => "rate_limit",
-            Failure::Status(..500) => "status_4xx",
-            Failure::Status(_) => "status_5xx",
-            Failure::ContextLength => "context_length",
-            Failure::Reported => "reported",
-            Failure::Cut => "cut",
-            Failure::Proxy(_) => "proxy",
-            Failure::Malformed => "malformed",
-            Failure::Unsupported { .. } => "unsupported",
+            ProviderErrorKind::Connect => {
+                self.cause.as_ref().and_then(|cause| cause.kind).unwrap_or("connect")
+            }
+            ProviderErrorKind::ConnectTimeout => "connect_timeout",
+            ProviderErrorKind::FirstByteTimeout => "first_byte_timeout",
+            ProviderErrorKind::IdleTimeout => "idle_timeout",
+            ProviderErrorKind::TotalTimeout => "total_timeout",
+            ProviderErrorKind::Status(401..=403 | 407) => "credentials",
+            ProviderErrorKind::Status(429) => "rate_limit",
+            ProviderErrorKind::Status(..500) => "status_4xx",
+            ProviderErrorKind::Status(_) => "status_5xx",
+            ProviderErrorKind::ContextLength => "context_length",
+            ProviderErrorKind::Reported => "reported",
+            ProviderErrorKind::Cut => "cut",
+            ProviderErrorKind::Proxy(_) => "proxy",
+            ProviderErrorKind::Malformed => "malformed",
+            ProviderErrorKind::Unsupported { .. } => "unsupported",
         }
     }
 
@@ -135,9 +139,9 @@ impl ProviderError {
     pub fn is_about_request(&self) -> bool {
         matches!(
             self.kind,
-            Failure::Status(400 | 404 | 413 | 415 | 422)
-                | Failure::ContextLength
-                | Failure::Unsupported { .. }
+            ProviderErrorKind::Status(400 | 404 | 413 | 415 | 422)
+                | ProviderErrorKind::ContextLength
+                | ProviderErrorKind::Unsupported { .. }
         )
     }
 
@@ -146,7 +150,7 @@ impl ProviderError {
         match (&self.cause, self.kind) {
             (Some(cause), _) => Some(&cause.text),
             // Our own words, of what cannot be read.
-            (None, Failure::Malformed | Failure::Cut) => Some(&self.message),
+            (None, ProviderErrorKind::Malformed | ProviderErrorKind::Cut) => Some(&self.message),
             (None, _) => None,
         }
     }
@@ -154,21 +158,24 @@ impl ProviderError {
     /// The status that the provider answered with.
     pub fn upstream_status(&self) -> Option<u16> {
         match self.kind {
-            Failure::Status(status) => Some(status),
+            ProviderErrorKind::Status(status) => Some(status),
             _ => None,
         }
     }
 
     /// A failure of the proxy on the way.
-    pub fn of_proxy(error: ProxyError) -> Self {
-        Self::new(Failure::Proxy(error), error.to_string())
+    pub fn from_proxy(error: ProxyError) -> Self {
+        Self::new(ProviderErrorKind::Proxy(error), error.to_string())
     }
 
     /// Whether the provider answered at all, if only to refuse.
-    pub fn is_an_answer(&self) -> bool {
+    pub fn is_upstream_response(&self) -> bool {
         matches!(
             self.kind,
-            Failure::Status(_) | Failure::ContextLength | Failure::Reported | Failure::Malformed
+            ProviderErrorKind::Status(_)
+                | ProviderErrorKind::ContextLength
+                | ProviderErrorKind::Reported
+                | ProviderErrorKind::Malformed
         )
     }
 
@@ -185,38 +192,40 @@ impl From<ProviderError> for ApiError {
             |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
         let ProviderError { kind, message, retry_after, code, retried, cause: _ } = error;
         let mut told = match kind {
-            Failure::Connect => ours(502, "upstream_unreachable", "The model provider cannot be reached."),
-            Failure::ConnectTimeout => ours(
+            ProviderErrorKind::Connect => {
+                ours(502, "upstream_unreachable", "The model provider cannot be reached.")
+            }
+            ProviderErrorKind::ConnectTimeout => ours(
                 504,
                 "upstream_connect_timeout",
                 "The model provider did not accept a connection in time.",
             ),
-            Failure::Proxy(error) => {
+            ProviderErrorKind::Proxy(error) => {
                 ours(502, "upstream_proxy_error", &format!("The model provider cannot be reached: {error}."))
             }
-            Failure::FirstByteTimeout => ours(
+            ProviderErrorKind::FirstByteTimeout => ours(
                 504,
                 "upstream_first_byte_timeout",
                 "The model provider did not begin to answer in time.",
             ),
-            Failure::IdleTimeout => {
+            ProviderErrorKind::IdleTimeout => {
                 ours(504, "upstream_idle_timeout", "The model provider stopped in the middle of its answer.")
             }
-            Failure::TotalTimeout => ours(
+            ProviderErrorKind::TotalTimeout => ours(
                 504,
                 "upstream_total_timeout",
                 "The model provider took too long to complete its answer.",
             ),
-            Failure::Cut => ours(
+            ProviderErrorKind::Cut => ours(
                 502,
                 "upstream_disconnected",
                 "The model provider broke off in the middle of its answer.",
             ),
-            Failure::Malformed => ours(502, "upstream_malformed", &message),
-            Failure::Reported => ours(502, "upstream_error", &message),
-            Failure::Status(status) => by_status(status, message, code),
-            Failure::ContextLength => Self::invalid("context_length_exceeded", "input", message),
-            Failure::Unsupported { param } => Self::unsupported(param, message),
+            ProviderErrorKind::Malformed => ours(502, "upstream_malformed", &message),
+            ProviderErrorKind::Reported => ours(502, "upstream_error", &message),
+            ProviderErrorKind::Status(status) => by_status(status, message, code),
+            ProviderErrorKind::ContextLength => Self::invalid("context_length_exceeded", "input", message),
+            ProviderErrorKind::Unsupported { param } => Self::unsupported(param, message),
         };
         told.retry_after = retry_after;
         if retried {
@@ -262,7 +271,7 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
 mod tests {
     use super::*;
 
-    fn told(kind: Failure) -> (u16, String) {
+    fn told(kind: ProviderErrorKind) -> (u16, String) {
         let told = ApiError::from(ProviderError::new(kind, "words"));
         (told.status, told.code().to_owned())
     }
@@ -270,30 +279,30 @@ mod tests {
     #[test]
     fn every_failure_has_its_status_and_code() {
         let rows = [
-            (Failure::Connect, 502, "upstream_unreachable"),
-            (Failure::ConnectTimeout, 504, "upstream_connect_timeout"),
-            (Failure::Proxy(ProxyError::Refused), 502, "upstream_proxy_error"),
-            (Failure::FirstByteTimeout, 504, "upstream_first_byte_timeout"),
-            (Failure::IdleTimeout, 504, "upstream_idle_timeout"),
-            (Failure::TotalTimeout, 504, "upstream_total_timeout"),
-            (Failure::Cut, 502, "upstream_disconnected"),
-            (Failure::Malformed, 502, "upstream_malformed"),
-            (Failure::Reported, 502, "upstream_error"),
-            (Failure::ContextLength, 400, "context_length_exceeded"),
-            (Failure::Unsupported { param: "input" }, 400, "unsupported_parameter"),
-            (Failure::Status(400), 400, "upstream_rejected_request"),
-            (Failure::Status(401), 502, "upstream_auth_error"),
-            (Failure::Status(403), 502, "upstream_auth_error"),
-            (Failure::Status(404), 404, "model_not_found"),
-            (Failure::Status(408), 504, "upstream_timeout"),
-            (Failure::Status(409), 502, "upstream_error"),
-            (Failure::Status(422), 422, "upstream_rejected_request"),
-            (Failure::Status(429), 429, "rate_limit_exceeded"),
-            (Failure::Status(500), 502, "upstream_error"),
-            (Failure::Status(502), 502, "upstream_error"),
-            (Failure::Status(503), 503, "upstream_unavailable"),
-            (Failure::Status(504), 504, "upstream_timeout"),
-            (Failure::Status(529), 503, "upstream_unavailable"),
+            (ProviderErrorKind::Connect, 502, "upstream_unreachable"),
+            (ProviderErrorKind::ConnectTimeout, 504, "upstream_connect_timeout"),
+            (ProviderErrorKind::Proxy(ProxyError::Refused), 502, "upstream_proxy_error"),
+            (ProviderErrorKind::FirstByteTimeout, 504, "upstream_first_byte_timeout"),
+            (ProviderErrorKind::IdleTimeout, 504, "upstream_idle_timeout"),
+            (ProviderErrorKind::TotalTimeout, 504, "upstream_total_timeout"),
+            (ProviderErrorKind::Cut, 502, "upstream_disconnected"),
+            (ProviderErrorKind::Malformed, 502, "upstream_malformed"),
+            (ProviderErrorKind::Reported, 502, "upstream_error"),
+            (ProviderErrorKind::ContextLength, 400, "context_length_exceeded"),
+            (ProviderErrorKind::Unsupported { param: "input" }, 400, "unsupported_parameter"),
+            (ProviderErrorKind::Status(400), 400, "upstream_rejected_request"),
+            (ProviderErrorKind::Status(401), 502, "upstream_auth_error"),
+            (ProviderErrorKind::Status(403), 502, "upstream_auth_error"),
+            (ProviderErrorKind::Status(404), 404, "model_not_found"),
+            (ProviderErrorKind::Status(408), 504, "upstream_timeout"),
+            (ProviderErrorKind::Status(409), 502, "upstream_error"),
+            (ProviderErrorKind::Status(422), 422, "upstream_rejected_request"),
+            (ProviderErrorKind::Status(429), 429, "rate_limit_exceeded"),
+            (ProviderErrorKind::Status(500), 502, "upstream_error"),
+            (ProviderErrorKind::Status(502), 502, "upstream_error"),
+            (ProviderErrorKind::Status(503), 503, "upstream_unavailable"),
+            (ProviderErrorKind::Status(504), 504, "upstream_timeout"),
+            (ProviderErrorKind::Status(529), 503, "upstream_unavailable"),
         ];
         for (kind, status, code) in rows {
             assert_eq!(told(kind), (status, code.to_owned()), "{kind:?}");
@@ -302,7 +311,9 @@ mod tests {
 
     #[test]
     fn no_log_has_a_providers_words() {
-        for kind in [Failure::Status(400), Failure::Reported, Failure::ContextLength] {
+        for kind in
+            [ProviderErrorKind::Status(400), ProviderErrorKind::Reported, ProviderErrorKind::ContextLength]
+        {
             let error = ProviderError::new(kind, "you said INPUTTEXT9");
             let logged = format!("{error} {error:?} {:?} {}", Some(&error), error.for_log());
             assert!(!logged.contains("INPUTTEXT9") && logged.contains(&format!("{kind:?}")), "{logged}");
@@ -311,7 +322,8 @@ mod tests {
 
     #[test]
     fn an_upstream_401_says_nothing_of_what_the_provider_said() {
-        let error = ProviderError::new(Failure::Status(401), "Incorrect API key provided: sk-secret");
+        let error =
+            ProviderError::new(ProviderErrorKind::Status(401), "Incorrect API key provided: sk-secret");
         assert!(!ApiError::from(error).body.message.contains("sk-"));
     }
 
@@ -320,7 +332,7 @@ mod tests {
         let error = ProviderError {
             retry_after: Some(Duration::from_secs(7)),
             code: Some("insufficient_quota".to_owned()),
-            ..ProviderError::new(Failure::Status(429), "words")
+            ..ProviderError::new(ProviderErrorKind::Status(429), "words")
         };
         let told = ApiError::from(error);
         assert_eq!((told.code(), told.retry_after), ("insufficient_quota", Some(Duration::from_secs(7))));
@@ -329,7 +341,12 @@ mod tests {
 
     #[test]
     fn what_was_tried_several_times_is_not_to_be_tried_again_by_the_client() {
-        for kind in [Failure::Status(429), Failure::Status(503), Failure::Connect, Failure::Cut] {
+        for kind in [
+            ProviderErrorKind::Status(429),
+            ProviderErrorKind::Status(503),
+            ProviderErrorKind::Connect,
+            ProviderErrorKind::Cut,
+        ] {
             let once = ProviderError {
                 retry_after: Some(Duration::from_secs(7)),
                 ..ProviderError::new(kind, "words")

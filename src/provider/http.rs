@@ -2,12 +2,12 @@
 //!
 //! What is said over them is the translators' (`chat`); when to try again is `resilience`'s.
 
-mod answer;
-mod failed;
-mod incoming;
-mod passing;
+mod completion;
+mod failure_log;
+mod pass_through;
 #[cfg(test)]
 mod tests;
+mod upstream_body;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,27 +21,30 @@ use serde::Deserialize;
 
 use super::chat::{self, ChatOptions};
 use super::masking::Secrets;
-use super::reported::Fault;
-use super::{CallContext, Cause, Failure, ModelInfo, ModelStream, Passed, Profile, Provider, ProviderError};
+use super::upstream_error::UpstreamError;
+use super::{
+    CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
+    ProxiedResponse, TransportCause,
+};
 use crate::config::ProviderSettings;
 use crate::net::client::{HttpClientOptions, ProxyError};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
-use answer::Answer;
-use incoming::{Incoming, within};
-use passing::Watched;
+use completion::CompletionStream;
+use pass_through::ProxiedCall;
+use upstream_body::{UpstreamBody, with_timeouts};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// Idle connections to a server that are kept for the next calls.
-const MOST_IDLE: usize = 128;
+const MAX_IDLE_CONNECTIONS: usize = 128;
 /// For this long.
-const IDLE_FOR: Duration = Duration::from_secs(30);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much of an error's body is read.
-const MOST_OF_AN_ERROR: usize = 64 * 1024;
+const MAX_ERROR_BODY: usize = 64 * 1024;
 /// How much of a list of models is read.
-const MOST_OF_A_LIST: usize = 16 * 1024 * 1024;
+const MAX_LIST_BODY: usize = 16 * 1024 * 1024;
 /// How long a list of models may take.
-const LIST_PATIENCE: Duration = Duration::from_secs(10);
+const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that speaks chat completions.
 pub struct ChatProvider(Arc<Server>);
@@ -51,12 +54,12 @@ struct Server {
     name: String,
     settings: ProviderSettings,
     options: ChatOptions,
-    profile: Profile,
+    info: ProviderInfo,
     http: reqwest::Client,
     metrics: Arc<Metrics>,
     headers: HeaderMap,
     completions: reqwest::Url,
-    way: Way,
+    proxy_mode: ProxyMode,
     /// Without secrets.
     url_for_log: String,
     /// Cleared when the server refuses `stream_options`; it is not asked again.
@@ -65,7 +68,7 @@ struct Server {
 
 /// What lies between the gateway and a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ProxyMode {
     Direct,
     /// A proxy that sees requests and answers itself.
     Proxy,
@@ -73,9 +76,9 @@ enum Way {
     Tunnel,
 }
 
-impl Way {
-    fn to(url: &reqwest::Url, http: &HttpClientOptions) -> Self {
-        match (http.proxies.of(url), url.scheme()) {
+impl ProxyMode {
+    fn for_url(url: &reqwest::Url, http: &HttpClientOptions) -> Self {
+        match (http.proxies.for_url(url), url.scheme()) {
             (None, _) => Self::Direct,
             (Some(_), "https") => Self::Tunnel,
             (Some(_), _) => Self::Proxy,
@@ -83,11 +86,15 @@ impl Way {
     }
 
     /// What an error of sending a request means.
-    fn failure(self, error: &reqwest::Error) -> ProviderError {
-        let proxy = (self != Self::Direct).then(|| ProxyError::of(error, self == Self::Tunnel)).flatten();
+    fn send_error(self, error: &reqwest::Error) -> ProviderError {
+        let proxy =
+            (self != Self::Direct).then(|| ProxyError::from_reqwest(error, self == Self::Tunnel)).flatten();
         match proxy {
-            Some(proxy) => ProviderError { cause: Some(Cause::of(error)), ..ProviderError::of_proxy(proxy) },
-            None => failure(error),
+            Some(proxy) => ProviderError {
+                cause: Some(TransportCause::from_reqwest(error)),
+                ..ProviderError::from_proxy(proxy)
+            },
+            None => transport_error(error),
         }
     }
 }
@@ -95,15 +102,19 @@ impl Way {
 /// Settings of a provider that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("provider '{name}': {problem}")]
-pub struct BadProvider {
+pub struct InvalidProvider {
     name: String,
     problem: String,
 }
 
 impl ChatProvider {
     /// A provider that has not been asked anything; no connection is made.
-    pub fn new(name: &str, settings: &ProviderSettings, metrics: &Arc<Metrics>) -> Result<Self, BadProvider> {
-        let bad = |problem: String| BadProvider { name: name.to_owned(), problem };
+    pub fn new(
+        name: &str,
+        settings: &ProviderSettings,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Self, InvalidProvider> {
+        let bad = |problem: String| InvalidProvider { name: name.to_owned(), problem };
         let completions = completions(&settings.url).map_err(bad)?;
         let builder = settings
             .http
@@ -112,14 +123,14 @@ impl ChatProvider {
             .connect_timeout(settings.timeouts.connect)
             .tcp_nodelay(true)
             // Connections of a burst are not kept: each holds its buffers.
-            .pool_max_idle_per_host(MOST_IDLE)
-            .pool_idle_timeout(IDLE_FOR)
+            .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             // An answer from elsewhere than the configured server is none of ours.
             .redirect(reqwest::redirect::Policy::none());
         let http = builder.build().map_err(|error| bad(error.to_string()))?;
         Ok(Self(Arc::new(Server {
             name: name.to_owned(),
-            profile: Profile {
+            info: ProviderInfo {
                 context_window: settings.context_window.clone(),
                 prices: settings.prices.clone(),
                 passthrough: settings.passthrough.clone(),
@@ -127,9 +138,9 @@ impl ChatProvider {
             },
             options: ChatOptions::from(settings),
             headers: headers(settings).map_err(bad)?,
-            way: Way::to(&completions, &settings.http),
+            proxy_mode: ProxyMode::for_url(&completions, &settings.http),
             completions,
-            url_for_log: failed::without_secrets(&settings.url),
+            url_for_log: failure_log::redact_url(&settings.url),
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
             metrics: Arc::clone(metrics),
@@ -177,8 +188,8 @@ impl Provider for ChatProvider {
         &self.0.name
     }
 
-    fn profile(&self) -> &Profile {
-        &self.0.profile
+    fn info(&self) -> &ProviderInfo {
+        &self.0.info
     }
 
     fn infer(
@@ -186,7 +197,7 @@ impl Provider for ChatProvider {
         request: &ModelRequest,
         call: &CallContext,
     ) -> Result<Box<dyn ModelStream>, ProviderError> {
-        Ok(Box::new(Answer::new(Arc::clone(&self.0), request, call.clone())?))
+        Ok(Box::new(CompletionStream::new(Arc::clone(&self.0), request, call.clone())?))
     }
 
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {
@@ -195,17 +206,17 @@ impl Provider for ChatProvider {
         let request = server.http.get(url).headers(server.headers.clone()).send();
         let answer = async {
             let response =
-                server.accepted(request.await.map_err(|error| server.way.failure(&error))?).await?;
-            server.incoming(response, Instant::now()).read_whole(MOST_OF_A_LIST).await
+                server.accepted(request.await.map_err(|error| server.proxy_mode.send_error(&error))?).await?;
+            server.upstream_body(response, Instant::now()).read_to_end(MAX_LIST_BODY).await
         };
-        let answer = tokio::time::timeout(LIST_PATIENCE, answer).await.unwrap_or_else(|_| {
-            let cause = Some(Cause::limit("a list of models has", LIST_PATIENCE));
-            let late = ProviderError::new(Failure::FirstByteTimeout, "the provider took too long");
+        let answer = tokio::time::timeout(LIST_TIMEOUT, answer).await.unwrap_or_else(|_| {
+            let cause = Some(TransportCause::from_timeout("a list of models has", LIST_TIMEOUT));
+            let late = ProviderError::new(ProviderErrorKind::FirstByteTimeout, "the provider took too long");
             Err(ProviderError { cause, ..late })
         });
         answer
             .and_then(|text| read_models(&text))
-            .inspect_err(|error| server.failed("/models", None, error, None))
+            .inspect_err(|error| server.log_failure("/models", None, error, None))
     }
 
     async fn pass_through(
@@ -213,9 +224,9 @@ impl Provider for ChatProvider {
         path: &str,
         body: Bytes,
         call: &CallContext,
-    ) -> Result<Passed, ProviderError> {
+    ) -> Result<ProxiedResponse, ProviderError> {
         let passed = self.0.pass_through(path, body, call).await;
-        passed.inspect_err(|error| self.0.failed(path, Some(call), error, None))
+        passed.inspect_err(|error| self.0.log_failure(path, Some(call), error, None))
     }
 }
 
@@ -225,14 +236,16 @@ impl Server {
         path: &str,
         body: Bytes,
         call: &CallContext,
-    ) -> Result<Passed, ProviderError> {
+    ) -> Result<ProxiedResponse, ProviderError> {
         let server = self;
         let url = format!("{}{path}", server.settings.url);
         let request = server.http.post(url).headers(server.call_headers(call)).body(body).send();
         let limits = &server.settings.timeouts;
         let sent = Instant::now();
-        let response = within(limits.first_byte, Failure::FirstByteTimeout, limits.total, request).await?;
-        let response = response.map_err(|error| server.way.failure(&error))?;
+        let response =
+            with_timeouts(limits.first_byte, ProviderErrorKind::FirstByteTimeout, limits.total, request)
+                .await?;
+        let response = response.map_err(|error| server.proxy_mode.send_error(&error))?;
         let header = |name: HeaderName| {
             response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
         };
@@ -247,29 +260,34 @@ impl Server {
         }
         let retry_after = header(RETRY_AFTER);
         let is_error = !response.status().is_success();
-        let incoming = server.incoming(response, sent);
+        let incoming = server.upstream_body(response, sent);
         let body = if is_error {
-            let told = incoming.read_whole(MOST_OF_AN_ERROR).await.map_err(|error| match error.kind {
-                Failure::Malformed => ProviderError::new(
-                    Failure::Status(status),
+            let told = incoming.read_to_end(MAX_ERROR_BODY).await.map_err(|error| match error.kind {
+                ProviderErrorKind::Malformed => ProviderError::new(
+                    ProviderErrorKind::Status(status),
                     format!(
                         "The model provider answered with status {status} and too many words to be read."
                     ),
                 ),
                 _ => error,
             })?;
-            server.failed(path, Some(call), &ProviderError::new(Failure::Status(status), ""), None);
+            server.log_failure(
+                path,
+                Some(call),
+                &ProviderError::new(ProviderErrorKind::Status(status), ""),
+                None,
+            );
             server.secrets().mask_body(told).into()
         } else {
-            passing::body(
+            pass_through::masked_body(
                 server,
                 incoming,
                 &content_type,
-                Watched { path: path.to_owned(), call: call.clone() },
+                ProxiedCall { path: path.to_owned(), call: call.clone() },
             )
             .await?
         };
-        Ok(Passed { status, content_type, retry_after, body })
+        Ok(ProxiedResponse { status, content_type, retry_after, body })
     }
 
     /// The headers of a call that belongs to a request.
@@ -286,8 +304,8 @@ impl Server {
         headers
     }
 
-    fn incoming(&self, response: reqwest::Response, sent: Instant) -> Incoming {
-        Incoming::new(response, self.settings.timeouts.clone(), sent, sent)
+    fn upstream_body(&self, response: reqwest::Response, sent: Instant) -> UpstreamBody {
+        UpstreamBody::new(response, self.settings.timeouts.clone(), sent, sent)
     }
 
     /// Sends a chat completion; returns once the server has accepted it.
@@ -301,7 +319,7 @@ impl Server {
         let accept = if stream { "text/event-stream" } else { "application/json" };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
         let request = self.http.post(self.completions.clone()).headers(headers).body(body);
-        self.accepted(request.send().await.map_err(|error| self.way.failure(&error))?).await
+        self.accepted(request.send().await.map_err(|error| self.proxy_mode.send_error(&error))?).await
     }
 
     async fn accepted(&self, response: reqwest::Response) -> Result<reqwest::Response, ProviderError> {
@@ -311,35 +329,35 @@ impl Server {
     /// What a status other than 2xx means.
     async fn refusal(&self, response: reqwest::Response) -> ProviderError {
         let status = response.status().as_u16();
-        if status == 407 && self.way == Way::Proxy {
-            return ProviderError::of_proxy(ProxyError::Credentials);
+        if status == 407 && self.proxy_mode == ProxyMode::Proxy {
+            return ProviderError::from_proxy(ProxyError::Credentials);
         }
         let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let wait = wait.and_then(|value| crate::net::retry_after(value, SystemTime::now()));
         if response.status().is_redirection() {
             let message = "The model provider answered with a redirect; its configured URL is wrong.";
-            return ProviderError::new(Failure::Malformed, message);
+            return ProviderError::new(ProviderErrorKind::Malformed, message);
         }
-        let text = read_start(response, MOST_OF_AN_ERROR).await;
+        let text = read_start(response, MAX_ERROR_BODY).await;
         let secret = self.settings.api_key.as_ref().map(|key| key.expose_secret());
-        let mut error = Fault::read(&text).into_error(Some(status), secret);
+        let mut error = UpstreamError::parse(&text).into_error(Some(status), secret);
         error.retry_after = wait;
-        self.censor(&mut error);
+        self.mask_error(&mut error);
         error
     }
 
     /// Takes the secrets of this server out of words that a client will see: its errors may repeat what it was sent.
-    fn censor(&self, error: &mut ProviderError) {
-        self.secrets().censor(error);
+    fn mask_error(&self, error: &mut ProviderError) {
+        self.secrets().mask_error(error);
     }
 
     fn secrets(&self) -> Secrets<'_> {
-        Secrets::of(&self.settings)
+        Secrets::from_settings(&self.settings)
     }
 
     /// Whether a refusal was about `stream_options`, which is then left out from now on.
     fn refused_stream_options(&self, error: &ProviderError) -> bool {
-        matches!(error.kind, Failure::Status(400 | 422))
+        matches!(error.kind, ProviderErrorKind::Status(400 | 422))
             && error.message.contains("stream_options")
             && self.stream_options.swap(false, Ordering::Relaxed)
     }
@@ -352,21 +370,24 @@ impl Server {
 }
 
 /// What went wrong between us and the server. The library's own text may hold the URL and is not passed on.
-fn failure(error: &reqwest::Error) -> ProviderError {
+fn transport_error(error: &reqwest::Error) -> ProviderError {
     let kind = match (error.is_connect(), error.is_timeout()) {
-        (true, true) => Failure::ConnectTimeout,
-        (true, false) => Failure::Connect,
-        (false, true) => Failure::FirstByteTimeout,
-        (false, false) => Failure::Cut,
+        (true, true) => ProviderErrorKind::ConnectTimeout,
+        (true, false) => ProviderErrorKind::Connect,
+        (false, true) => ProviderErrorKind::FirstByteTimeout,
+        (false, false) => ProviderErrorKind::Cut,
     };
-    ProviderError { cause: Some(Cause::of(error)), ..ProviderError::new(kind, "the connection failed") }
+    ProviderError {
+        cause: Some(TransportCause::from_reqwest(error)),
+        ..ProviderError::new(kind, "the connection failed")
+    }
 }
 
 /// The start of a body, as much of it as comes.
 async fn read_start(mut response: reqwest::Response, limit: usize) -> String {
     let mut body = Vec::new();
     while body.len() < limit
-        && let Ok(Ok(Some(piece))) = tokio::time::timeout(LIST_PATIENCE, response.chunk()).await
+        && let Ok(Ok(Some(piece))) = tokio::time::timeout(LIST_TIMEOUT, response.chunk()).await
     {
         body.extend_from_slice(&piece);
     }
@@ -389,7 +410,10 @@ fn read_models(text: &str) -> Result<Vec<ModelInfo>, ProviderError> {
         owned_by: Option<String>,
     }
     let list: List = serde_json::from_str(text).map_err(|_| {
-        ProviderError::new(Failure::Malformed, "The model provider's list of models cannot be read.")
+        ProviderError::new(
+            ProviderErrorKind::Malformed,
+            "The model provider's list of models cannot be read.",
+        )
     })?;
     Ok(list
         .data

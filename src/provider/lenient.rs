@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 /// A string; empty when null, absent, or not a string. Numbers become their digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Text<'a>(pub Cow<'a, str>);
+pub(super) struct LenientText<'a>(pub Cow<'a, str>);
 
-impl Text<'_> {
+impl LenientText<'_> {
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -31,56 +31,56 @@ impl Text<'_> {
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {
-    type Value = Text<'de>;
+    type Value = LenientText<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Borrowed(text)))
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<LenientText<'de>, E> {
+        Ok(LenientText(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E: Error>(self, text: &str) -> Result<LenientText<'de>, E> {
+        Ok(LenientText(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_string<E: Error>(self, text: String) -> Result<Text<'de>, E> {
-        Ok(Text(Cow::Owned(text)))
+    fn visit_string<E: Error>(self, text: String) -> Result<LenientText<'de>, E> {
+        Ok(LenientText(Cow::Owned(text)))
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Text<'de>, E> {
-        Ok(Text::default())
+    fn visit_unit<E: Error>(self) -> Result<LenientText<'de>, E> {
+        Ok(LenientText::default())
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Text<'de>, E> {
-        Ok(Text::default())
+    fn visit_bool<E: Error>(self, _: bool) -> Result<LenientText<'de>, E> {
+        Ok(LenientText::default())
     }
 
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Text<'de>, E> {
+    fn visit_i64<E: Error>(self, number: i64) -> Result<LenientText<'de>, E> {
         self.visit_string(number.to_string())
     }
 
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Text<'de>, E> {
+    fn visit_u64<E: Error>(self, number: u64) -> Result<LenientText<'de>, E> {
         self.visit_string(number.to_string())
     }
 
-    fn visit_f64<E: Error>(self, number: f64) -> Result<Text<'de>, E> {
+    fn visit_f64<E: Error>(self, number: f64) -> Result<LenientText<'de>, E> {
         self.visit_string(number.to_string())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Text<'de>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<LenientText<'de>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
+        Ok(LenientText::default())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Text<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<LenientText<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Text::default())
+        Ok(LenientText::default())
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for LenientText<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(TextVisitor)
     }
@@ -88,18 +88,18 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 /// A whole number, also one that came as a string or a float; `None` for anything else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Number(pub Option<i64>);
+pub(super) struct LenientNumber(pub Option<i64>);
 
-impl Number {
+impl LenientNumber {
     /// As a count: 0 when absent or negative.
     pub fn count(self) -> u64 {
         self.0.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
     }
 }
 
-impl<'de> Deserialize<'de> for Number {
+impl<'de> Deserialize<'de> for LenientNumber {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = Text::deserialize(deserializer)?;
+        let text = LenientText::deserialize(deserializer)?;
         let whole = text.as_str().split('.').next().unwrap_or_default();
         Ok(Self(whole.parse().ok()))
     }
@@ -120,9 +120,9 @@ mod tests {
             (r#"{"a":1}"#, ""),
         ];
         for (json, expected) in rows {
-            assert_eq!(serde_json::from_str::<Text<'_>>(json).unwrap().as_str(), expected, "{json}");
+            assert_eq!(serde_json::from_str::<LenientText<'_>>(json).unwrap().as_str(), expected, "{json}");
         }
-        assert!(matches!(serde_json::from_str::<Text<'_>>(r#""a""#).unwrap().0, Cow::Borrowed(_)));
+        assert!(matches!(serde_json::from_str::<LenientText<'_>>(r#""a""#).unwrap().0, Cow::Borrowed(_)));
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         for (json, expected) in
             [("7", Some(7)), ("7.0", Some(7)), (r#""7""#, Some(7)), ("null", None), (r#""x""#, None)]
         {
-            assert_eq!(serde_json::from_str::<Number>(json).unwrap().0, expected, "{json}");
+            assert_eq!(serde_json::from_str::<LenientNumber>(json).unwrap().0, expected, "{json}");
         }
     }
 }

@@ -10,25 +10,25 @@ use super::ProviderError;
 use crate::config::ProviderSettings;
 
 /// Bytes of the shortest header that is taken for a secret.
-const SHORTEST_SECRET: usize = 4;
+const MIN_SECRET_BYTES: usize = 4;
 
 /// The secrets of one provider, which it may repeat.
 pub(super) struct Secrets<'a>(Vec<&'a str>);
 
 impl<'a> Secrets<'a> {
     /// The provider's key and its headers; of `Bearer …` also what stands behind it.
-    pub fn of(settings: &'a ProviderSettings) -> Self {
+    pub fn from_settings(settings: &'a ProviderSettings) -> Self {
         let sent = settings.api_key.iter().chain(settings.headers.values()).map(ExposeSecret::expose_secret);
         let parts = sent.flat_map(|value: &str| [Some(value), value.split_once(' ').map(|(_, token)| token)]);
         let mut secrets: Vec<&str> =
-            parts.flatten().filter(|secret| secret.len() >= SHORTEST_SECRET).collect();
+            parts.flatten().filter(|secret| secret.len() >= MIN_SECRET_BYTES).collect();
         // One may be a part of another.
         secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)
     }
 
     /// Takes them out of words that are one line already.
-    pub fn censor(&self, error: &mut ProviderError) {
+    pub fn mask_error(&self, error: &mut ProviderError) {
         if let Cow::Owned(masked) = self.without(&error.message) {
             error.message = masked;
         }
@@ -96,8 +96,8 @@ impl<'a> Secrets<'a> {
 }
 
 /// What of a provider's words may be shown: one line, not too long, no address, no key.
-pub(super) fn clean(words: &str, secret: Option<&str>) -> String {
-    const LONGEST: usize = 600;
+pub(super) fn sanitize(words: &str, secret: Option<&str>) -> String {
+    const MAX_CHARS: usize = 600;
     let words = match secret.filter(|secret| !secret.is_empty()) {
         Some(secret) => Cow::Owned(words.replace(secret, "[key]")),
         None => Cow::Borrowed(words),
@@ -109,7 +109,7 @@ pub(super) fn clean(words: &str, secret: Option<&str>) -> String {
             shown.push(' ');
         }
         shown.extend(word.chars().filter(|c| !c.is_control()));
-        if let Some((end, _)) = shown.char_indices().nth(LONGEST) {
+        if let Some((end, _)) = shown.char_indices().nth(MAX_CHARS) {
             shown.truncate(end);
             shown.push('…');
             break;
@@ -139,26 +139,26 @@ mod tests {
 
     use super::*;
     use crate::config::Preset;
-    use crate::provider::Failure;
+    use crate::provider::ProviderErrorKind;
 
     #[test]
     fn what_a_client_must_not_see_is_taken_out() {
         let words = "connect to http://10.0.0.5:8000/v1 (10.0.0.5:8000) failed\nwith 'sk-abcdefgh' and t0ken, see \u{1b}[1mdocs";
         assert_eq!(
-            clean(words, Some("t0ken")),
+            sanitize(words, Some("t0ken")),
             "connect to [address] [address] failed with [key] and [key], see [1mdocs"
         );
-        assert_eq!(clean(&"word ".repeat(1000), None).chars().count(), 601);
-        assert_eq!(clean(&"é".repeat(1000), None).chars().count(), 601);
+        assert_eq!(sanitize(&"word ".repeat(1000), None).chars().count(), 601);
+        assert_eq!(sanitize(&"é".repeat(1000), None).chars().count(), 601);
     }
 
     #[test]
     fn a_body_keeps_its_shape_and_loses_its_secrets() {
-        let mut settings = ProviderSettings::of(Preset::Generic, "http://localhost/v1");
+        let mut settings = ProviderSettings::new(Preset::Generic, "http://localhost/v1");
         settings.api_key = Some(SecretString::from("hunter2"));
         settings.headers.insert("x-team".into(), SecretString::from("Basic dXNlcjpwdw"));
         settings.headers.insert("x-flag".into(), SecretString::from("on"));
-        let secrets = Secrets::of(&settings);
+        let secrets = Secrets::from_settings(&settings);
         let kept = r#"{"error" : {"message": "carry on", "code": 1e400}}"#;
         assert_eq!(secrets.mask_body(kept.to_owned()), kept, "byte for byte where there is nothing to hide");
         for (body, masked) in [
@@ -171,9 +171,9 @@ mod tests {
         ] {
             assert_eq!(secrets.mask_body(body.to_owned()), masked);
         }
-        let mut error = ProviderError::new(Failure::Status(400), "hunter2 and Basic dXNlcjpwdw");
+        let mut error = ProviderError::new(ProviderErrorKind::Status(400), "hunter2 and Basic dXNlcjpwdw");
         error.code = Some("hunter2".into());
-        secrets.censor(&mut error);
+        secrets.mask_error(&mut error);
         assert_eq!((error.message.as_str(), error.code), ("[key] and [key]", None));
     }
 }

@@ -7,30 +7,30 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use tokio::sync::Mutex;
 
-use super::routing::Router;
+use super::routing::ProviderRouter;
 use super::{ModelInfo, ProviderError};
 
 /// How long a failure is told to others before the providers are asked again: those who waited together
 /// must not ask one after the other.
-const FAILED_FOR: Duration = Duration::from_secs(1);
+const FAILURE_TTL: Duration = Duration::from_secs(1);
 
 /// A list of models that is asked for once by many, and kept.
 pub struct ModelCatalog {
-    router: Arc<Router>,
+    router: Arc<ProviderRouter>,
     ttl: Duration,
     /// Held while the providers are asked: whoever comes meanwhile waits for the same answer.
-    kept: Mutex<Kept>,
+    kept: Mutex<ModelCache>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct ModelCache {
     models: Option<(Arc<[ModelInfo]>, Instant)>,
     failure: Option<(ProviderError, Instant)>,
 }
 
 impl ModelCatalog {
     /// A catalogue that has asked nobody yet.
-    pub fn new(router: Arc<Router>, ttl: Duration) -> Self {
+    pub fn new(router: Arc<ProviderRouter>, ttl: Duration) -> Self {
         Self { router, ttl, kept: Mutex::default() }
     }
 
@@ -38,11 +38,11 @@ impl ModelCatalog {
     /// counts, if there is one.
     pub async fn list(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
         let mut kept = self.kept.lock().await;
-        let Kept { models, failure } = &mut *kept;
+        let ModelCache { models, failure } = &mut *kept;
         if let Some((models, _)) = models.as_ref().filter(|(_, at)| at.elapsed() < self.ttl) {
             return Ok(Arc::clone(models));
         }
-        if failure.as_ref().is_none_or(|(_, at)| at.elapsed() >= FAILED_FOR) {
+        if failure.as_ref().is_none_or(|(_, at)| at.elapsed() >= FAILURE_TTL) {
             *failure = match self.ask().await {
                 Ok(found) => {
                     *models = Some((Arc::clone(&found), Instant::now()));
@@ -62,12 +62,12 @@ impl ModelCatalog {
     }
 
     /// Which providers answer, by name; one that takes longer than this does not.
-    pub async fn answering(&self, patience: Duration) -> BTreeMap<String, bool> {
+    pub async fn reachability(&self, patience: Duration) -> BTreeMap<String, bool> {
         let asked = self.router.providers().map(async |provider| {
             let answers = match tokio::time::timeout(patience, provider.models()).await {
                 Ok(Ok(_)) => true,
                 // A server without a list of models answers too: with an error.
-                Ok(Err(error)) => error.is_an_answer(),
+                Ok(Err(error)) => error.is_upstream_response(),
                 Err(_) => false,
             };
             (provider.name().to_owned(), answers)
@@ -129,14 +129,16 @@ mod tests {
 
     use super::*;
     use crate::config::{Preset, ProviderSettings};
-    use crate::provider::{CallContext, Failure, ModelStream, Passed, Profile, Provider};
+    use crate::provider::{
+        CallContext, ModelStream, Provider, ProviderErrorKind, ProviderInfo, ProxiedResponse,
+    };
     use crate::response::turn::ModelRequest;
 
     /// Lists these models, or fails.
     struct Lister {
         models: Option<Vec<&'static str>>,
         asked: AtomicUsize,
-        profile: Profile,
+        profile: ProviderInfo,
     }
 
     #[async_trait]
@@ -145,12 +147,12 @@ mod tests {
             "lister"
         }
 
-        fn profile(&self) -> &Profile {
+        fn info(&self) -> &ProviderInfo {
             &self.profile
         }
 
         fn infer(&self, _: &ModelRequest, _: &CallContext) -> Result<Box<dyn ModelStream>, ProviderError> {
-            Err(ProviderError::new(Failure::Connect, ""))
+            Err(ProviderError::new(ProviderErrorKind::Connect, ""))
         }
 
         async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError> {
@@ -158,26 +160,31 @@ mod tests {
             tokio::task::yield_now().await;
             let info = |id: &&str| ModelInfo { id: (*id).to_owned(), created: 7, owned_by: "o".to_owned() };
             let models = self.models.as_ref().map(|models| models.iter().map(info).collect());
-            models.ok_or_else(|| ProviderError::new(Failure::Connect, ""))
+            models.ok_or_else(|| ProviderError::new(ProviderErrorKind::Connect, ""))
         }
 
-        async fn pass_through(&self, _: &str, _: Bytes, _: &CallContext) -> Result<Passed, ProviderError> {
-            Err(ProviderError::new(Failure::Connect, ""))
+        async fn pass_through(
+            &self,
+            _: &str,
+            _: Bytes,
+            _: &CallContext,
+        ) -> Result<ProxiedResponse, ProviderError> {
+            Err(ProviderError::new(ProviderErrorKind::Connect, ""))
         }
     }
 
     fn lister(models: Option<Vec<&'static str>>) -> Arc<Lister> {
-        Arc::new(Lister { models, asked: AtomicUsize::new(0), profile: Profile::default() })
+        Arc::new(Lister { models, asked: AtomicUsize::new(0), profile: ProviderInfo::default() })
     }
 
     fn catalog(listers: &[(&Arc<Lister>, Option<&str>)], ttl: Duration) -> ModelCatalog {
         let entries = listers.iter().map(|(lister, prefix)| {
             let aliases = BTreeMap::from([("fast".to_owned(), "org/m:7b".to_owned())]);
             let prefix = prefix.map(str::to_owned);
-            let settings = ProviderSettings { prefix, aliases, ..ProviderSettings::of(Preset::Generic, "") };
+            let settings = ProviderSettings { prefix, aliases, ..ProviderSettings::new(Preset::Generic, "") };
             (Arc::clone(lister) as Arc<dyn Provider>, settings)
         });
-        ModelCatalog::new(Arc::new(Router::over(entries)), ttl)
+        ModelCatalog::new(Arc::new(ProviderRouter::over(entries)), ttl)
     }
 
     fn ids(models: &[ModelInfo]) -> Vec<&str> {
@@ -218,7 +225,8 @@ mod tests {
         for models in [Some(vec!["m"]), None] {
             let answers = models.is_some();
             let asked = lister(models);
-            let found = catalog(&[(&asked, None)], Duration::ZERO).answering(Duration::from_secs(60)).await;
+            let found =
+                catalog(&[(&asked, None)], Duration::ZERO).reachability(Duration::from_secs(60)).await;
             assert_eq!(found, BTreeMap::from([("lister".to_owned(), answers)]));
         }
     }

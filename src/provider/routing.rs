@@ -8,15 +8,15 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::http::{BadProvider, ChatProvider};
-use super::{CallContext, Passed, Provider};
+use super::http::{ChatProvider, InvalidProvider};
+use super::{CallContext, Provider, ProxiedResponse};
 use crate::config::ProviderSettings;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::metrics::Metrics;
 
 /// The named providers of a gateway.
-pub struct Router {
+pub struct ProviderRouter {
     entries: Vec<Entry>,
 }
 
@@ -37,17 +37,17 @@ pub struct Route {
     pub model: String,
 }
 
-impl Router {
+impl ProviderRouter {
     /// A router over configured servers, in the order of their names.
     pub fn new(
         providers: &BTreeMap<String, ProviderSettings>,
         metrics: &Arc<Metrics>,
-    ) -> Result<Self, BadProvider> {
+    ) -> Result<Self, InvalidProvider> {
         let made = providers.iter().map(|(name, settings)| {
             let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings, metrics)?);
             Ok((provider, settings.clone()))
         });
-        Ok(Self::over(made.collect::<Result<Vec<_>, BadProvider>>()?))
+        Ok(Self::over(made.collect::<Result<Vec<_>, InvalidProvider>>()?))
     }
 
     /// A router over providers of any kind.
@@ -74,7 +74,10 @@ impl Router {
                 404,
                 "invalid_request_error",
                 "model_not_found",
-                format!("The model '{}' does not exist: no provider is configured for it.", shorten(model)),
+                format!(
+                    "The model '{}' does not exist: no provider is configured for it.",
+                    truncate_for_display(model)
+                ),
             )
             .with_param("model")
         })
@@ -102,22 +105,22 @@ impl Router {
     ///
     /// # Errors
     /// The body is no object with a model, or nobody serves that.
-    pub fn direct(&self, body: &Bytes) -> Result<Directed, ApiError> {
+    pub fn route_body(&self, body: &Bytes) -> Result<RoutedBody, ApiError> {
         let model = read_model(body)?;
         let route = self.resolve(&model)?;
         let body = if route.model == model { body.clone() } else { rename(body, &route.model)? };
-        Ok(Directed { provider: route.provider, model: route.model, body })
+        Ok(RoutedBody { provider: route.provider, model: route.model, body })
     }
 }
 
 /// A request that is handed on.
-pub struct Directed {
+pub struct RoutedBody {
     provider: Arc<dyn Provider>,
     model: String,
     body: Bytes,
 }
 
-impl Directed {
+impl RoutedBody {
     /// The name of the provider that gets it.
     pub fn provider(&self) -> &str {
         self.provider.name()
@@ -132,7 +135,7 @@ impl Directed {
     ///
     /// # Errors
     /// As the provider fails.
-    pub async fn pass_through(self, path: &str, call: &CallContext) -> Result<Passed, ApiError> {
+    pub async fn pass_through(self, path: &str, call: &CallContext) -> Result<ProxiedResponse, ApiError> {
         Ok(self.provider.pass_through(path, self.body, call).await?)
     }
 }
@@ -155,12 +158,12 @@ impl Entry {
     }
 
     fn claims(&self, model: &str) -> bool {
-        self.models.iter().any(|pattern| matches(pattern, model))
+        self.models.iter().any(|pattern| glob_matches(pattern, model))
     }
 }
 
 /// Whether a name fits a pattern in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
+fn glob_matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
     let mut pieces: Vec<&str> = rest.split('*').collect();
@@ -221,12 +224,12 @@ mod tests {
     use crate::config::Preset;
 
     fn provider(change: impl FnOnce(&mut ProviderSettings)) -> ProviderSettings {
-        let mut settings = ProviderSettings::of(Preset::Generic, "http://127.0.0.1:1/v1");
+        let mut settings = ProviderSettings::new(Preset::Generic, "http://127.0.0.1:1/v1");
         change(&mut settings);
         settings
     }
 
-    fn router() -> Router {
+    fn router() -> ProviderRouter {
         let providers = BTreeMap::from([
             ("a".to_owned(), provider(|p| p.models = vec!["gpt-*".into(), "exact".into()])),
             ("b".to_owned(), provider(|p| p.prefix = Some("local".into()))),
@@ -238,7 +241,7 @@ mod tests {
                 }),
             ),
         ]);
-        Router::new(&providers, &Metrics::install()).unwrap()
+        ProviderRouter::new(&providers, &Metrics::new()).unwrap()
     }
 
     #[test]
@@ -258,7 +261,8 @@ mod tests {
     #[test]
     fn a_model_that_nobody_serves_is_not_found() {
         let settings = provider(|p| p.models = vec!["gpt-*".into()]);
-        let router = Router::new(&BTreeMap::from([("a".to_owned(), settings)]), &Metrics::install()).unwrap();
+        let router =
+            ProviderRouter::new(&BTreeMap::from([("a".to_owned(), settings)]), &Metrics::new()).unwrap();
         let error = router.resolve("llama").err().unwrap();
         assert_eq!((error.status, error.code()), (404, "model_not_found"));
     }
@@ -276,7 +280,7 @@ mod tests {
             ("a*b*c", "a-c-b", false),
             ("ab*ba", "aba", false),
         ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(glob_matches(pattern, name), expected, "{pattern} {name}");
         }
     }
 

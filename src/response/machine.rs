@@ -11,38 +11,40 @@ mod compaction;
 mod finished;
 mod mcp;
 mod message;
+mod pending;
 mod reasoning;
 mod server;
 mod state;
-mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::fold::{Fold, Misplaced};
+use super::accumulator::{InvalidEvent, ResponseAccumulator};
 use super::size;
-use super::turn::{CallKind, Fields, FinishReason, ModelEvent, ProviderState, Surface, ToolCallRequest};
+use super::turn::{
+    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState, ToolCallRequest,
+};
 use crate::protocol::error::ErrorBody;
-use crate::protocol::event::{Event, StreamEvent};
-use crate::protocol::id::IdMint;
+use crate::protocol::event::{ResponseEvent, StreamEvent};
+use crate::protocol::id::IdGenerator;
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::{
-    IncompleteDetails, Response, RunOutcome, RunReport, Snapshot, Status, Usage,
+    IncompleteDetails, Response, ResponseSnapshot, ResponseStatus, RunOutcome, RunReport, Usage,
 };
 use call::OpenCall;
 use compaction::Summary;
-use mcp::UnseenCall;
+use mcp::BufferedCall;
 use message::OpenMessage;
+use pending::PendingQueue;
 use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 use state::AnswerState;
-use waiting::Waiting;
 
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
-pub use finished::Finished;
-pub use mcp::AskedCall;
+pub use finished::FinishedResponse;
+pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
 pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
 
@@ -51,7 +53,7 @@ pub type Events = Vec<StreamEvent>;
 
 /// What the machine must know of the request.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct MachineOptions {
     /// How raw reasoning is shown.
     pub reasoning: ReasoningDisplay,
     /// Whether log probabilities are shown.
@@ -115,15 +117,15 @@ pub enum Violation {
     Misplaced,
 }
 
-impl From<Misplaced> for Violation {
-    fn from(_: Misplaced) -> Self {
+impl From<InvalidEvent> for Violation {
+    fn from(_: InvalidEvent) -> Self {
         Self::Misplaced
     }
 }
 
 /// How a response ends.
 #[derive(Debug, Clone)]
-pub enum Ending {
+pub enum Termination {
     /// The model gave its answer.
     Completed,
     /// Functions wait for the client.
@@ -143,10 +145,10 @@ pub struct Turn {
     pub finish: Option<FinishReason>,
     /// Calls that are for the client to run.
     pub client_calls: usize,
-    /// Calls that are for the gateway to run, in order. Each is to be finished by [`Machine::finish_call`].
+    /// Calls that are for the gateway to run, in order. Each is to be finished by [`ResponseMachine::finish_call`].
     pub server_calls: Vec<ServerCall>,
     /// Calls that a person has to allow first.
-    pub asked_calls: usize,
+    pub approval_calls: usize,
     /// Tokens spent, if the provider said.
     pub usage: Option<Usage>,
 }
@@ -168,69 +170,69 @@ pub struct TurnOutput {
     /// State of the provider, by the place in the output of the item that holds it or belongs to it.
     pub states: BTreeMap<u32, ProviderState>,
     /// State of a turn that has no item to hold it.
-    pub loose: Option<ProviderState>,
+    pub orphan_state: Option<ProviderState>,
 }
 
 /// A call whose turn it is to be written.
 #[derive(Debug)]
-struct BegunCall {
+struct CallStart {
     slot: u32,
     call_id: Option<String>,
     call: ToolCallRequest,
     /// What the provider sent with it and wants back.
-    fields: Option<Box<Fields>>,
+    fields: Option<Box<ProviderFields>>,
 }
 
 /// The item that is being written.
 #[derive(Debug)]
-enum Open {
+enum OpenItem {
     Nothing,
     Message(OpenMessage),
     Reasoning(OpenReasoning),
     Call(OpenCall),
     Server(OpenServerCall),
-    Unseen(UnseenCall),
+    Buffered(BufferedCall),
 }
 
 /// What is known of the turn so far.
 #[derive(Debug, Default)]
-struct TurnSoFar {
+struct TurnState {
     /// Where the turn's output begins.
     first: usize,
-    waiting: Waiting,
+    pending: PendingQueue,
     finish: Option<FinishReason>,
     /// What the model says is not its answer: it will be asked again.
     is_commentary: bool,
     usage: Option<Usage>,
     client_calls: usize,
     server_calls: Vec<ServerCall>,
-    asked_calls: usize,
+    approval_calls: usize,
     /// By which requests calls of this turn were allowed, by slot.
     approved: Vec<(u32, String)>,
     /// Server calls whose items are closed and whose results are still to come.
     hidden: Vec<HiddenCall>,
     closed_slots: Vec<u32>,
     /// Nothing more is run: open calls end incomplete.
-    cut: bool,
+    truncated: bool,
     /// The turn's calls are being made: one without a result may have had its effect.
     dispatched: bool,
     state: AnswerState,
 }
 
 /// Writes one response.
-pub struct Machine {
-    fold: Fold,
-    ids: IdMint,
-    options: Options,
+pub struct ResponseMachine {
+    accumulator: ResponseAccumulator,
+    ids: IdGenerator,
+    options: MachineOptions,
     sequence: u64,
-    open: Open,
-    turn: TurnSoFar,
+    open: OpenItem,
+    turn: TurnState,
     usage: Option<Usage>,
     /// What the provider said; the last word counts.
     service_tier: Option<ServiceTier>,
     sealed: BTreeMap<u32, String>,
     history: BTreeMap<u32, Item>,
-    asked: Vec<AskedCall>,
+    approval_requests: Vec<ApprovalRequest>,
     summary: Summary,
     /// Of all that has come.
     bytes: usize,
@@ -239,21 +241,21 @@ pub struct Machine {
     largest_item: usize,
 }
 
-impl Machine {
+impl ResponseMachine {
     /// A machine for a response that is about to be created.
-    pub fn new(response: Response, ids: IdMint, options: Options) -> Self {
+    pub fn new(response: Response, ids: IdGenerator, options: MachineOptions) -> Self {
         Self {
-            fold: Fold::new(response),
+            accumulator: ResponseAccumulator::new(response),
             ids,
             options,
             sequence: 0,
-            open: Open::Nothing,
-            turn: TurnSoFar::default(),
+            open: OpenItem::Nothing,
+            turn: TurnState::default(),
             usage: None,
             service_tier: None,
             sealed: BTreeMap::new(),
             history: BTreeMap::new(),
-            asked: Vec::new(),
+            approval_requests: Vec::new(),
             summary: Summary::default(),
             bytes: 0,
             item_bytes: 0,
@@ -263,7 +265,7 @@ impl Machine {
 
     /// The response so far.
     pub fn response(&self) -> &Response {
-        self.fold.response()
+        self.accumulator.response()
     }
 
     /// Bytes received so far, of everything that is held: text, arguments, results, and what comes with them. What
@@ -291,9 +293,9 @@ impl Machine {
 
     /// Opens the stream.
     pub fn start(&mut self, out: &mut Events) {
-        let snapshot = Arc::new(Snapshot::new(self.fold.response().clone()));
-        self.number(Event::Created { response: Arc::clone(&snapshot) }, out);
-        self.number(Event::InProgress { response: snapshot }, out);
+        let snapshot = Arc::new(ResponseSnapshot::new(self.accumulator.response().clone()));
+        self.emit_infallible(ResponseEvent::Created { response: Arc::clone(&snapshot) }, out);
+        self.emit_infallible(ResponseEvent::InProgress { response: snapshot }, out);
     }
 
     /// Takes in a piece of the model's answer.
@@ -302,11 +304,11 @@ impl Machine {
         self.bytes += size;
         match event {
             ModelEvent::Usage(usage) => self.turn.usage = Some(usage),
-            ModelEvent::ServiceTier(tier) => self.service_tier = Some(ServiceTier::reported(&tier)),
+            ModelEvent::ServiceTier(tier) => self.service_tier = Some(ServiceTier::from_provider(&tier)),
             ModelEvent::Finish(reason) => {
                 self.turn.finish.get_or_insert(reason);
             }
-            event if self.options.summary.is_some() => self.gather(event)?,
+            event if self.options.summary.is_some() => self.append_summary(event)?,
             ModelEvent::ReasoningState(fields) => {
                 self.keep_fields(fields);
                 self.count_in_item(size);
@@ -321,11 +323,11 @@ impl Machine {
             }
             event => {
                 self.note_call(&event)?;
-                let waited = self.turn.waiting.len();
-                self.turn.waiting.push(event);
-                self.write_waiting(Patience::UntilWhole, out)?;
-                let wait_now = self.turn.waiting.len();
-                self.bytes += wait_now.saturating_sub(waited) * size::PART;
+                let waited = self.turn.pending.len();
+                self.turn.pending.push(event);
+                self.drain_pending(FlushMode::WhenComplete, out)?;
+                let wait_now = self.turn.pending.len();
+                self.bytes += wait_now.saturating_sub(waited) * size::PART_OVERHEAD;
             }
         }
         Ok(())
@@ -334,8 +336,8 @@ impl Machine {
     /// Keeps what the model asks the gateway to run: some of it may have to wait to be written.
     fn note_call(&mut self, event: &ModelEvent) -> Result<(), Violation> {
         match event {
-            ModelEvent::CallStarted { kind: CallKind::Server(Surface::Approval), .. } => {
-                self.turn.asked_calls += 1;
+            ModelEvent::CallStarted { kind: CallKind::Server(Presentation::Approval), .. } => {
+                self.turn.approval_calls += 1;
             }
             ModelEvent::CallStarted { slot, kind: CallKind::Server(_), name, namespace, .. } => {
                 let call = ToolCallRequest {
@@ -347,7 +349,7 @@ impl Machine {
             }
             ModelEvent::CallStarted { .. } => self.turn.client_calls += 1,
             ModelEvent::CallDelta { slot, delta } => {
-                if self.is_settled(*slot) && !delta.trim().is_empty() {
+                if self.is_arguments_done(*slot) && !delta.trim().is_empty() {
                     return Err(Violation::LateArguments);
                 }
                 if let Some(made) = self.turn.server_calls.iter_mut().rfind(|made| made.slot == *slot) {
@@ -364,10 +366,10 @@ impl Machine {
     /// `kept_back`: it said something that is not shown, so that nothing to show is no silence.
     pub fn end_turn(&mut self, kept_back: bool, out: &mut Events) -> Result<Turn, Violation> {
         let cut = self.is_cut_off();
-        self.turn.cut = cut;
-        self.write_waiting(Patience::Over, out)?;
+        self.turn.truncated = cut;
+        self.drain_pending(FlushMode::Force, out)?;
         match &self.open {
-            Open::Server(_) | Open::Unseen(_) if !cut => self.settle_open(out)?,
+            OpenItem::Server(_) | OpenItem::Buffered(_) if !cut => self.finish_open_arguments(out)?,
             _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
         }
         if !cut {
@@ -379,7 +381,7 @@ impl Machine {
             self.open_text(out)?;
             self.close(ItemStatus::Completed, out)?;
         }
-        self.settle_state(out)?;
+        self.finalize_state(out)?;
         let usage = self.turn.usage.take();
         if let Some(usage) = usage {
             self.usage.get_or_insert_default().add(&usage);
@@ -388,7 +390,7 @@ impl Machine {
             finish: self.turn.finish,
             client_calls: self.turn.client_calls,
             server_calls: std::mem::take(&mut self.turn.server_calls),
-            asked_calls: self.turn.asked_calls,
+            approval_calls: self.turn.approval_calls,
             usage,
         })
     }
@@ -400,13 +402,13 @@ impl Machine {
 
     /// Ends a turn, all of whose calls that the gateway runs have been finished.
     pub fn close_turn(&mut self, out: &mut Events) -> Result<TurnOutput, Violation> {
-        self.write_waiting(Patience::Over, out)?;
+        self.drain_pending(FlushMode::Force, out)?;
         self.close(ItemStatus::Completed, out)?;
-        self.settle_state(out)?;
-        let TurnSoFar { first, state, .. } = std::mem::take(&mut self.turn);
+        self.finalize_state(out)?;
+        let TurnState { first, state, .. } = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
         let (states, loose) = state.into_parts();
-        Ok(TurnOutput { first, states, loose })
+        Ok(TurnOutput { first, states, orphan_state: loose })
     }
 
     /// What the model sees in the place of an item.
@@ -427,7 +429,7 @@ impl Machine {
     /// The place of the first item that is not whole: it is being written, or its call is still to be finished.
     pub fn first_unfinished(&self) -> usize {
         let open = match &self.open {
-            Open::Nothing | Open::Unseen(_) => None,
+            OpenItem::Nothing | OpenItem::Buffered(_) => None,
             // One item at a time: what is open is the last.
             _ => self.response().output.len().checked_sub(1),
         };
@@ -442,7 +444,7 @@ impl Machine {
 
     /// The text that is being written.
     pub fn open_text_so_far(&self) -> Option<&str> {
-        let Open::Message(open) = &self.open else { return None };
+        let OpenItem::Message(open) = &self.open else { return None };
         self.text_of(open)
     }
 
@@ -462,17 +464,32 @@ impl Machine {
     }
 
     /// Ends the response; what is still open is closed as incomplete.
-    pub fn end(mut self, ending: Ending, outcome: RunOutcome, now: i64, out: &mut Events) -> Finished {
-        self.turn.cut = true;
+    pub fn end(
+        mut self,
+        ending: Termination,
+        outcome: RunOutcome,
+        now: i64,
+        out: &mut Events,
+    ) -> FinishedResponse {
+        self.turn.truncated = true;
         // A violation here cannot change the ending any more; what can be written is.
-        let _closed = self.write_waiting(Patience::Over, out);
+        let _closed = self.drain_pending(FlushMode::Force, out);
         let _closed = self.close(ItemStatus::Incomplete, out);
-        self.drop_hidden_calls();
-        let _settled = self.settle_state(out);
+        self.abort_hidden_calls();
+        let _settled = self.finalize_state(out);
         if let Some(usage) = self.turn.usage.take() {
             self.usage.get_or_insert_default().add(&usage);
         }
-        let Self { fold, sealed, history, asked, usage, service_tier, mut sequence, .. } = self;
+        let Self {
+            accumulator: fold,
+            sealed,
+            history,
+            approval_requests: asked,
+            usage,
+            service_tier,
+            mut sequence,
+            ..
+        } = self;
         let mut number = |event, out: &mut Events| {
             out.push(StreamEvent { sequence_number: sequence, event });
             sequence += 1;
@@ -480,44 +497,45 @@ impl Machine {
         let mut response = fold.into_response();
         response.usage = usage;
         service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
-        response.antwort = Some(RunReport::ended(response.antwort, outcome));
+        response.antwort = Some(RunReport::with_outcome(response.antwort, outcome));
         let event = match ending {
-            Ending::Completed | Ending::RequiresAction => {
-                let done = matches!(ending, Ending::Completed);
-                response.status = if done { Status::Completed } else { Status::RequiresAction };
+            Termination::Completed | Termination::RequiresAction => {
+                let done = matches!(ending, Termination::Completed);
+                response.status =
+                    if done { ResponseStatus::Completed } else { ResponseStatus::RequiresAction };
                 response.completed_at = Some(now);
                 response.usage.get_or_insert_default();
-                |response| Event::Completed { response }
+                |response| ResponseEvent::Completed { response }
             }
-            Ending::Incomplete(reason) => {
-                response.status = Status::Incomplete;
+            Termination::Incomplete(reason) => {
+                response.status = ResponseStatus::Incomplete;
                 response.incomplete_details = Some(IncompleteDetails { reason });
                 response.usage.get_or_insert_default();
-                |response| Event::Incomplete { response }
+                |response| ResponseEvent::Incomplete { response }
             }
-            Ending::Failed(error) => {
-                number(Event::Error { error: error.clone() }, out);
-                response.status = Status::Failed;
+            Termination::Failed(error) => {
+                number(ResponseEvent::Error { error: error.clone() }, out);
+                response.status = ResponseStatus::Failed;
                 response.error = Some(error);
-                |response| Event::Failed { response }
+                |response| ResponseEvent::Failed { response }
             }
-            Ending::Cancelled => {
-                response.status = Status::Cancelled;
-                |response| Event::Incomplete { response }
+            Termination::Cancelled => {
+                response.status = ResponseStatus::Cancelled;
+                |response| ResponseEvent::Incomplete { response }
             }
         };
-        let snapshot = Arc::new(Snapshot::new(response));
+        let snapshot = Arc::new(ResponseSnapshot::new(response));
         number(event(Arc::clone(&snapshot)), out);
-        Finished { snapshot, sealed, history, asked }
+        FinishedResponse { snapshot, sealed, history, approval_requests: asked }
     }
 
     /// Writes what waits, as far as the open item allows.
-    fn write_waiting(&mut self, patience: Patience, out: &mut Events) -> Result<(), Violation> {
-        while let Some(next) = self.turn.waiting.front() {
-            if !self.continues_open_call(next) && !self.make_way(patience, out)? {
+    fn drain_pending(&mut self, patience: FlushMode, out: &mut Events) -> Result<(), Violation> {
+        while let Some(next) = self.turn.pending.front() {
+            if !self.continues_open_call(next) && !self.try_close_open(patience, out)? {
                 return Ok(());
             }
-            let Some((event, arguments)) = self.turn.waiting.pop() else { return Ok(()) };
+            let Some((event, arguments)) = self.turn.pending.pop() else { return Ok(()) };
             self.write(event, out)?;
             if let Some(arguments) = arguments {
                 self.write(arguments, out)?;
@@ -527,31 +545,31 @@ impl Machine {
     }
 
     /// Closes the open call, if that can be done, so that something else may be written.
-    fn make_way(&mut self, patience: Patience, out: &mut Events) -> Result<bool, Violation> {
-        if patience == Patience::UntilWhole && !self.open_call_is_whole() {
+    fn try_close_open(&mut self, patience: FlushMode, out: &mut Events) -> Result<bool, Violation> {
+        if patience == FlushMode::WhenComplete && !self.is_open_call_complete() {
             return Ok(false);
         }
         match &self.open {
-            Open::Unseen(_) => {
-                let status = if self.turn.cut { ItemStatus::Incomplete } else { ItemStatus::Completed };
+            OpenItem::Buffered(_) => {
+                let status = if self.turn.truncated { ItemStatus::Incomplete } else { ItemStatus::Completed };
                 self.close(status, out)?;
             }
             // Like a client's, a hidden call that is not the last is whole; what waits for a result is not.
-            Open::Server(call) if self.turn.cut && !call.is_hidden() => {
+            OpenItem::Server(call) if self.turn.truncated && !call.is_hidden() => {
                 self.close(ItemStatus::Incomplete, out)?;
             }
-            Open::Server(_) => self.settle_server_call(out)?,
-            Open::Call(_) => self.close(ItemStatus::Completed, out)?,
-            Open::Nothing | Open::Message(_) | Open::Reasoning(_) => {}
+            OpenItem::Server(_) => self.finish_server_arguments(out)?,
+            OpenItem::Call(_) => self.close(ItemStatus::Completed, out)?,
+            OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_) => {}
         }
-        Ok(!matches!(self.open, Open::Server(_)))
+        Ok(!matches!(self.open, OpenItem::Server(_)))
     }
 
     /// Declares the open call's arguments whole, if it is one that the gateway runs or asks for.
-    fn settle_open(&mut self, out: &mut Events) -> Result<(), Violation> {
+    fn finish_open_arguments(&mut self, out: &mut Events) -> Result<(), Violation> {
         match &self.open {
-            Open::Server(_) => self.settle_server_call(out),
-            Open::Unseen(_) => self.close(ItemStatus::Completed, out),
+            OpenItem::Server(_) => self.finish_server_arguments(out),
+            OpenItem::Buffered(_) => self.close(ItemStatus::Completed, out),
             _ => Ok(()),
         }
     }
@@ -573,10 +591,10 @@ impl Machine {
             ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
-                let begun = BegunCall { slot, call_id, call, fields };
+                let begun = CallStart { slot, call_id, call, fields };
                 match kind {
-                    CallKind::Server(surface) if UnseenCall::is_one(surface) => {
-                        self.open_unseen_call(begun, surface, out)
+                    CallKind::Server(surface) if BufferedCall::is_one(surface) => {
+                        self.open_buffered_call(begun, surface, out)
                     }
                     CallKind::Server(surface) => self.open_server_call(begun, surface, out),
                     CallKind::Function | CallKind::Custom => self.open_call(begun, kind, out),
@@ -596,14 +614,14 @@ impl Machine {
 
     /// Closes the open item, if there is one.
     fn close(&mut self, status: ItemStatus, out: &mut Events) -> Result<(), Violation> {
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Nothing => Ok(()),
-            Open::Message(message) => self.close_message(&message, status, out),
-            Open::Reasoning(reasoning) => self.close_reasoning(reasoning, out),
-            Open::Call(call) => self.close_call(&call, status, out),
-            Open::Server(call) => self.drop_server_call(&call, out),
-            Open::Unseen(call) if status == ItemStatus::Completed => self.show_unseen_call(call, out),
-            Open::Unseen(call) => self.drop_unseen_call(call, out),
+        match std::mem::replace(&mut self.open, OpenItem::Nothing) {
+            OpenItem::Nothing => Ok(()),
+            OpenItem::Message(message) => self.close_message(&message, status, out),
+            OpenItem::Reasoning(reasoning) => self.close_reasoning(reasoning, out),
+            OpenItem::Call(call) => self.close_call(&call, status, out),
+            OpenItem::Server(call) => self.abort_server_call(&call, out),
+            OpenItem::Buffered(call) if status == ItemStatus::Completed => self.emit_buffered_call(call, out),
+            OpenItem::Buffered(call) => self.abort_buffered_call(call, out),
         }
     }
 
@@ -611,8 +629,8 @@ impl Machine {
     fn add_item(&mut self, item: Item, out: &mut Events) -> Result<u32, Violation> {
         let output_index = u32::try_from(self.response().output.len()).map_err(|_| Violation::Misplaced)?;
         self.item_bytes = 0;
-        self.count(size::ITEM);
-        self.emit(Event::OutputItemAdded { output_index, item: Box::new(item) }, out)?;
+        self.count(size::ITEM_OVERHEAD);
+        self.emit(ResponseEvent::OutputItemAdded { output_index, item: Box::new(item) }, out)?;
         Ok(output_index)
     }
 
@@ -623,8 +641,8 @@ impl Machine {
         out: &mut Events,
         change: impl FnOnce(&mut Item),
     ) -> Result<(), Violation> {
-        let item = Box::new(self.fold.change_item(output_index, change)?.clone());
-        self.number(Event::OutputItemDone { output_index, item }, out);
+        let item = Box::new(self.accumulator.change_item(output_index, change)?.clone());
+        self.emit_infallible(ResponseEvent::OutputItemDone { output_index, item }, out);
         Ok(())
     }
 
@@ -632,14 +650,14 @@ impl Machine {
         self.response().output.get(index as usize).ok_or(Violation::Misplaced)
     }
 
-    fn emit(&mut self, event: Event, out: &mut Events) -> Result<(), Violation> {
-        self.fold.apply(&event)?;
-        self.number(event, out);
+    fn emit(&mut self, event: ResponseEvent, out: &mut Events) -> Result<(), Violation> {
+        self.accumulator.apply(&event)?;
+        self.emit_infallible(event, out);
         Ok(())
     }
 
     /// For events that add nothing: they say that something begins, or repeat what was written.
-    fn number(&mut self, event: Event, out: &mut Events) {
+    fn emit_infallible(&mut self, event: ResponseEvent, out: &mut Events) {
         out.push(StreamEvent { sequence_number: self.sequence, event });
         self.sequence += 1;
     }
@@ -647,9 +665,9 @@ impl Machine {
 
 /// How long what waits for an open call goes on waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Patience {
+enum FlushMode {
     /// Until the call's arguments are a whole JSON value.
-    UntilWhole,
+    WhenComplete,
     /// No longer: the turn is over.
-    Over,
+    Force,
 }

@@ -139,7 +139,7 @@ impl SealKey {
 
 /// What a blob held.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Sealed {
+pub enum OpenedBlob {
     /// What the provider wants back.
     State(ProviderState),
     /// A hosted call with what it gave, as the model sees it.
@@ -157,18 +157,18 @@ pub struct BoundSeal {
 
 impl BoundSeal {
     /// What is in a blob; `None` where it is not ours, not this tenant's, another provider's state, or damaged.
-    pub fn open(&self, blob: &str) -> Option<Sealed> {
+    pub fn open(&self, blob: &str) -> Option<OpenedBlob> {
         if let Some(plain) = self.keys.open(&self.state, blob) {
-            return serde_json::from_slice(&plain).ok().map(Sealed::State);
+            return serde_json::from_slice(&plain).ok().map(OpenedBlob::State);
         }
-        serde_json::from_slice(&self.keys.open(&self.results, blob)?).ok().map(Sealed::Results)
+        serde_json::from_slice(&self.keys.open(&self.results, blob)?).ok().map(OpenedBlob::Results)
     }
 
     /// Provider state in a blob.
     pub fn open_state(&self, blob: &str) -> Option<ProviderState> {
         match self.open(blob)? {
-            Sealed::State(state) => Some(state),
-            Sealed::Results(_) => None,
+            OpenedBlob::State(state) => Some(state),
+            OpenedBlob::Results(_) => None,
         }
     }
 
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_blob_opens_under_any_of_the_keys_and_only_for_its_tenant_and_provider() {
         let blob = keys(&[1]).bound_to("acme", "vllm").seal(&state());
-        assert_eq!(keys(&[2, 1]).bound_to("acme", "vllm").open(&blob), Some(Sealed::State(state())));
+        assert_eq!(keys(&[2, 1]).bound_to("acme", "vllm").open(&blob), Some(OpenedBlob::State(state())));
         assert_eq!(keys(&[2]).bound_to("acme", "vllm").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("other", "vllm").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), None);
@@ -255,12 +255,12 @@ mod tests {
     #[test]
     fn hosted_results_open_for_their_tenant_whichever_provider_answers() {
         let blob = keys(&[1]).bound_to("acme", "vllm").seal_results(&search());
-        assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), Some(Sealed::Results(search())));
+        assert_eq!(keys(&[1]).bound_to("acme", "openai").open(&blob), Some(OpenedBlob::Results(search())));
         assert_eq!(keys(&[1]).bound_to("other", "vllm").open(&blob), None);
         assert_eq!(keys(&[1]).bound_to("acme", "vllm").open_state(&blob), None, "results are no state");
         let state = keys(&[1]).bound_to("acme", "\0hosted_results").seal(&ProviderState::default());
         assert!(
-            !matches!(keys(&[1]).bound_to("acme", "vllm").open(&state), Some(Sealed::Results(_))),
+            !matches!(keys(&[1]).bound_to("acme", "vllm").open(&state), Some(OpenedBlob::Results(_))),
             "state is no results"
         );
     }

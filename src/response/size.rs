@@ -7,16 +7,16 @@
 use serde_json::Value;
 
 use super::machine::CallResult;
-use super::turn::{Fields, ModelEvent};
+use super::turn::{ModelEvent, ProviderFields};
 use crate::protocol::content::{Annotation, LogProb, TopLogProb};
 use crate::protocol::item::hosted::McpListedTool;
 
 /// Of an item beside its text: ids, names of fields, its place in the output.
-pub(super) const ITEM: usize = 256;
+pub(super) const ITEM_OVERHEAD: usize = 256;
 /// Of a part of an item, or an event that waits, beside its text.
-pub(super) const PART: usize = 128;
+pub(super) const PART_OVERHEAD: usize = 128;
 /// Of a text that has hardly any: no allocation is smaller.
-const ALLOCATION: usize = 8;
+const MIN_ALLOCATION: usize = 8;
 
 impl ModelEvent {
     /// How much it adds to what is held of the answer.
@@ -29,7 +29,11 @@ impl ModelEvent {
             Self::CallStarted { call_id, name, namespace, fields, .. } => {
                 let id = call_id.as_ref().map_or(0, String::len);
                 let namespace = namespace.as_ref().map_or(0, String::len);
-                ITEM + id + name.len() + namespace + fields.as_ref().map_or(0, |fields| of_fields(fields))
+                ITEM_OVERHEAD
+                    + id
+                    + name.len()
+                    + namespace
+                    + fields.as_ref().map_or(0, |fields| of_fields(fields))
             }
             Self::ReasoningState(fields) => of_fields(fields),
             Self::CallState { fields, .. } => of_fields(fields),
@@ -42,7 +46,7 @@ impl CallResult {
     /// How much it adds to what is held of the response; its words to the user are an item of their own.
     pub(super) fn size(&self) -> usize {
         let search = self.search.as_ref().map_or(0, |search| {
-            let sources = search.sources.iter().flatten().map(|url| PART + url.len()).sum::<usize>();
+            let sources = search.sources.iter().flatten().map(|url| PART_OVERHEAD + url.len()).sum::<usize>();
             search.query.len() + sources
         });
         self.output.len() + self.shown.as_ref().map_or(0, String::len) + search
@@ -53,29 +57,30 @@ impl CallResult {
 pub(super) fn of_listed(tool: &McpListedTool) -> usize {
     let hints = tool.annotations.as_ref().map_or(0, |hints| hints.get().len());
     let description = tool.description.as_ref().map_or(0, String::len);
-    PART + tool.name.len() + description + tool.input_schema.get().len() + hints
+    PART_OVERHEAD + tool.name.len() + description + tool.input_schema.get().len() + hints
 }
 
 fn of_annotation(annotation: &Annotation) -> usize {
-    PART + match annotation {
-        Annotation::FileCitation { file_id, filename, .. } => file_id.len() + filename.len(),
-        Annotation::UrlCitation { url, title, .. } => url.len() + title.len(),
-        Annotation::ContainerFileCitation { container_id, file_id, filename, .. } => {
-            container_id.len() + file_id.len() + filename.len()
+    PART_OVERHEAD
+        + match annotation {
+            Annotation::FileCitation { file_id, filename, .. } => file_id.len() + filename.len(),
+            Annotation::UrlCitation { url, title, .. } => url.len() + title.len(),
+            Annotation::ContainerFileCitation { container_id, file_id, filename, .. } => {
+                container_id.len() + file_id.len() + filename.len()
+            }
+            Annotation::FilePath { file_id, .. } => file_id.len(),
         }
-        Annotation::FilePath { file_id, .. } => file_id.len(),
-    }
 }
 
 fn of_logprob(logprob: &LogProb) -> usize {
     // A byte is up to four characters in JSON.
-    let token = |text: &str, bytes: &[u8]| 2 * ALLOCATION + text.len() + 4 * bytes.len();
+    let token = |text: &str, bytes: &[u8]| 2 * MIN_ALLOCATION + text.len() + 4 * bytes.len();
     let of_other = |other: &TopLogProb| size_of::<TopLogProb>() + token(&other.token, &other.bytes);
     let others = logprob.top_logprobs.iter().map(of_other).sum::<usize>();
     size_of::<LogProb>() + token(&logprob.token, &logprob.bytes) + others
 }
 
-fn of_fields(fields: &Fields) -> usize {
+fn of_fields(fields: &ProviderFields) -> usize {
     fields.iter().map(|(name, value)| of_value(name, value)).sum()
 }
 

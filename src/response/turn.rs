@@ -25,7 +25,7 @@ pub struct ModelRequest {
     /// Goes first; not part of the history.
     pub instructions: Option<String>,
     /// What the model sees, oldest first.
-    pub conversation: Vec<Context>,
+    pub conversation: Vec<HistoryItem>,
     /// All tools, in a stable order; the same in every turn of a run.
     pub tools: Arc<[Arc<ModelTool>]>,
     /// As it binds this inference.
@@ -43,9 +43,9 @@ pub struct ModelRequest {
     /// How much to think, and what to show of it.
     pub reasoning: ReasoningRequest,
     /// Sampling; `None` leaves it to the provider.
-    pub sampling: Sampling,
+    pub sampling: SamplingParams,
     /// What some providers take and others refuse: forwarded by the provider's configuration.
-    pub hints: Hints,
+    pub hints: ProviderHints,
     /// Fields that are none of the API's and that the provider's configuration lets through.
     pub extra: Vec<(String, Box<RawValue>)>,
     /// Whether to ask the provider for a stream.
@@ -74,27 +74,27 @@ pub enum CallChoice {
 
 /// An item as the model sees it, with what only its provider understands.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct HistoryItem {
     /// The item.
     pub item: Arc<Item>,
     /// State of the provider that made it, if it is the one now asked: of a reasoning item, or of the answer that
     /// the item is a part of.
     pub state: Option<ProviderState>,
     /// Of a call: fields that the provider sent with it and wants back with it.
-    pub call_fields: Option<Fields>,
+    pub call_fields: Option<ProviderFields>,
     /// Whether another answer of the model begins with it. Calls whose outputs stand in their items do not tell
     /// of themselves which of them were made in one answer.
     pub begins_turn: bool,
 }
 
-impl From<Item> for Context {
+impl From<Item> for HistoryItem {
     fn from(item: Item) -> Self {
         Self { item: Arc::new(item), state: None, call_fields: None, begins_turn: false }
     }
 }
 
 /// Fields of a message or of a call, by name, as the provider sent them.
-pub type Fields = Map<String, Value>;
+pub type ProviderFields = Map<String, Value>;
 
 /// What a provider wants back with its answer, word for word. Sealed before it leaves the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -104,19 +104,19 @@ pub struct ProviderState {
     pub text: String,
     /// Fields of the assistant message, such as `reasoning_details`.
     #[serde(default)]
-    pub fields: Fields,
+    pub fields: ProviderFields,
     /// Fields of calls, such as `extra_content`, by the id under which the call goes back to the provider.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub calls: BTreeMap<String, Fields>,
+    pub calls: BTreeMap<String, ProviderFields>,
     /// Where it stands in the answer that it belongs to.
-    #[serde(default, skip_serializing_if = "Place::is_default")]
-    pub place: Place,
+    #[serde(default, skip_serializing_if = "StatePosition::is_default")]
+    pub place: StatePosition,
 }
 
 /// Where provider state stands in its answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum StatePosition {
     /// Before what it belongs to. Behind calls that have their results, another answer begins with it.
     #[default]
     Leads,
@@ -126,7 +126,7 @@ pub enum Place {
     Trails,
 }
 
-impl Place {
+impl StatePosition {
     fn is_default(&self) -> bool {
         *self == Self::default()
     }
@@ -139,7 +139,7 @@ impl ProviderState {
     }
 
     /// Adds what came later: lists grow, other fields are replaced.
-    pub fn add_fields(&mut self, more: Fields) {
+    pub fn merge_fields(&mut self, more: ProviderFields) {
         for (name, value) in more {
             match (self.fields.get_mut(&name), value) {
                 (Some(Value::Array(list)), Value::Array(mut more)) => list.append(&mut more),
@@ -151,12 +151,12 @@ impl ProviderState {
     }
 
     /// Adds what another stretch of the same answer had.
-    pub fn add(&mut self, more: Self) {
+    pub fn merge(&mut self, more: Self) {
         if !self.text.is_empty() && !more.text.is_empty() {
             self.text.push_str("\n\n");
         }
         self.text.push_str(&more.text);
-        self.add_fields(more.fields);
+        self.merge_fields(more.fields);
         self.calls.extend(more.calls);
     }
 }
@@ -203,12 +203,12 @@ pub enum CallKind {
     /// `custom_tool_call`
     Custom,
     /// The gateway runs it.
-    Server(Surface),
+    Server(Presentation),
 }
 
 /// What a call that the gateway runs looks like to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Surface {
+pub enum Presentation {
     /// `mcp_call`: every SDK shows it and none tries to run it.
     Mcp,
     /// `antwort:tool_call`, in the dialect that knows no `mcp_call`.
@@ -234,7 +234,7 @@ pub struct ToolCallRequest {
 
 /// Sampling parameters as the client gave them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Sampling {
+pub struct SamplingParams {
     /// 0 to 2.
     pub temperature: Option<f64>,
     /// 0 to 1.
@@ -250,7 +250,7 @@ pub struct Sampling {
 /// Request fields that concern the provider's own bookkeeping.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "each field is the request field of the same name")]
-pub struct Hints {
+pub struct ProviderHints {
     pub user: Option<String>,
     pub safety_identifier: Option<String>,
     pub prompt_cache_key: Option<String>,
@@ -276,13 +276,13 @@ pub enum ModelEvent {
     /// Reasoning that the provider calls a summary.
     ReasoningSummary(String),
     /// More of what the provider wants back with this answer's message.
-    ReasoningState(Fields),
+    ReasoningState(ProviderFields),
     /// What the provider wants back with a call, where it comes after the call has begun; the last one counts.
     CallState {
         /// Which call.
         slot: u32,
         /// The fields.
-        fields: Box<Fields>,
+        fields: Box<ProviderFields>,
     },
     /// A source of the text so far.
     Annotation(Annotation),
@@ -299,7 +299,7 @@ pub enum ModelEvent {
         /// The client's namespace of the tool.
         namespace: Option<String>,
         /// What the provider wants back with the call, if it came with its beginning.
-        fields: Option<Box<Fields>>,
+        fields: Option<Box<ProviderFields>>,
     },
     /// More of a call's arguments (or of a custom tool's input, decoded).
     CallDelta {

@@ -33,7 +33,7 @@ pub struct ApprovalClaim {
 
 /// What came of using an approval, or several at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Claim {
+pub enum ClaimOutcome {
     /// It was there and matched, and is used up now.
     Granted,
     /// There is none, it is another owner's, or it has expired.

@@ -6,25 +6,25 @@
 
 mod approvals;
 mod backup;
-mod condition;
 mod connection;
 mod disk;
 mod error;
 mod guard;
+mod health;
 mod items;
 mod journal;
-mod lifetime;
 mod list;
 mod lock;
+mod maintenance;
 mod migrate;
 mod owners;
 mod queue;
 mod read;
 mod reader;
-mod restart;
+mod recovery;
+mod retention;
 mod schema;
 mod size;
-mod upkeep;
 mod write;
 mod writer;
 
@@ -42,16 +42,17 @@ pub use self::lock::{LockError, ServerLock};
 pub use self::migrate::{MigrateOptions, Migrated, migrate};
 pub use self::schema::Schema;
 
-use self::approvals::Asked;
-use self::condition::Condition;
-use self::guard::{Guard, Watch};
-use self::lifetime::Rules;
-use self::reader::{Length, Pool, Readers};
-use self::write::{Outcome, Write};
+use self::approvals::ClaimRequest;
+use self::guard::{FileGuard, Watch};
+use self::health::StoreHealth;
+use self::reader::{Pool, ReadKind, Readers};
+use self::retention::RowPolicy;
+use self::write::{Write, WriteOutcome};
 use self::writer::Writer;
 use super::{
-    ApprovalClaim, CallOutcome, Claim, KeptState, Lineage, Owner, Page, PageRequest, PendingApproval,
-    ReadLimit, Record, RunRegistration, RunRegistry, StateKey, Store, StoreError, TurnRecord,
+    ApprovalClaim, CallOutcome, ClaimOutcome, ItemWithState, Lineage, Owner, Page, PageRequest,
+    PendingApproval, ReadLimit, ResponseRecord, RunRegistration, RunRegistry, StateKey, Store, StoreError,
+    TurnRecord,
 };
 use crate::admission::Requester;
 use crate::protocol::id::Id;
@@ -66,7 +67,7 @@ const OUTPUT: i64 = 1;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// While responses cannot be stored, it is looked as often whether they can.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,10 +147,10 @@ impl SqliteOptions {
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
-    rules: Arc<Rules>,
+    rules: Arc<RowPolicy>,
     runs: RunRegistry,
     max_bytes: Option<u64>,
-    condition: Arc<Condition>,
+    condition: Arc<StoreHealth>,
     /// When it was last looked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
 }
@@ -170,10 +171,10 @@ impl SqliteStore {
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
-        let rules = Arc::new(Rules::new(options.instance, options.lease, options.ttl));
-        upkeep::end_at_start(&mut connection, &rules)?;
+        let rules = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
+        maintenance::end_at_start(&mut connection, &rules)?;
         let runs = RunRegistry::default();
-        let condition = Arc::new(Condition::default());
+        let condition = Arc::new(StoreHealth::default());
         let (watch, readers) = match options.location {
             Location::Memory => (None, Readers::OnWriter),
             Location::File(path) => {
@@ -181,7 +182,7 @@ impl SqliteStore {
                 (Some(watch), Readers::Pool(Pool::new(path, &options.requesters)))
             }
         };
-        let mut guard = Guard::new(watch, Arc::clone(&condition));
+        let mut guard = FileGuard::new(watch, Arc::clone(&condition));
         // A server starts without room, too: what is stored can be read and deleted.
         guard.measure(&connection);
         let writer = Writer::start(connection, Arc::clone(&rules), runs.clone(), guard)?;
@@ -191,7 +192,7 @@ impl SqliteStore {
 
     async fn read<T: Send + 'static>(
         &self,
-        length: Length,
+        length: ReadKind,
         owner: &Owner,
         job: impl FnOnce(&Connection, &Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -205,28 +206,28 @@ impl Store for SqliteStore {
         self.runs.register(id, owner)
     }
 
-    async fn begin(&self, record: Record) -> Result<(), StoreError> {
+    async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError> {
         match self.writer.write(Write::Begin(record)).await? {
-            Outcome::Superseded => Err(StoreError::Superseded),
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
     }
 
-    async fn turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
+    async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
         match self.writer.write(Write::Turn(Box::new(turn))).await? {
             // Another process has taken the response over: its calls are not ours to make.
-            Outcome::Superseded => Err(StoreError::Superseded),
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
     }
 
-    fn call_ended(&self, outcome: CallOutcome) {
-        self.writer.post(Write::CallEnded(outcome));
+    fn record_tool_result(&self, outcome: CallOutcome) {
+        self.writer.write_detached(Write::ToolResult(outcome));
     }
 
-    async fn finish(&self, record: Record) -> Result<(), StoreError> {
+    async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError> {
         match self.writer.write(Write::Finish(record)).await? {
-            Outcome::Superseded => Err(StoreError::Superseded),
+            WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
     }
@@ -240,12 +241,12 @@ impl Store for SqliteStore {
         let id = id.to_owned();
         let read =
             move |connection: &Connection, owner: &Owner| read::response(connection, owner, &id, max_bytes);
-        self.read(Length::Point, owner, read).await
+        self.read(ReadKind::Point, owner, read).await
     }
 
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError> {
         let outcome = self.writer.write(Write::Delete(owner.clone(), id.to_owned())).await?;
-        Ok(outcome == Outcome::Changed)
+        Ok(outcome == WriteOutcome::Changed)
     }
 
     async fn lineage(
@@ -255,8 +256,10 @@ impl Store for SqliteStore {
         limit: ReadLimit,
     ) -> Result<Option<Lineage>, StoreError> {
         let id = id.to_owned();
-        self.read(Length::Long, owner, move |connection, owner| read::lineage(connection, owner, &id, limit))
-            .await
+        self.read(ReadKind::Long, owner, move |connection, owner| {
+            read::lineage(connection, owner, &id, limit)
+        })
+        .await
     }
 
     async fn items(
@@ -266,8 +269,10 @@ impl Store for SqliteStore {
         limit: ReadLimit,
     ) -> Result<Vec<Option<Item>>, StoreError> {
         let ids = ids.to_owned();
-        self.read(Length::Long, owner, move |connection, owner| items::items(connection, owner, &ids, limit))
-            .await
+        self.read(ReadKind::Long, owner, move |connection, owner| {
+            items::items(connection, owner, &ids, limit)
+        })
+        .await
     }
 
     async fn states(
@@ -275,9 +280,9 @@ impl Store for SqliteStore {
         owner: &Owner,
         keys: &[StateKey],
         limit: ReadLimit,
-    ) -> Result<Vec<Vec<KeptState>>, StoreError> {
+    ) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
         let keys = keys.to_owned();
-        self.read(Length::Long, owner, move |connection, owner| {
+        self.read(ReadKind::Long, owner, move |connection, owner| {
             items::states(connection, owner, &keys, limit)
         })
         .await
@@ -290,7 +295,7 @@ impl Store for SqliteStore {
         page: &PageRequest,
     ) -> Result<Option<Page>, StoreError> {
         let (id, page) = (id.to_owned(), page.clone());
-        self.read(Length::Long, owner, move |connection, owner| {
+        self.read(ReadKind::Long, owner, move |connection, owner| {
             list::input_items(connection, owner, &id, &page)
         })
         .await
@@ -298,17 +303,17 @@ impl Store for SqliteStore {
 
     async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError> {
         let page = page.clone();
-        self.read(Length::Long, owner, move |connection, owner| list::responses(connection, owner, &page))
+        self.read(ReadKind::Long, owner, move |connection, owner| list::responses(connection, owner, &page))
             .await
     }
 
-    async fn ask_approval(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError> {
-        self.writer.write(Write::AskApproval(pending)).await.map(drop)
+    async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError> {
+        self.writer.write(Write::AddApprovals(pending)).await.map(drop)
     }
 
     async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError> {
         let ids = ids.to_owned();
-        self.read(Length::Long, owner, move |connection, owner| approvals::find(connection, owner, &ids))
+        self.read(ReadKind::Long, owner, move |connection, owner| approvals::find(connection, owner, &ids))
             .await
     }
 
@@ -317,35 +322,36 @@ impl Store for SqliteStore {
         owner: &Owner,
         claims: Vec<ApprovalClaim>,
         now: i64,
-    ) -> Result<Claim, StoreError> {
-        let asked = Asked { owner: owner.clone(), claims, now };
+    ) -> Result<ClaimOutcome, StoreError> {
+        let asked = ClaimRequest { owner: owner.clone(), claims, now };
         match self.writer.write(Write::ClaimApprovals(Box::new(asked))).await? {
-            Outcome::Claimed(claim) => Ok(claim),
+            WriteOutcome::Claimed(claim) => Ok(claim),
             // No claim ends so; if it did, nothing was granted.
-            _ => Ok(Claim::Unknown),
+            _ => Ok(ClaimOutcome::Unknown),
         }
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {
         let rules = Arc::clone(&self.rules);
         self.writer
-            .upkeep(move |connection| upkeep::renew_leases(connection, &rules).map(|()| false))
+            .maintain(move |connection| maintenance::renew_leases(connection, &rules).map(|()| false))
             .await?;
         loop {
             let rules = Arc::clone(&self.rules);
-            if !self.writer.upkeep(move |connection| upkeep::end_abandoned(connection, &rules)).await? {
+            if !self.writer.maintain(move |connection| maintenance::end_abandoned(connection, &rules)).await?
+            {
                 break;
             }
         }
-        while self.writer.upkeep(upkeep::delete_expired).await? {}
-        while self.writer.upkeep(approvals::delete_expired).await? {}
+        while self.writer.maintain(maintenance::delete_expired).await? {}
+        while self.writer.maintain(approvals::delete_expired).await? {}
         if let Some(most) = self.max_bytes {
-            while self.writer.upkeep(move |connection| upkeep::trim(connection, most)).await? {}
+            while self.writer.maintain(move |connection| maintenance::trim(connection, most)).await? {}
         }
         self.writer.check().await?;
         // Rows grow a little by it, so that it is done where there is room.
-        for _ in 0..owners::BATCHES {
-            if !self.writer.work(owners::fill_in).await? {
+        for _ in 0..owners::MAX_BATCHES {
+            if !self.writer.run_job(owners::fill_in).await? {
                 break;
             }
         }
@@ -358,9 +364,9 @@ impl Store for SqliteStore {
             .map_err(|_| StoreError::Database("no write was possible for three seconds".to_owned()))?
     }
 
-    fn share_among(&self, requesters: &[Requester]) {
+    fn set_requesters(&self, requesters: &[Requester]) {
         if let Readers::Pool(pool) = &self.readers {
-            pool.share_among(requesters);
+            pool.set_requesters(requesters);
         }
     }
 
@@ -368,11 +374,11 @@ impl Store for SqliteStore {
         self.condition.is_impaired()
     }
 
-    async fn writable(&self) -> Result<(), StoreError> {
+    async fn check_writable(&self) -> Result<(), StoreError> {
         // Whoever comes while it is looked waits for what is found.
         let mut looked_at = self.looked_at.lock().await;
         let Some(reason) = self.condition.reason() else { return Ok(()) };
-        if looked_at.is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
+        if looked_at.is_some_and(|at| at.elapsed() < RECHECK_INTERVAL) {
             return Err(reason);
         }
         let found = self.ready().await;
@@ -382,7 +388,8 @@ impl Store for SqliteStore {
 
     async fn close(&self) {
         let rules = Arc::clone(&self.rules);
-        let released = self.writer.work(move |connection| upkeep::release_leases(connection, &rules)).await;
+        let released =
+            self.writer.run_job(move |connection| maintenance::release_leases(connection, &rules)).await;
         if let Err(error) = released {
             tracing::warn!(%error, "store: leases were not given up");
         }

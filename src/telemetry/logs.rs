@@ -40,7 +40,7 @@ fn colours(terminal: bool) -> bool {
 
 /// Logs panics like anything else, with where they happened, and without what may be a client's words: only fixed texts
 /// are repeated.
-pub(super) fn catch_panics() {
+pub(super) fn install_panic_hook() {
     let load_address = load_address().unwrap_or_default();
     panic::set_hook(Box::new(move |info| {
         let place = info.location().map(ToString::to_string).unwrap_or_default();

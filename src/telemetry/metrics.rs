@@ -11,40 +11,39 @@ mod registry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::protocol::response::{Status, Usage};
-use bounded::Bounded;
+use crate::protocol::response::{ResponseStatus, Usage};
+use bounded::BoundedLabels;
 use configuration::Configuration;
 use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram};
 
 /// Models with series of their own; the others share one.
-const MODELS: usize = 200;
+const MAX_MODELS: usize = 200;
 /// Tools with series of their own. Servers of tools can invent names without end.
-const TOOLS: usize = 500;
+const MAX_TOOLS: usize = 500;
 /// Executors with series of their own: those of the configuration and of the program are far fewer.
-const EXECUTORS: usize = 200;
+const MAX_EXECUTORS: usize = 200;
 /// Error codes with series of their own. Ours are fewer; providers' are anything.
-const ERROR_CODES: usize = 64;
+const MAX_ERROR_CODES: usize = 64;
 
-const SECONDS_OF_OPERATION: &[f64] =
+const OPERATION_BUCKETS: &[f64] =
     &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-const SECONDS_TO_FIRST_TOKEN: &[f64] =
+const FIRST_TOKEN_BUCKETS: &[f64] =
     &[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
-const SECONDS_PER_TOKEN: &[f64] = &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5];
-const TOKENS: &[f64] =
+const PER_TOKEN_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5];
+const TOKEN_BUCKETS: &[f64] =
     &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
-const SECONDS_OF_REQUEST: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
-const SECONDS_OF_COMMIT: &[f64] =
-    &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
+const REQUEST_BUCKETS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
 /// Everything that is counted in one gateway. Cheap enough for every request: atomics, and a short read lock
 /// where labels vary.
 #[derive(Debug)]
 pub struct Metrics {
-    models: Bounded,
-    error_codes: Bounded,
-    tools: Bounded,
-    executors: Bounded,
+    models: BoundedLabels,
+    error_codes: BoundedLabels,
+    tools: BoundedLabels,
+    executors: BoundedLabels,
     token_usage: Family<Histogram>,
     operation_duration: Family<Histogram>,
     time_to_first_token: Family<Histogram>,
@@ -92,7 +91,7 @@ pub struct RunReport<'a> {
     /// The provider's name of the model.
     pub model: &'a str,
     /// How the response ended.
-    pub status: Status,
+    pub status: ResponseStatus,
     /// Whether the client took a stream.
     pub stream: bool,
     /// Code of a failed response.
@@ -107,13 +106,13 @@ pub struct RunReport<'a> {
 
 impl Metrics {
     /// Everything at zero. Each gateway of a process counts for itself.
-    pub fn install() -> Arc<Self> {
+    pub fn new() -> Arc<Self> {
         const MODEL: &[&str] = &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
         let metrics = Self {
-            models: Bounded::new(MODELS),
-            error_codes: Bounded::new(ERROR_CODES),
-            tools: Bounded::new(TOOLS),
-            executors: Bounded::new(EXECUTORS),
+            models: BoundedLabels::new(MAX_MODELS),
+            error_codes: BoundedLabels::new(MAX_ERROR_CODES),
+            tools: BoundedLabels::new(MAX_TOOLS),
+            executors: BoundedLabels::new(MAX_EXECUTORS),
             token_usage: Family::histogram(
                 "gen_ai_client_token_usage",
                 "Tokens of a response.",
@@ -123,25 +122,25 @@ impl Metrics {
                     "gen_ai_request_model",
                     "gen_ai_token_type",
                 ],
-                TOKENS,
+                TOKEN_BUCKETS,
             ),
             operation_duration: Family::histogram(
                 "gen_ai_client_operation_duration_seconds",
                 "From the request to the end of the response.",
                 &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"],
-                SECONDS_OF_OPERATION,
+                OPERATION_BUCKETS,
             ),
             time_to_first_token: Family::histogram(
                 "gen_ai_server_time_to_first_token_seconds",
                 "From the request to the provider's first word, of streams.",
                 MODEL,
-                SECONDS_TO_FIRST_TOKEN,
+                FIRST_TOKEN_BUCKETS,
             ),
             time_per_output_token: Family::histogram(
                 "gen_ai_server_time_per_output_token_seconds",
                 "Between two tokens after the first, of streams.",
                 MODEL,
-                SECONDS_PER_TOKEN,
+                PER_TOKEN_BUCKETS,
             ),
             responses: responses(),
             runs_active: Family::gauge("antwort_runs_active", "Responses in the making.", &[]),
@@ -156,13 +155,13 @@ impl Metrics {
                 "antwort_http_request_duration_seconds",
                 "From a request's head to its answer's head.",
                 &["route"],
-                SECONDS_OF_REQUEST,
+                REQUEST_BUCKETS,
             ),
             store_commit: Family::histogram(
                 "antwort_store_commit_seconds",
                 "Of one commit of the store.",
                 &[],
-                SECONDS_OF_COMMIT,
+                COMMIT_BUCKETS,
             ),
             upstream_retries: Family::counter(
                 "antwort_upstream_retries_total",
@@ -182,7 +181,7 @@ impl Metrics {
                 "antwort_tool_duration_seconds",
                 "From the call of a tool to its result.",
                 &["tool", "executor"],
-                SECONDS_OF_REQUEST,
+                REQUEST_BUCKETS,
             ),
             tool_attempts: Family::counter(
                 "antwort_tool_attempts_total",
@@ -217,7 +216,7 @@ impl Metrics {
         self.runs_active.with(&[]).add(-1);
         let mode = if report.stream { "stream" } else { "json" };
         self.responses.with(&[report.status.as_str(), mode]).add(1);
-        let answered = report.status != Status::Failed;
+        let answered = report.status != ResponseStatus::Failed;
         // Only a model that has answered exists: clients can invent names without end.
         let model = self.models.value(report.model, answered);
         let error =
@@ -226,7 +225,7 @@ impl Metrics {
             .with(&["chat", report.provider, model, error])
             .observe(report.duration.as_secs_f64());
         self.tokens(report, model);
-        self.pace(report, model);
+        self.record_token_latency(report, model);
     }
 
     fn tokens(&self, report: &RunReport<'_>, model: &str) {
@@ -237,7 +236,7 @@ impl Metrics {
     }
 
     /// How fast the words of a stream came.
-    fn pace(&self, report: &RunReport<'_>, model: &str) {
+    fn record_token_latency(&self, report: &RunReport<'_>, model: &str) {
         let Some(first) = report.first_event.filter(|_| report.stream) else { return };
         let labels = ["chat", report.provider, model];
         self.time_to_first_token.with(&labels).observe(first.as_secs_f64());
@@ -256,7 +255,7 @@ impl Metrics {
     }
 
     /// A request was turned away unread. `reason` is one of few words.
-    pub fn rejected(&self, reason: &'static str) {
+    pub fn request_rejected(&self, reason: &'static str) {
         self.rejected.with(&[reason]).add(1);
     }
 
@@ -406,15 +405,15 @@ mod tests {
     use std::time::Duration;
 
     use super::{Metrics, RunReport};
-    use crate::protocol::response::{Status, Usage};
+    use crate::protocol::response::{ResponseStatus, Usage};
 
-    fn report(model: &str, status: Status) -> RunReport<'_> {
+    fn report(model: &str, status: ResponseStatus) -> RunReport<'_> {
         RunReport {
             provider: "vllm",
             model,
             status,
             stream: true,
-            error_code: (status == Status::Failed).then_some("upstream_error"),
+            error_code: (status == ResponseStatus::Failed).then_some("upstream_error"),
             usage: Some(Usage {
                 input_tokens: 10,
                 output_tokens: 101,
@@ -428,10 +427,10 @@ mod tests {
 
     #[test]
     fn a_run_is_counted_and_measured() {
-        let metrics = Metrics::install();
+        let metrics = Metrics::new();
         metrics.run_started();
         assert!(metrics.render().contains("\nantwort_runs_active 1\n"));
-        metrics.run_ended(&report("qwen", Status::Completed));
+        metrics.run_ended(&report("qwen", ResponseStatus::Completed));
         let text = metrics.render();
         let labels =
             "gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"vllm\",gen_ai_request_model=\"qwen\"";
@@ -450,10 +449,10 @@ mod tests {
 
     #[test]
     fn invented_models_share_one_series() {
-        let metrics = Metrics::install();
+        let metrics = Metrics::new();
         for number in 0..1000 {
             metrics.run_started();
-            metrics.run_ended(&report(&format!("invented-{number}"), Status::Failed));
+            metrics.run_ended(&report(&format!("invented-{number}"), ResponseStatus::Failed));
             metrics.run_started();
             metrics.run_refused(
                 "vllm",
@@ -469,7 +468,7 @@ mod tests {
         assert!(!text.contains("invented-") && !text.contains("refused-") && !text.contains("code-999"));
         for number in 0..1000 {
             metrics.run_started();
-            metrics.run_ended(&report(&format!("answered-{number}"), Status::Completed));
+            metrics.run_ended(&report(&format!("answered-{number}"), ResponseStatus::Completed));
         }
         let text = metrics.render();
         assert_eq!(text.matches("gen_ai_server_time_to_first_token_seconds_count").count(), 201);
@@ -477,7 +476,7 @@ mod tests {
 
     #[test]
     fn invented_tools_share_one_series() {
-        let metrics = Metrics::install();
+        let metrics = Metrics::new();
         for number in 0..1000 {
             metrics.tool_call(&format!("tool-{number}"), "builtin", "ok", Duration::from_millis(3));
         }
@@ -494,7 +493,7 @@ mod tests {
 
     #[test]
     fn requests_are_counted_by_route() {
-        let metrics = Metrics::install();
+        let metrics = Metrics::new();
         metrics.http_request("/v1/responses/{id}", "GET", 404, Duration::from_millis(3));
         metrics.http_request("/v1/responses/{id}", "BREW", 405, Duration::from_millis(3));
         let text = metrics.render();

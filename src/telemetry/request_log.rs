@@ -18,7 +18,7 @@ use super::fields::{
 };
 use super::milliseconds;
 use crate::protocol::id::Id;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::response::Usage;
 
 /// The target of the lines, for filters.
@@ -26,7 +26,7 @@ const TARGET: &str = "antwort::access";
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum RequestOutcome {
     /// All of its answer was given to the connection.
     Done,
     /// The client closed the connection, or its stream of HTTP/2, before that.
@@ -39,7 +39,7 @@ pub enum Ended {
     Cut,
 }
 
-impl Ended {
+impl RequestOutcome {
     /// Its name in the log.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ impl Ended {
     }
 
     /// How a request ended whose answer is whole, by the code in it.
-    fn by_code(code: Option<&str>) -> Self {
+    fn from_code(code: Option<&str>) -> Self {
         match code {
             Some("server_shutting_down") => Self::Drained,
             // Limits of a run: for all, or for one request.
@@ -65,7 +65,7 @@ impl Ended {
 
 /// What is known of a request. What is not, or does not apply, is left out of its line.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct RequestFacts {
     /// As in `x-request-id`. Without one there is no line.
     pub request_id: Option<Arc<str>>,
     /// HTTP method.
@@ -83,34 +83,34 @@ pub struct Facts {
     /// The refused field.
     pub param: Option<String>,
     /// What the request was about, where a provider was asked.
-    pub model: Option<Asked>,
+    pub model: Option<ModelTarget>,
     /// What a run came to.
-    pub run: Option<RunFigures>,
+    pub run: Option<RunStats>,
     /// Calls of tools that the gateway made.
     pub tool_calls: Option<u32>,
     /// How it ended, where that is no matter of the connection.
-    pub ended: Option<Ended>,
+    pub ended: Option<RequestOutcome>,
 }
 
 /// The model that was asked.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ModelTarget {
     /// Key of the provider.
     pub provider: Box<str>,
     /// The provider's name of the model.
     pub model: Box<str>,
 }
 
-impl Asked {
+impl ModelTarget {
     /// This model of this provider. Names that clients invented are cut to a usual length.
     pub fn new(provider: &str, model: &str) -> Self {
-        Self { provider: provider.into(), model: shorten(model).into() }
+        Self { provider: provider.into(), model: truncate_for_display(model).into() }
     }
 }
 
 /// Figures of a run.
 #[derive(Debug)]
-pub struct RunFigures {
+pub struct RunStats {
     /// The response.
     pub response_id: Id,
     /// Inferences.
@@ -123,22 +123,22 @@ pub struct RunFigures {
 
 /// What went over the connection.
 #[derive(Debug, Clone, Copy)]
-pub struct Sent {
+pub struct DeliveryStats {
     /// Bytes of the body.
     pub bytes: u64,
     /// When the first of them went.
     pub first_byte: Option<Instant>,
     /// How it ended, as far as the connection knows.
-    pub ended: Ended,
+    pub ended: RequestOutcome,
 }
 
 /// A request on its way to its line in the log.
 #[derive(Debug)]
 pub struct RequestLog {
     started: Instant,
-    facts: Mutex<Facts>,
+    facts: Mutex<RequestFacts>,
     /// What went over the connection, and when that was over.
-    sent: Mutex<Option<(Sent, Instant)>>,
+    sent: Mutex<Option<(DeliveryStats, Instant)>>,
 }
 
 impl RequestLog {
@@ -153,17 +153,17 @@ impl RequestLog {
     }
 
     /// Adds to what is known.
-    pub fn note(&self, add: impl FnOnce(&mut Facts)) {
+    pub fn update(&self, add: impl FnOnce(&mut RequestFacts)) {
         add(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Says how it ended. The first one who knows counts.
-    pub fn ended(&self, ended: Ended) {
-        self.note(|facts| _ = facts.ended.get_or_insert(ended));
+    pub fn set_outcome(&self, ended: RequestOutcome) {
+        self.update(|facts| _ = facts.ended.get_or_insert(ended));
     }
 
     /// Nothing more goes over the connection.
-    pub fn sent(&self, sent: Sent) {
+    pub fn set_delivery(&self, sent: DeliveryStats) {
         *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some((sent, Instant::now()));
     }
 }
@@ -177,12 +177,12 @@ impl Drop for RequestLog {
     }
 }
 
-fn write(started: Instant, facts: &Facts, sent: Option<Sent>, over: Instant) {
+fn write(started: Instant, facts: &RequestFacts, sent: Option<DeliveryStats>, over: Instant) {
     let Some(request_id) = facts.request_id.as_deref() else { return };
     let code = facts.code.as_deref();
     let ended = match (facts.ended, sent.map(|sent| sent.ended)) {
         (Some(ended), _) => Some(ended),
-        (None, Some(Ended::Done)) => Some(Ended::by_code(code)),
+        (None, Some(RequestOutcome::Done)) => Some(RequestOutcome::from_code(code)),
         (None, ended) => ended,
     };
     let (key, tenant) = facts.key.as_ref().map(|(key, tenant)| (&**key, &**tenant)).unzip();
@@ -201,9 +201,9 @@ fn write(started: Instant, facts: &Facts, sent: Option<Sent>, over: Instant) {
             { ROUTE } = &*facts.route,
             { CLIENT_ADDRESS } = facts.client_address.map(tracing::field::display),
             { STATUS } = facts.status,
-            { CODE } = code.map(shorten).as_deref(),
-            { PARAM } = facts.param.as_deref().map(shorten).as_deref(),
-            { ENDED } = ended.map(Ended::as_str),
+            { CODE } = code.map(truncate_for_display).as_deref(),
+            { PARAM } = facts.param.as_deref().map(truncate_for_display).as_deref(),
+            { ENDED } = ended.map(RequestOutcome::as_str),
             { KEY } = key,
             { TENANT } = tenant,
             { PROVIDER } = provider,
@@ -224,21 +224,21 @@ fn write(started: Instant, facts: &Facts, sent: Option<Sent>, over: Instant) {
 
 #[cfg(test)]
 mod tests {
-    use super::Ended;
+    use super::RequestOutcome;
 
     #[test]
     fn a_whole_answer_ended_as_its_code_says() {
         for (code, ended) in [
-            (None, Ended::Done),
-            (Some("rate_limit_exceeded"), Ended::Done),
-            (Some("max_output_tokens"), Ended::Done),
-            (Some("server_shutting_down"), Ended::Drained),
-            (Some("run_timeout"), Ended::TimedOut),
-            (Some("max_seconds"), Ended::TimedOut),
-            (Some("request_timeout"), Ended::TimedOut),
-            (Some("upstream_idle_timeout"), Ended::TimedOut),
+            (None, RequestOutcome::Done),
+            (Some("rate_limit_exceeded"), RequestOutcome::Done),
+            (Some("max_output_tokens"), RequestOutcome::Done),
+            (Some("server_shutting_down"), RequestOutcome::Drained),
+            (Some("run_timeout"), RequestOutcome::TimedOut),
+            (Some("max_seconds"), RequestOutcome::TimedOut),
+            (Some("request_timeout"), RequestOutcome::TimedOut),
+            (Some("upstream_idle_timeout"), RequestOutcome::TimedOut),
         ] {
-            assert_eq!(Ended::by_code(code), ended, "{code:?}");
+            assert_eq!(RequestOutcome::from_code(code), ended, "{code:?}");
         }
     }
 }

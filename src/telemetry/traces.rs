@@ -30,16 +30,16 @@ pub use parent::TraceParent;
 const TRACES: &str = "/v1/traces";
 
 /// How long a collector may take for a batch.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the last spans may take to leave.
-const LAST_WORDS: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Sends spans to a collector, in batches from a thread of its own.
 #[derive(Debug)]
-pub(super) struct Exporter(SdkTracerProvider);
+pub(super) struct TraceExporter(SdkTracerProvider);
 
-impl Exporter {
+impl TraceExporter {
     pub(super) fn new(endpoint: &str, settings: &TelemetrySettings) -> Result<Self, TelemetryError> {
         let endpoint = endpoint.trim_end_matches('/');
         let endpoint =
@@ -77,7 +77,7 @@ impl Exporter {
     }
 
     pub(super) fn shutdown(self) {
-        if let Err(error) = self.0.shutdown_with_timeout(LAST_WORDS) {
+        if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
             tracing::warn!(%error, "the last spans were not sent");
         }
     }
@@ -86,7 +86,7 @@ impl Exporter {
 /// The exporter's thread waits for each batch, so its client is one that blocks. It must not be made within a runtime.
 fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking::Client, TelemetryError> {
     let url = endpoint.parse().map_err(|_| TelemetryError::Client("it is no URL".to_owned()))?;
-    let builder = reqwest::blocking::ClientBuilder::from(http.builder_for(&url)).timeout(PATIENCE);
+    let builder = reqwest::blocking::ClientBuilder::from(http.builder_for(&url)).timeout(EXPORT_TIMEOUT);
     let built = std::thread::spawn(|| builder.build()).join();
     let built = built.map_err(|_| TelemetryError::Client("its client could not be made".to_owned()))?;
     built.map_err(|error| TelemetryError::Client(error.to_string()))
@@ -94,7 +94,7 @@ fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking:
 
 /// Puts `span` below the caller's, if the caller sent a valid `traceparent` and spans are made. Call it before
 /// the span is entered.
-pub fn join(span: &Span, caller: Option<TraceParent>) {
+pub fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
     let Some(caller) = caller else { return };
     let context = SpanContext::new(
         TraceId::from_bytes(caller.trace_id),
@@ -108,7 +108,7 @@ pub fn join(span: &Span, caller: Option<TraceParent>) {
 }
 
 /// What goes upstream from within `span`: the span itself where spans are made, else what the caller sent.
-pub fn outgoing(span: &Span, caller: Option<TraceParent>) -> Option<TraceParent> {
+pub fn upstream_parent(span: &Span, caller: Option<TraceParent>) -> Option<TraceParent> {
     let context = span.context();
     let current = context.span();
     let current = current.span_context();
@@ -128,7 +128,7 @@ mod tests {
     use opentelemetry_sdk::trace::SdkTracerProvider;
     use tracing_subscriber::layer::SubscriberExt;
 
-    use super::{TraceParent, join, outgoing};
+    use super::{TraceParent, set_remote_parent, upstream_parent};
 
     const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -136,9 +136,9 @@ mod tests {
     fn without_spans_the_callers_word_is_handed_on() {
         let caller = TraceParent::parse(CALLER);
         let span = tracing::info_span!("request");
-        join(&span, caller);
-        assert_eq!(outgoing(&span, caller), caller);
-        assert_eq!(outgoing(&span, None), None);
+        set_remote_parent(&span, caller);
+        assert_eq!(upstream_parent(&span, caller), caller);
+        assert_eq!(upstream_parent(&span, None), None);
     }
 
     #[test]
@@ -148,12 +148,12 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let caller = TraceParent::parse(CALLER).expect("valid");
             let span = tracing::info_span!("request");
-            join(&span, Some(caller));
-            let ours = outgoing(&span, Some(caller)).expect("a span");
+            set_remote_parent(&span, Some(caller));
+            let ours = upstream_parent(&span, Some(caller)).expect("a span");
             assert_eq!((ours.trace_id, ours.flags), (caller.trace_id, 1));
             assert_ne!(ours.span_id, caller.span_id);
 
-            let root = outgoing(&tracing::info_span!("request"), None).expect("a span");
+            let root = upstream_parent(&tracing::info_span!("request"), None).expect("a span");
             assert_ne!(root.trace_id, caller.trace_id);
         });
     }

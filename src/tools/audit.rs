@@ -9,11 +9,11 @@ use aws_lc_rs::digest;
 use tracing::Level;
 
 use super::call::CallKey;
-use super::chance::hex;
 use super::context::ToolContext;
-use super::error::{Code, ToolError};
+use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
+use super::random::hex_encode;
 use crate::telemetry::fields::{
     AGENT, ARGUMENTS_SHA256, ATTEMPTS, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS, PRINCIPAL,
     RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
@@ -24,7 +24,7 @@ use crate::telemetry::milliseconds;
 const HASH_BYTES: usize = 16;
 
 /// Who called what. Taken when the call begins, since others own it from then on.
-pub(super) struct Caller {
+pub(super) struct CallAudit {
     context: Arc<ToolContext>,
     key: Option<CallKey>,
     /// Empty where nobody listens.
@@ -32,19 +32,19 @@ pub(super) struct Caller {
 }
 
 /// How a call ended.
-pub(super) struct End<'a> {
+pub(super) struct CallEnd<'a> {
     pub tool: &'a str,
     pub executor: &'a str,
     pub decision: &'static str,
-    pub code: Option<Code>,
+    pub code: Option<ToolErrorCode>,
     pub duration: Duration,
     pub attempts: u32,
     /// The executor that should have run it and could not.
     pub fallback_from: Option<&'a str>,
 }
 
-impl Caller {
-    pub(super) fn of(request: &ToolRequest) -> Self {
+impl CallAudit {
+    pub(super) fn from_request(request: &ToolRequest) -> Self {
         let listens = tracing::enabled!(target: "antwort::audit", Level::INFO);
         Self {
             context: Arc::clone(&request.context),
@@ -54,7 +54,7 @@ impl Caller {
     }
 
     /// Records that the call is over.
-    pub(super) fn call(&self, end: &End<'_>) {
+    pub(super) fn record_call(&self, end: &CallEnd<'_>) {
         tracing::event!(
             target: "antwort::audit",
             Level::INFO,
@@ -70,7 +70,7 @@ impl Caller {
                 { EXECUTOR } = end.executor,
                 { ARGUMENTS_SHA256 } = self.arguments,
                 { DECISION } = end.decision,
-                { CODE } = end.code.map(Code::as_str),
+                { CODE } = end.code.map(ToolErrorCode::as_str),
                 { MS } = milliseconds(end.duration),
                 { ATTEMPTS } = end.attempts,
                 { FALLBACK_FROM } = end.fallback_from,
@@ -80,7 +80,7 @@ impl Caller {
 }
 
 /// Records what the policy decided, before anything is done.
-pub(super) fn decision(request: &ToolRequest, denied: Option<&ToolError>) {
+pub(super) fn record_decision(request: &ToolRequest, denied: Option<&ToolError>) {
     if !tracing::enabled!(target: "antwort::audit", Level::INFO) {
         return;
     }
@@ -106,17 +106,20 @@ pub(super) fn decision(request: &ToolRequest, denied: Option<&ToolError>) {
 }
 
 /// What was decided about a call, as far as its result shows.
-pub(super) fn decision_of(result: &Result<ToolOutput, ToolError>, failure: Option<Code>) -> &'static str {
+pub(super) fn decision_label(
+    result: &Result<ToolOutput, ToolError>,
+    failure: Option<ToolErrorCode>,
+) -> &'static str {
     match (result, failure.or_else(|| result.as_ref().err().map(|error| error.code))) {
         (Ok(output), None) if output.meta.cached => "cached",
-        (_, Some(Code::AccessDenied | Code::DomainNotAllowed)) => "denied",
-        (_, Some(Code::ToolCallLimit)) => "limited",
-        (_, Some(Code::InvalidArguments)) => "invalid",
+        (_, Some(ToolErrorCode::AccessDenied | ToolErrorCode::DomainNotAllowed)) => "denied",
+        (_, Some(ToolErrorCode::ToolCallLimit)) => "limited",
+        (_, Some(ToolErrorCode::InvalidArguments)) => "invalid",
         _ => "allowed",
     }
 }
 
 fn hash(arguments: &str) -> String {
     let hash = digest::digest(&digest::SHA256, arguments.as_bytes());
-    hex(hash.as_ref().get(..HASH_BYTES).unwrap_or_default())
+    hex_encode(hash.as_ref().get(..HASH_BYTES).unwrap_or_default())
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::{Local, Tool, ToolKind};
+use super::{LocalExecutor, Tool, ToolKind};
 use crate::config::{
     BuiltinSettings, FileReadSettings, SearchProvider, ToolsSettings, WeatherSettings, WebSearchSettings,
 };
@@ -48,9 +48,9 @@ impl BuiltinError {
 }
 
 /// Why a tool cannot be had: settings that it lacks, or that are wrong.
-enum Lack {
+enum SetupError {
     Missing(BuiltinError),
-    Wrong(BuiltinError),
+    Invalid(BuiltinError),
 }
 
 /// The executor of the tools that are enabled and have what they need.
@@ -58,7 +58,7 @@ pub fn executor(
     settings: &BuiltinSettings,
     allow_file_access: bool,
     egress: &Arc<Egress>,
-) -> Result<Local, BuiltinError> {
+) -> Result<LocalExecutor, BuiltinError> {
     let BuiltinSettings { calculate, datetime, get_weather, web_search, file_read } = settings;
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if calculate.enabled {
@@ -68,40 +68,42 @@ pub fn executor(
         tools.push(Arc::new(Datetime::default()));
     }
     let asked = get_weather.api_key.is_some() || get_weather.base_url != WeatherSettings::default().base_url;
-    if let Some(tool) = settle("get_weather", weather(get_weather, egress), get_weather.required, asked)? {
+    if let Some(tool) =
+        resolve_setup("get_weather", weather(get_weather, egress), get_weather.required, asked)?
+    {
         tools.push(tool);
     }
-    if let Some(tool) = searcher(web_search, egress)? {
+    if let Some(tool) = build_web_search(web_search, egress)? {
         tools.push(tool);
     }
     let read = files(file_read, allow_file_access);
-    if let Some(tool) = settle("file_read", read, file_read.required, allow_file_access)? {
+    if let Some(tool) = resolve_setup("file_read", read, file_read.required, allow_file_access)? {
         tools.push(tool);
     }
-    Ok(Local::new(EXECUTOR, ToolKind::Builtin, tools))
+    Ok(LocalExecutor::new(EXECUTOR, ToolKind::Builtin, tools))
 }
 
 /// `web_search` alone, for whoever asks it in other ways than by calls; `None` if it is left out.
-pub fn searcher(
+pub fn build_web_search(
     settings: &WebSearchSettings,
     egress: &Arc<Egress>,
 ) -> Result<Option<Arc<WebSearch>>, BuiltinError> {
     let asked = settings.provider.is_some() || settings.base_url.is_some() || settings.api_key.is_some();
-    settle("web_search", search(settings, egress), settings.required, asked)
+    resolve_setup("web_search", search(settings, egress), settings.required, asked)
 }
 
 /// What becomes of a tool that may be lacking something.
-fn settle<T>(
+fn resolve_setup<T>(
     name: &str,
-    tool: Result<Arc<T>, Lack>,
+    tool: Result<Arc<T>, SetupError>,
     required: bool,
     asked: bool,
 ) -> Result<Option<Arc<T>>, BuiltinError> {
     match tool {
         Ok(tool) => Ok(Some(tool)),
-        Err(Lack::Wrong(error)) => Err(error),
-        Err(Lack::Missing(error)) if required => Err(error),
-        Err(Lack::Missing(error)) => {
+        Err(SetupError::Invalid(error)) => Err(error),
+        Err(SetupError::Missing(error)) if required => Err(error),
+        Err(SetupError::Missing(error)) => {
             if asked {
                 tracing::warn!(tool = name, %error, "tool left out");
             }
@@ -110,23 +112,24 @@ fn settle<T>(
     }
 }
 
-fn weather(settings: &WeatherSettings, egress: &Arc<Egress>) -> Result<Arc<Weather>, Lack> {
-    let key = said(settings.api_key.as_ref())
+fn weather(settings: &WeatherSettings, egress: &Arc<Egress>) -> Result<Arc<Weather>, SetupError> {
+    let key = non_empty(settings.api_key.as_ref())
         .ok_or_else(|| missing("tools.builtin.get_weather.api_key", "is needed for get_weather"))?;
-    let base_url = server("tools.builtin.get_weather.base_url", &settings.base_url, egress)?;
+    let base_url = check_base_url("tools.builtin.get_weather.base_url", &settings.base_url, egress)?;
     Ok(Arc::new(Weather::new(base_url, key.clone(), Arc::clone(egress))))
 }
 
-fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebSearch>, Lack> {
+fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebSearch>, SetupError> {
     const URL: &str = "tools.builtin.web_search.base_url";
     const KEY: &str = "tools.builtin.web_search.api_key";
-    let no_header = || Lack::Wrong(BuiltinError::new(KEY, "holds characters that a header cannot"));
-    let url = |default: &'static str| server(URL, settings.base_url.as_deref().unwrap_or(default), egress);
+    let no_header = || SetupError::Invalid(BuiltinError::new(KEY, "holds characters that a header cannot"));
+    let url =
+        |default: &'static str| check_base_url(URL, settings.base_url.as_deref().unwrap_or(default), egress);
     let key = |who: &str| {
-        said(settings.api_key.as_ref()).ok_or_else(|| missing(KEY, format!("is needed for {who}")))
+        non_empty(settings.api_key.as_ref()).ok_or_else(|| missing(KEY, format!("is needed for {who}")))
     };
     let egress = Arc::clone(egress);
-    let engine: Arc<dyn SearchEngine> = match settings.engine() {
+    let engine: Arc<dyn SearchEngine> = match settings.search_provider() {
         None => {
             let problem = "is needed for web_search: searxng, brave, tavily or duckduckgo";
             return Err(missing("tools.builtin.web_search.provider", problem));
@@ -148,7 +151,7 @@ fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebS
     Ok(Arc::new(WebSearch::new(engine)))
 }
 
-fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<FileRead>, Lack> {
+fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<FileRead>, SetupError> {
     const PATHS: &str = "tools.builtin.file_read.allowed_paths";
     if !allow_file_access {
         return Err(missing("tools.allow_file_access", "must be true for file_read"));
@@ -162,7 +165,7 @@ fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<Fil
 
 /// Why a tool of this name is not among those of these settings, for a model that calls it all the same; `None`: the
 /// gateway knows no such tool.
-pub fn absence(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
+pub fn unavailable_reason(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
     Some(match name {
         "calculate" | "datetime" => "it is switched off",
         "get_weather" => "WEATHER_API_KEY environment variable not set",
@@ -174,17 +177,17 @@ pub fn absence(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
 }
 
 /// A secret that is there; one that an unset variable left empty is not.
-fn said(secret: Option<&SecretString>) -> Option<&SecretString> {
+fn non_empty(secret: Option<&SecretString>) -> Option<&SecretString> {
     secret.filter(|secret| !secret.expose_secret().trim().is_empty())
 }
 
-fn missing(key: &'static str, problem: impl Into<String>) -> Lack {
-    Lack::Missing(BuiltinError::new(key, problem))
+fn missing(key: &'static str, problem: impl Into<String>) -> SetupError {
+    SetupError::Missing(BuiltinError::new(key, problem))
 }
 
 /// A server's base URL. That egress will not let calls through to it is only warned of: calls then say so.
-fn server(key: &'static str, text: &str, egress: &Egress) -> Result<String, Lack> {
-    let url = web::base_url(text).map_err(|problem| Lack::Wrong(BuiltinError::new(key, problem)))?;
+fn check_base_url(key: &'static str, text: &str, egress: &Egress) -> Result<String, SetupError> {
+    let url = web::base_url(text).map_err(|problem| SetupError::Invalid(BuiltinError::new(key, problem)))?;
     if let Ok(Err(error)) = Url::parse(&url).map(|url| egress.check(&url)) {
         tracing::warn!(key, %error, "calls will be refused; see egress.allow and egress.allowed_domains");
     }

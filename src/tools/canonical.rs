@@ -4,7 +4,7 @@
 use super::verbatim::Verbatim;
 
 /// The one form of a JSON text; a text that is no JSON stands for itself, but for spaces around it.
-pub fn canonical(text: &str) -> Vec<u8> {
+pub fn canonical_json(text: &str) -> Vec<u8> {
     match Verbatim::parse(text) {
         Some(json) => json.to_canonical(),
         None => text.trim().as_bytes().to_vec(),
@@ -13,7 +13,7 @@ pub fn canonical(text: &str) -> Vec<u8> {
 
 /// The same of arguments, of which models write nothing where there is nothing to say.
 pub fn canonical_arguments(text: &str) -> Vec<u8> {
-    canonical(if text.trim().is_empty() { "{}" } else { text })
+    canonical_json(if text.trim().is_empty() { "{}" } else { text })
 }
 
 #[cfg(test)]
@@ -27,15 +27,18 @@ mod tests {
 
     #[test]
     fn the_same_arguments_are_recognised_in_any_order() {
-        assert_eq!(canonical(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#), br#"{"a":1,"b":[1,{"x":2,"y":1}]}"#);
-        assert_ne!(canonical(r#"{"a":1}"#), canonical(r#"{"a":2}"#));
-        assert_eq!(canonical(" no json "), b"no json");
+        assert_eq!(
+            canonical_json(r#"{ "b": [1, {"y":1,"x":2}], "a": 1 }"#),
+            br#"{"a":1,"b":[1,{"x":2,"y":1}]}"#
+        );
+        assert_ne!(canonical_json(r#"{"a":1}"#), canonical_json(r#"{"a":2}"#));
+        assert_eq!(canonical_json(" no json "), b"no json");
         assert_eq!(canonical_arguments(" "), canonical_arguments("{ }"));
     }
 
     #[test]
     fn numbers_beyond_64_bits_are_told_apart_digit_by_digit() {
-        let of = |digits: &str| canonical(&format!("{{\"id\": {digits}}}"));
+        let of = |digits: &str| canonical_json(&format!("{{\"id\": {digits}}}"));
         assert_ne!(of("123456789012345678901234567890"), of("123456789012345678901234567891"));
         assert_ne!(of("0.1000000000000000055511151231257827"), of("0.1"));
         let same_to_some = ["1", "1.0", "1e0", "10e-1", "1.00"];
@@ -61,7 +64,7 @@ mod tests {
     }
 
     fn written(object: &Map<String, Value>) -> Vec<u8> {
-        canonical(&serde_json::to_string(object).unwrap())
+        canonical_json(&serde_json::to_string(object).unwrap())
     }
 
     proptest! {
@@ -70,7 +73,7 @@ mod tests {
             let Value::Object(other) = reversed(&Value::Object(object.clone())) else { unreachable!() };
             prop_assert_eq!(written(&object), written(&other));
             let spaced = serde_json::to_string_pretty(&object).unwrap();
-            prop_assert_eq!(written(&object), canonical(&spaced));
+            prop_assert_eq!(written(&object), canonical_json(&spaced));
         }
 
         #[test]

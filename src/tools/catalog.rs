@@ -10,13 +10,13 @@ use super::context::ToolContext;
 use super::definition::ToolDefinition;
 use super::error::ToolError;
 use super::executor::Progress;
-use super::layers::{Answer, ToolRequest, Trace};
+use super::layers::{CallTrace, ToolFuture, ToolRequest};
 use super::naming::wire_name;
 use super::output::ToolOutput;
-use super::plan::Plan;
-use super::router::Way;
+use super::plan::CallPlan;
+use super::router::Backend;
 use super::stack::Stack;
-use crate::response::turn::{CallKind, ModelTool, Surface, ToolInput};
+use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput};
 
 /// The tools that there are. Never changes: a refresh makes a new one.
 pub struct Catalog {
@@ -30,7 +30,7 @@ impl Catalog {
     }
 
     /// The same with these tools as well, or in the place of those that have their names.
-    pub(super) fn with(&self, more: Vec<(String, Arc<RegisteredTool>)>) -> Self {
+    pub(super) fn with_tools(&self, more: Vec<(String, Arc<RegisteredTool>)>) -> Self {
         let mut tools = self.tools.clone();
         tools.extend(more);
         Self { version: self.version, tools }
@@ -64,25 +64,30 @@ impl Catalog {
 
 /// A tool of the catalogue. Can be called also when a newer catalogue has it no more.
 pub struct RegisteredTool {
-    plan: Arc<Plan>,
+    plan: Arc<CallPlan>,
     stack: Stack,
-    shown: Arc<Shown>,
+    model_tools: Arc<ModelToolCache>,
     /// Of its server; of the gateway's own tools `antwort`.
     label: Arc<str>,
 }
 
 /// A tool as models see it, by whose it is to run and how calls look: made once, since many requests ask for many tools.
 #[derive(Default)]
-pub(super) struct Shown([OnceLock<Arc<ModelTool>>; 5]);
+pub(super) struct ModelToolCache([OnceLock<Arc<ModelTool>>; 5]);
 
 impl RegisteredTool {
-    pub(super) fn new(plan: Plan, stack: Stack, label: Arc<str>) -> Self {
-        Self::sharing(plan, stack, label, Arc::default())
+    pub(super) fn new(plan: CallPlan, stack: Stack, label: Arc<str>) -> Self {
+        Self::with_model_tools(plan, stack, label, Arc::default())
     }
 
     /// The same, shown as another of the same definition and label is.
-    pub(super) fn sharing(plan: Plan, stack: Stack, label: Arc<str>, shown: Arc<Shown>) -> Self {
-        Self { plan: Arc::new(plan), stack, shown, label }
+    pub(super) fn with_model_tools(
+        plan: CallPlan,
+        stack: Stack,
+        label: Arc<str>,
+        model_tools: Arc<ModelToolCache>,
+    ) -> Self {
+        Self { plan: Arc::new(plan), stack, model_tools, label }
     }
 
     /// The label of its server.
@@ -91,8 +96,8 @@ impl RegisteredTool {
     }
 
     /// The way to one of its executors.
-    pub(super) fn way(&self, executor: &str) -> Option<&Way> {
-        self.plan.route.way(executor)
+    pub(super) fn backend(&self, executor: &str) -> Option<&Backend> {
+        self.plan.route.backend(executor)
     }
 
     /// What its server is told of the caller, as a hash.
@@ -101,25 +106,25 @@ impl RegisteredTool {
     }
 
     /// The tool as a model sees it, under its own name, for calls of this kind.
-    pub fn as_seen(&self, kind: CallKind) -> Arc<ModelTool> {
+    pub fn model_tool(&self, kind: CallKind) -> Arc<ModelTool> {
         let place = match kind {
             CallKind::Function => 0,
-            CallKind::Server(Surface::Mcp) => 1,
-            CallKind::Server(Surface::Extension) => 2,
-            CallKind::Server(Surface::Hidden) => 3,
-            CallKind::Server(Surface::Approval) => 4,
+            CallKind::Server(Presentation::Mcp) => 1,
+            CallKind::Server(Presentation::Extension) => 2,
+            CallKind::Server(Presentation::Hidden) => 3,
+            CallKind::Server(Presentation::Approval) => 4,
             // Its own schema and description are not what the model is shown of a hosted tool.
-            CallKind::Custom | CallKind::Server(Surface::WebSearch) => {
-                return Arc::new(self.model_tool(kind));
+            CallKind::Custom | CallKind::Server(Presentation::WebSearch) => {
+                return Arc::new(self.build_model_tool(kind));
             }
         };
-        match self.shown.0.get(place) {
-            Some(shown) => Arc::clone(shown.get_or_init(|| Arc::new(self.model_tool(kind)))),
-            None => Arc::new(self.model_tool(kind)),
+        match self.model_tools.0.get(place) {
+            Some(shown) => Arc::clone(shown.get_or_init(|| Arc::new(self.build_model_tool(kind)))),
+            None => Arc::new(self.build_model_tool(kind)),
         }
     }
 
-    fn model_tool(&self, kind: CallKind) -> ModelTool {
+    fn build_model_tool(&self, kind: CallKind) -> ModelTool {
         let definition = self.definition();
         let schema = Some(definition.parameters.as_raw().to_owned());
         ModelTool {
@@ -144,7 +149,7 @@ impl RegisteredTool {
     /// So calls that are made one after the other are counted in that order, in whatever order they then run.
     ///
     /// # Errors
-    /// As the future's result. [`super::Fault::Fatal`]: the run cannot go on; all others are for the model.
+    /// As the future's result. [`super::FailureStage::Fatal`]: the run cannot go on; all others are for the model.
     pub fn call(
         &self,
         mut call: ToolCall,
@@ -160,13 +165,13 @@ impl RegisteredTool {
             progress,
             plan: Arc::clone(&self.plan),
             trace: Arc::default(),
-            stands_in: false,
+            is_fallback: false,
             deadline: None,
         })
     }
 
     /// Runs a call that another tool failed in.
-    pub(super) fn stand_in(&self, failed: ToolRequest) -> Answer {
+    pub(super) fn call_as_fallback(&self, failed: ToolRequest) -> ToolFuture {
         let call = ToolCall {
             name: self.plan.name().to_owned(),
             raw: failed.call.raw.clone(),
@@ -178,13 +183,13 @@ impl RegisteredTool {
             context: failed.context,
             progress: failed.progress,
             plan: Arc::clone(&self.plan),
-            trace: Arc::<Trace>::default(),
-            stands_in: true,
+            trace: Arc::<CallTrace>::default(),
+            is_fallback: true,
             deadline: None,
         })
     }
 
-    fn run(&self, request: ToolRequest) -> Answer {
+    fn run(&self, request: ToolRequest) -> ToolFuture {
         self.stack.clone().call(request)
     }
 }

@@ -40,18 +40,18 @@ pub struct ToolContext {
     /// Cancelled when the run is; tools that hold something outside must let it go.
     pub cancel: CancellationToken,
     /// How many calls the run may still make.
-    pub budget: Arc<Budget>,
+    pub budget: Arc<CallBudget>,
     /// Whether cached results may be used.
-    pub cache: CacheUse,
+    pub cache: CacheMode,
     /// Whether `read_tool_output` can be called in the same run, so that cut results may point to it.
-    pub reads_kept_results: bool,
+    pub can_read_stored_results: bool,
     /// Where calls are journalled; `None` for runs that are not stored.
     pub journal: Option<Arc<dyn Journal>>,
 }
 
 /// Whether cached results may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum CacheUse {
+pub enum CacheMode {
     /// As configured.
     #[default]
     Allowed,
@@ -61,31 +61,31 @@ pub enum CacheUse {
 
 /// The calls that a run may still make, over all its turns.
 #[derive(Debug)]
-pub struct Budget {
-    left: AtomicU64,
+pub struct CallBudget {
+    remaining: AtomicU64,
     /// Only of tools that have a limit of their own.
     calls_by_tool: Mutex<HashMap<String, u64>>,
 }
 
-impl Default for Budget {
+impl Default for CallBudget {
     fn default() -> Self {
-        Self::of(u64::MAX)
+        Self::new(u64::MAX)
     }
 }
 
-impl Budget {
+impl CallBudget {
     /// This many calls.
-    pub fn of(calls: u64) -> Self {
-        Self { left: AtomicU64::new(calls), calls_by_tool: Mutex::default() }
+    pub fn new(calls: u64) -> Self {
+        Self { remaining: AtomicU64::new(calls), calls_by_tool: Mutex::default() }
     }
 
     /// Takes one call; false if none is left.
-    pub fn take(&self) -> bool {
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+    pub fn try_take(&self) -> bool {
+        self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
     /// Takes one call of a tool that may have this many in a run; false if it has had them.
-    pub fn take_of(&self, tool: &str, most: u64) -> bool {
+    pub fn try_take_for_tool(&self, tool: &str, most: u64) -> bool {
         let mut calls = self.calls_by_tool.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = calls.get_mut(tool) {
             let free = *made < most;
@@ -97,7 +97,7 @@ impl Budget {
     }
 
     /// How many calls may still be made.
-    pub fn left(&self) -> u64 {
-        self.left.load(Ordering::Relaxed)
+    pub fn remaining(&self) -> u64 {
+        self.remaining.load(Ordering::Relaxed)
     }
 }

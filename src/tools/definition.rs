@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::protocol::json::Json;
+use crate::protocol::json::RawJson;
 
 /// A tool as its executor describes it. Serialises to an element of `GET /v1/tools`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -16,10 +16,10 @@ pub struct ToolDefinition {
     /// For the model: what it does and when to use it.
     pub description: String,
     /// JSON Schema of the arguments, an object.
-    pub parameters: Json,
+    pub parameters: RawJson,
     /// JSON Schema of the structured result, if the tool promises one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub returns: Option<Json>,
+    pub returns: Option<RawJson>,
     /// How it is run.
     pub kind: ToolKind,
     /// Who runs it.

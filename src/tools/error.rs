@@ -10,13 +10,13 @@ use super::output::OutputMeta;
 #[derive(Debug)]
 pub struct ToolError {
     /// Stable, for programs.
-    pub code: Code,
+    pub code: ToolErrorCode,
     /// In words, without secrets.
     pub message: String,
     /// Where it went wrong, which decides about retries and fallbacks.
-    pub fault: Fault,
+    pub stage: FailureStage,
     /// What a remote server answered with, where that was the failure.
-    pub remote: Option<Remote>,
+    pub remote: Option<RemoteFailure>,
     /// How the call went until it failed; filled by the layers. `None`: it has not passed them yet.
     pub meta: Option<Box<OutputMeta>>,
     /// Logged, never shown.
@@ -25,18 +25,18 @@ pub struct ToolError {
 
 /// An error in the terms of the protocol by which a remote tool is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Remote {
+pub enum RemoteFailure {
     /// A JSON-RPC error of this code.
     JsonRpc(i64),
     /// This HTTP status.
     Http(u16),
     /// This HTTP status, with a challenge.
-    Challenged(u16, Box<Challenge>),
+    Challenged(u16, Box<AuthChallenge>),
 }
 
 /// What a server wants to be shown, by its `WWW-Authenticate`: a stranger's words, not too long.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Challenge {
+pub struct AuthChallenge {
     /// The URL of what it says of itself (RFC 9728), where a client learns who can log a user in.
     pub resource_metadata: Option<String>,
     /// The scopes that it asks for, with spaces in between.
@@ -45,9 +45,9 @@ pub struct Challenge {
 
 /// Where a call went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum FailureStage {
     /// The tool never heard of the call: refused before it, or no connection.
-    Before,
+    NotSent,
     /// On the way there or back: it may have had its effect.
     Transport,
     /// The tool itself answered with an error.
@@ -59,7 +59,7 @@ pub enum Fault {
 /// Stable codes of failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Code {
+pub enum ToolErrorCode {
     /// There is no such tool.
     ToolNotFound,
     /// The arguments are no JSON object, or not by the tool's schema.
@@ -90,7 +90,7 @@ pub enum Code {
     StorageError,
 }
 
-impl Code {
+impl ToolErrorCode {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -115,44 +115,44 @@ impl Code {
 impl ToolError {
     /// The tool answered with an error.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::new(Code::ToolExecutionFailed, Fault::Tool, message)
+        Self::new(ToolErrorCode::ToolExecutionFailed, FailureStage::Tool, message)
     }
 
     /// The call was refused before the tool heard of it.
-    pub fn refused(code: Code, message: impl Into<String>) -> Self {
-        Self::new(code, Fault::Before, message)
+    pub fn refused(code: ToolErrorCode, message: impl Into<String>) -> Self {
+        Self::new(code, FailureStage::NotSent, message)
     }
 
     /// An argument is missing or wrong in a way that the schema does not show.
     pub fn argument(message: impl Into<String>) -> Self {
-        Self::refused(Code::InvalidArguments, message)
+        Self::refused(ToolErrorCode::InvalidArguments, message)
     }
 
     /// The way there or back failed; the tool may have had its effect.
     pub fn transport(message: impl Into<String>) -> Self {
-        Self::new(Code::ToolUnavailable, Fault::Transport, message)
+        Self::new(ToolErrorCode::ToolUnavailable, FailureStage::Transport, message)
     }
 
     /// The run cannot go on.
-    pub fn fatal(code: Code, message: impl Into<String>) -> Self {
-        Self::new(code, Fault::Fatal, message)
+    pub fn fatal(code: ToolErrorCode, message: impl Into<String>) -> Self {
+        Self::new(code, FailureStage::Fatal, message)
     }
 
     /// Any other.
-    pub fn new(code: Code, fault: Fault, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), fault, remote: None, meta: None, cause: None }
+    pub fn new(code: ToolErrorCode, stage: FailureStage, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), stage, remote: None, meta: None, cause: None }
     }
 
     /// With what a remote server answered.
     #[must_use]
-    pub fn from_remote(mut self, remote: Remote) -> Self {
+    pub fn with_remote(mut self, remote: RemoteFailure) -> Self {
         self.remote = Some(remote);
         self
     }
 
     /// With what caused it, for logs.
     #[must_use]
-    pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+    pub fn with_cause(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());
         self
     }

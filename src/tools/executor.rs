@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use super::call::{Arguments, ToolCall};
 use super::context::ToolContext;
 use super::definition::{ToolDefinition, ToolKind};
-use super::error::{Code, ToolError};
-use super::output::{Outcome, ToolOutput};
+use super::error::{ToolError, ToolErrorCode};
+use super::output::{ToolOutcome, ToolOutput};
 
 /// Runs tools of one kind. Knows nothing of timeouts, retries, caches or policy: those are layers around it.
 #[async_trait]
@@ -28,11 +28,11 @@ pub trait ToolExecutor: Send + Sync {
         call: &ToolCall,
         context: &ToolContext,
         progress: &Progress,
-    ) -> Result<Outcome, ToolError>;
+    ) -> Result<ToolOutcome, ToolError>;
 
     /// Whether it could run a call now.
-    async fn health(&self) -> Health {
-        Health::Healthy
+    async fn health(&self) -> ExecutorHealth {
+        ExecutorHealth::Healthy
     }
 
     /// Makes it ready; called once, before the first list.
@@ -46,7 +46,7 @@ pub trait ToolExecutor: Send + Sync {
 
 /// How an executor is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Health {
+pub enum ExecutorHealth {
     /// Ready.
     Healthy,
     /// Not ready, and why.
@@ -65,7 +65,7 @@ struct Listener {
 }
 
 /// Bytes of a report; longer ones are cut.
-const LONGEST_REPORT: usize = 1024;
+const MAX_REPORT_BYTES: usize = 1024;
 
 impl Progress {
     /// Nobody listens.
@@ -74,7 +74,7 @@ impl Progress {
     }
 
     /// Reports arrive here with the number of the call; those that find it full are dropped.
-    pub fn to(call: u32, reports: tokio::sync::mpsc::Sender<(u32, String)>) -> Self {
+    pub fn with_sender(call: u32, reports: tokio::sync::mpsc::Sender<(u32, String)>) -> Self {
         Self(Some(Listener { call, reports }))
     }
 
@@ -82,7 +82,7 @@ impl Progress {
     pub fn report(&self, message: impl Into<String>) {
         if let Some(Listener { call, reports }) = &self.0 {
             let mut message = message.into();
-            message.truncate(message.floor_char_boundary(LONGEST_REPORT));
+            message.truncate(message.floor_char_boundary(MAX_REPORT_BYTES));
             // A listener that is slow or gone must not hold the tool up.
             let _dropped = reports.try_send((*call, message));
         }
@@ -108,13 +108,13 @@ pub trait Tool: Send + Sync {
 }
 
 /// Runs [`Tool`]s.
-pub struct Local {
+pub struct LocalExecutor {
     id: Arc<str>,
     kind: ToolKind,
     tools: Vec<(String, Arc<dyn Tool>)>,
 }
 
-impl Local {
+impl LocalExecutor {
     /// An executor of these tools.
     pub fn new(id: &str, kind: ToolKind, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
         let tools = tools.into_iter().map(|tool| (tool.definition().name, tool)).collect();
@@ -123,7 +123,7 @@ impl Local {
 }
 
 #[async_trait]
-impl ToolExecutor for Local {
+impl ToolExecutor for LocalExecutor {
     fn id(&self) -> &str {
         &self.id
     }
@@ -146,11 +146,14 @@ impl ToolExecutor for Local {
         call: &ToolCall,
         context: &ToolContext,
         _progress: &Progress,
-    ) -> Result<Outcome, ToolError> {
+    ) -> Result<ToolOutcome, ToolError> {
         let Some((_, tool)) = self.tools.iter().find(|(name, _)| *name == call.name) else {
-            return Err(ToolError::refused(Code::ToolNotFound, format!("tool {} not found", call.name)));
+            return Err(ToolError::refused(
+                ToolErrorCode::ToolNotFound,
+                format!("tool {} not found", call.name),
+            ));
         };
-        tool.call(&call.arguments, context).await.map(Outcome::Done)
+        tool.call(&call.arguments, context).await.map(ToolOutcome::Done)
     }
 
     async fn initialize(&self) -> Result<(), ToolError> {

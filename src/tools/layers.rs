@@ -1,7 +1,7 @@
 //! What passes through the layers around a call. One file a concern; in which order they lie, and why, is
 //! said in `stack`.
 //!
-//! The layers have no settings of their own: those of a tool travel with the request in its [`Plan`], so that
+//! The layers have no settings of their own: those of a tool travel with the request in its [`CallPlan`], so that
 //! one stack serves all tools and costs nothing to clone.
 
 pub(super) mod attempt;
@@ -32,22 +32,22 @@ use tower::Service;
 
 use super::call::ToolCall;
 use super::context::ToolContext;
-use super::error::{Code, Fault, ToolError};
+use super::error::{FailureStage, ToolError, ToolErrorCode};
 use super::executor::Progress;
 use super::output::{OutputMeta, ToolOutput};
-use super::plan::Plan;
+use super::plan::CallPlan;
 
 /// What comes of a call, in time. Boxed once a layer: a layer that has nothing to do hands on the inner one's.
-pub(super) type Answer = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
+pub(super) type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
 /// An inner layer. None ever refuses to be called: what must wait waits in its future.
-pub(super) trait Next:
-    Service<ToolRequest, Response = ToolOutput, Error = ToolError, Future = Answer> + Clone + Send + 'static
+pub(super) trait ToolService:
+    Service<ToolRequest, Response = ToolOutput, Error = ToolError, Future = ToolFuture> + Clone + Send + 'static
 {
 }
 
-impl<S> Next for S where
-    S: Service<ToolRequest, Response = ToolOutput, Error = ToolError, Future = Answer>
+impl<S> ToolService for S where
+    S: Service<ToolRequest, Response = ToolOutput, Error = ToolError, Future = ToolFuture>
         + Clone
         + Send
         + 'static
@@ -60,64 +60,64 @@ pub(super) struct ToolRequest {
     pub call: Arc<ToolCall>,
     pub context: Arc<ToolContext>,
     pub progress: Progress,
-    pub plan: Arc<Plan>,
-    pub trace: Arc<Trace>,
+    pub plan: Arc<CallPlan>,
+    pub trace: Arc<CallTrace>,
     /// It stands in for a call of another tool that failed.
-    pub stands_in: bool,
+    pub is_fallback: bool,
     /// When it has to be over; set by the layer of timeouts.
     pub deadline: Option<Instant>,
 }
 
 /// What the layers leave for each other in the course of a call.
 #[derive(Debug, Default)]
-pub(super) struct Trace {
+pub(super) struct CallTrace {
     /// Executors in the order in which they were asked, one entry an attempt.
-    asked: Mutex<Vec<Arc<str>>>,
-    unreached: OnceLock<Arc<str>>,
-    stood_in: AtomicBool,
+    attempted: Mutex<Vec<Arc<str>>>,
+    unreachable: OnceLock<Arc<str>>,
+    used_fallback: AtomicBool,
     running_since: Mutex<Option<Instant>>,
-    first_failure: OnceLock<Code>,
+    first_failure: OnceLock<ToolErrorCode>,
 }
 
-impl Trace {
+impl CallTrace {
     /// An executor is asked.
-    pub(super) fn attempt(&self, executor: &Arc<str>) {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(executor));
+    pub(super) fn record_attempt(&self, executor: &Arc<str>) {
+        self.attempted.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(executor));
     }
 
     /// Who was asked last.
     pub(super) fn executor(&self) -> Option<Arc<str>> {
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
+        self.attempted.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
     }
 
     /// All that were asked, one entry an attempt.
-    pub(super) fn take_asked(&self) -> Vec<Arc<str>> {
-        std::mem::take(&mut *self.asked.lock().unwrap_or_else(PoisonError::into_inner))
+    pub(super) fn take_attempted(&self) -> Vec<Arc<str>> {
+        std::mem::take(&mut *self.attempted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// An executor could not be reached, and another one may take over.
-    pub(super) fn set_unreached(&self, executor: &Arc<str>) {
+    pub(super) fn set_unreachable(&self, executor: &Arc<str>) {
         // The first one is the one that should have run the call.
-        _ = self.unreached.set(Arc::clone(executor));
+        _ = self.unreachable.set(Arc::clone(executor));
     }
 
     /// The executor that should have run the call and could not.
-    pub(super) fn unreached(&self) -> Option<&Arc<str>> {
-        self.unreached.get()
+    pub(super) fn unreachable(&self) -> Option<&Arc<str>> {
+        self.unreachable.get()
     }
 
     /// Another tool is called instead, and gives the account of the result.
-    pub(super) fn set_stood_in(&self) {
-        self.stood_in.store(true, Ordering::Relaxed);
+    pub(super) fn set_used_fallback(&self) {
+        self.used_fallback.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn has_stood_in(&self) -> bool {
-        self.stood_in.load(Ordering::Relaxed)
+    pub(super) fn used_fallback(&self) -> bool {
+        self.used_fallback.load(Ordering::Relaxed)
     }
 
     /// How often executors were asked.
     pub(super) fn attempts(&self) -> u32 {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let asked = self.attempted.lock().unwrap_or_else(PoisonError::into_inner).len();
         u32::try_from(asked).unwrap_or(u32::MAX)
     }
 
@@ -132,33 +132,33 @@ impl Trace {
     }
 
     /// How long the call has been with its executor.
-    pub(super) fn has_run_for(&self) -> Duration {
+    pub(super) fn running_time(&self) -> Duration {
         let since = *self.running_since.lock().unwrap_or_else(PoisonError::into_inner);
         since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Keeps why the call failed where the caller is not told.
-    pub(super) fn failed(&self, code: Code) {
+    pub(super) fn record_failure(&self, code: ToolErrorCode) {
         // Of several failures the first one counts.
         _ = self.first_failure.set(code);
     }
 
-    pub(super) fn failure(&self) -> Option<Code> {
+    pub(super) fn failure(&self) -> Option<ToolErrorCode> {
         self.first_failure.get().copied()
     }
 }
 
 /// An answer that is there at once.
-pub(super) fn ready(result: Result<ToolOutput, ToolError>) -> Answer {
+pub(super) fn ready(result: Result<ToolOutput, ToolError>) -> ToolFuture {
     Box::pin(std::future::ready(result))
 }
 
 /// Whether another executor, or the same one later, may fare better: it could not be reached.
 pub(super) fn is_unreachable(error: &ToolError) -> bool {
-    match error.fault {
-        Fault::Before => error.code == Code::ToolUnavailable,
-        Fault::Transport => true,
-        Fault::Tool | Fault::Fatal => false,
+    match error.stage {
+        FailureStage::NotSent => error.code == ToolErrorCode::ToolUnavailable,
+        FailureStage::Transport => true,
+        FailureStage::Tool | FailureStage::Fatal => false,
     }
 }
 
@@ -172,15 +172,15 @@ pub(super) fn meta_of(result: &mut Result<ToolOutput, ToolError>) -> &mut Output
 
 /// A panic, in words that say nothing of its text, which may hold anything.
 pub(super) fn panicked() -> ToolError {
-    ToolError::new(Code::ToolPanicked, Fault::Tool, "the tool crashed")
+    ToolError::new(ToolErrorCode::ToolPanicked, FailureStage::Tool, "the tool crashed")
 }
 
-/// `poll_ready` of every layer, see [`Next`].
+/// `poll_ready` of every layer, see [`ToolService`].
 macro_rules! always_ready {
     () => {
         type Response = crate::tools::output::ToolOutput;
         type Error = crate::tools::error::ToolError;
-        type Future = crate::tools::layers::Answer;
+        type Future = crate::tools::layers::ToolFuture;
 
         fn poll_ready(
             &mut self,

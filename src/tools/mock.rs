@@ -11,11 +11,11 @@ use super::context::ToolContext;
 use super::definition::{Annotations, ToolDefinition, ToolKind};
 use super::error::ToolError;
 use super::executor::{Progress, ToolExecutor};
-use super::output::{Outcome, ToolOutput};
+use super::output::{ToolOutcome, ToolOutput};
 use crate::config::MockTool;
 
 /// Answers as it was told to, after a while.
-pub struct Mock {
+pub struct MockExecutor {
     tools: BTreeMap<String, MockTool>,
     /// Of those that say nothing of it.
     delay: Duration,
@@ -37,7 +37,7 @@ pub enum MockError {
     },
 }
 
-impl Mock {
+impl MockExecutor {
     /// These tools, which answer after `delay` unless they say otherwise.
     pub fn new(tools: BTreeMap<String, MockTool>, delay: Duration) -> Self {
         Self { tools, delay }
@@ -73,7 +73,7 @@ fn read(value: Value) -> Result<MockTool, String> {
 }
 
 #[async_trait]
-impl ToolExecutor for Mock {
+impl ToolExecutor for MockExecutor {
     fn id(&self) -> &'static str {
         "mock"
     }
@@ -96,14 +96,19 @@ impl ToolExecutor for Mock {
         Ok(tools.collect())
     }
 
-    async fn execute(&self, call: &ToolCall, _: &ToolContext, _: &Progress) -> Result<Outcome, ToolError> {
+    async fn execute(
+        &self,
+        call: &ToolCall,
+        _: &ToolContext,
+        _: &Progress,
+    ) -> Result<ToolOutcome, ToolError> {
         let Some(mock) = self.tools.get(&call.name) else { return Err(Self::missing(&call.name)) };
         tokio::time::sleep(mock.delay.unwrap_or(self.delay)).await;
         match (&mock.error, &mock.output) {
             (Some(error), _) => Err(ToolError::failed(error.clone())),
             (None, None) => Err(Self::missing(&call.name)),
-            (None, Some(Value::String(text))) => Ok(Outcome::Done(ToolOutput::text(text.clone()))),
-            (None, Some(value)) => Ok(Outcome::Done(ToolOutput::value(value.clone()))),
+            (None, Some(Value::String(text))) => Ok(ToolOutcome::Done(ToolOutput::text(text.clone()))),
+            (None, Some(value)) => Ok(ToolOutcome::Done(ToolOutput::value(value.clone()))),
         }
     }
 }
@@ -112,9 +117,10 @@ impl ToolExecutor for Mock {
 mod tests {
     use super::*;
 
-    async fn call(mock: &Mock, name: &str) -> Result<ToolOutput, ToolError> {
+    async fn call(mock: &MockExecutor, name: &str) -> Result<ToolOutput, ToolError> {
         let call = ToolCall::direct(name, "{}".into());
-        let Outcome::Done(output) = mock.execute(&call, &ToolContext::default(), &Progress::none()).await?;
+        let ToolOutcome::Done(output) =
+            mock.execute(&call, &ToolContext::default(), &Progress::none()).await?;
         Ok(output)
     }
 
@@ -126,7 +132,7 @@ mod tests {
             "down": {"error": "no network"},
             "bare": {"description": "Has no answer."}
         }"#;
-        let mock = Mock::new(Mock::read(file).unwrap(), Duration::from_millis(100));
+        let mock = MockExecutor::new(MockExecutor::read(file).unwrap(), Duration::from_millis(100));
         let started = tokio::time::Instant::now();
         let weather = call(&mock, "get_weather").await.unwrap();
         assert_eq!(started.elapsed(), Duration::from_millis(300));
@@ -151,7 +157,7 @@ mod tests {
             (r#"{"x": {"outptu": 1}}"#, "x: unknown field"),
             (r#"{"x": {"output": 1, "delay": "soon"}}"#, "x: "),
         ] {
-            let error = Mock::read(file).err().unwrap().to_string();
+            let error = MockExecutor::read(file).err().unwrap().to_string();
             assert!(error.contains(problem), "{file}: {error}");
         }
     }

@@ -2,10 +2,10 @@
 
 use aws_lc_rs::digest;
 
-use super::chance::hex;
+use super::random::hex_encode;
 
 /// Chat completions allow no longer names.
-const LONGEST: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// The name upstream: the tool's own, or `namespace__name`. Told apart by a hash where it had to be changed: where
 /// it would be too long, or holds what is no letter, digit, `_` or `-`.
@@ -15,16 +15,16 @@ pub fn wire_name(namespace: Option<&str>, name: &str) -> String {
         None => name.to_owned(),
     };
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if full.len() <= LONGEST && !full.is_empty() && full.bytes().all(is_plain) {
+    if full.len() <= MAX_NAME_BYTES && !full.is_empty() && full.bytes().all(is_plain) {
         return full;
     }
     let hash = digest::digest(&digest::SHA256, full.as_bytes());
-    let hash = hex(hash.as_ref().get(..4).unwrap_or_default());
+    let hash = hex_encode(hash.as_ref().get(..4).unwrap_or_default());
     let plain = full.chars().map(|letter| match u8::try_from(letter) {
         Ok(byte) if is_plain(byte) => letter,
         _ => '_',
     });
-    let kept: String = plain.take(LONGEST - hash.len() - 1).collect();
+    let kept: String = plain.take(MAX_NAME_BYTES - hash.len() - 1).collect();
     format!("{kept}_{hash}")
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// What came of a call that was made. Pauses (approval, input, jobs) join with the tools that have them.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Outcome {
+pub enum ToolOutcome {
     /// It is over.
     Done(ToolOutput),
 }
@@ -23,9 +23,9 @@ pub struct ToolOutput {
     /// Nothing is shown to the user, whatever `for_user` says.
     pub silent: bool,
     /// The user is shown `for_user` also where the tools of the gateway are not to speak to users.
-    pub always_tells_user: bool,
+    pub forces_user_output: bool,
     /// What clients are shown in place of `for_model`, where some of that is for the model alone.
-    pub shown: Option<String>,
+    pub for_client: Option<String>,
     /// The tool says that it failed; `for_model` says how.
     pub is_error: bool,
     /// The same result for programs.

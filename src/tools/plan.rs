@@ -14,16 +14,16 @@ use super::definition::ToolDefinition;
 use super::layers::breaker::BreakerState;
 use super::router::Route;
 use crate::config::{OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSettings};
-use crate::protocol::json::Json;
-use crate::protocol::schema::Schema;
+use crate::protocol::json::RawJson;
+use crate::protocol::schema::CompiledSchema;
 
 /// How calls of one tool are made.
-pub(super) struct Plan {
+pub(super) struct CallPlan {
     pub definition: Arc<ToolDefinition>,
     /// [`ToolDefinition::qualified_name`], made once.
     qualified_name: String,
     pub route: Route,
-    schemas: Arc<Schemas>,
+    schemas: Arc<ToolSchemas>,
     /// What becomes of a result that is not by the tool's schema, if it has one and results are checked.
     returns: Option<ReturnSchema>,
     pub on_error: OnError,
@@ -34,41 +34,41 @@ pub(super) struct Plan {
     pub max_calls: Option<u64>,
     pub max_result_bytes: usize,
     /// `None`: results are not used again.
-    pub cache: Option<CachePlan>,
+    pub cache: Option<CachePolicy>,
     /// What its server is told of the caller, as a hash: results of one context are for no other.
     pub context: Option<[u8; 32]>,
 }
 
 /// For how long and for whom results are used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CachePlan {
+pub(super) struct CachePolicy {
     pub ttl: Duration,
     pub per_user: bool,
 }
 
 /// The schemas of a tool, compiled when a value is first held against them, or before.
 #[derive(Default)]
-pub(super) struct Schemas {
+pub(super) struct ToolSchemas {
     arguments: OnceLock<Compiled>,
     returns: OnceLock<Compiled>,
-    meter: Option<Arc<dyn Meter>>,
+    meter: Option<Arc<dyn MemoryMeter>>,
 }
 
 /// A schema, and that its memory is counted.
-type Compiled = (Arc<Schema>, Option<Box<dyn Any + Send + Sync>>);
+type Compiled = (Arc<CompiledSchema>, Option<Box<dyn Any + Send + Sync>>);
 
 /// Counts the memory of schemas that are compiled while calls are made.
-pub(super) trait Meter: Send + Sync {
+pub(super) trait MemoryMeter: Send + Sync {
     /// Counts so many bytes until what it gives is dropped; `None`: there is no room for them.
-    fn admit(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>>;
+    fn try_reserve(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>>;
 }
 
 /// Bytes of a compiled schema for each of its text: an estimate, above what ordinary schemas take.
-const BYTES_PER_BYTE: usize = 32;
+const COMPILED_SIZE_FACTOR: usize = 32;
 
-impl Schemas {
+impl ToolSchemas {
     /// Compiled at the first call, and kept if there is room for it.
-    pub(super) fn lazy(meter: Option<Arc<dyn Meter>>) -> Self {
+    pub(super) fn lazy(meter: Option<Arc<dyn MemoryMeter>>) -> Self {
         Self { meter, ..Self::default() }
     }
 
@@ -82,13 +82,13 @@ impl Schemas {
         Ok(schemas)
     }
 
-    fn get(&self, place: &OnceLock<Compiled>, text: &Json) -> Result<Arc<Schema>, String> {
+    fn get(&self, place: &OnceLock<Compiled>, text: &RawJson) -> Result<Arc<CompiledSchema>, String> {
         if let Some((schema, _)) = place.get() {
             return Ok(Arc::clone(schema));
         }
         let schema = Arc::new(compile(text)?);
-        let bytes = text.get().len().saturating_mul(BYTES_PER_BYTE);
-        let room = self.meter.as_ref().map(|meter| meter.admit(bytes));
+        let bytes = text.get().len().saturating_mul(COMPILED_SIZE_FACTOR);
+        let room = self.meter.as_ref().map(|meter| meter.try_reserve(bytes));
         if !matches!(room, Some(None)) {
             _ = place.set((Arc::clone(&schema), room.flatten()));
         }
@@ -96,7 +96,7 @@ impl Schemas {
     }
 }
 
-impl Plan {
+impl CallPlan {
     /// # Errors
     /// In words, if a schema cannot be compiled.
     pub(super) fn new(
@@ -104,14 +104,14 @@ impl Plan {
         route: Route,
         settings: &ToolsSettings,
     ) -> Result<Self, String> {
-        let schemas = Schemas::compiled(&definition, checks_results(settings))?;
-        Ok(Self::of(Arc::new(definition), Arc::new(schemas), route, settings))
+        let schemas = ToolSchemas::compiled(&definition, checks_results(settings))?;
+        Ok(Self::with_schemas(Arc::new(definition), Arc::new(schemas), route, settings))
     }
 
     /// The same for a definition that others have, too, whose schemas may be compiled later.
-    pub(super) fn of(
+    pub(super) fn with_schemas(
         definition: Arc<ToolDefinition>,
-        schemas: Arc<Schemas>,
+        schemas: Arc<ToolSchemas>,
         route: Route,
         settings: &ToolsSettings,
     ) -> Self {
@@ -131,7 +131,7 @@ impl Plan {
             may_repeat,
             max_calls: own.max_calls,
             max_result_bytes: own.max_result_bytes.unwrap_or(settings.results.max_bytes),
-            cache: cache_plan(&definition, &qualified_name, own, settings),
+            cache: cache_policy(&definition, &qualified_name, own, settings),
             context: None,
             definition,
             qualified_name,
@@ -142,7 +142,7 @@ impl Plan {
     ///
     /// # Errors
     /// In words, if it cannot be compiled.
-    pub(super) fn arguments(&self) -> Result<Arc<Schema>, String> {
+    pub(super) fn arguments(&self) -> Result<Arc<CompiledSchema>, String> {
         self.schemas.get(&self.schemas.arguments, &self.definition.parameters)
     }
 
@@ -153,7 +153,7 @@ impl Plan {
 
     /// What results are held to, and what becomes of those that do not fit. A schema of results that cannot be used is no
     /// reason to do without them.
-    pub(super) fn returns(&self) -> Option<(Arc<Schema>, ReturnSchema)> {
+    pub(super) fn returns(&self) -> Option<(Arc<CompiledSchema>, ReturnSchema)> {
         let (severity, text) = self.returns.zip(self.definition.returns.as_ref())?;
         Some((self.schemas.get(&self.schemas.returns, text).ok()?, severity))
     }
@@ -179,12 +179,12 @@ impl Plan {
 ///
 /// Only what changes nothing qualifies by its hints: a cached result means that the call is not made. What the
 /// operator says of the tool by name goes before hints, as those are of unknown worth and mostly absent.
-fn cache_plan(
+fn cache_policy(
     definition: &ToolDefinition,
     qualified_name: &str,
     own: &ToolOverride,
     settings: &ToolsSettings,
-) -> Option<CachePlan> {
+) -> Option<CachePolicy> {
     let cache = &settings.cache;
     // What forbids holds under either name, and a name alone means the tool whoever has it.
     let never = |pattern: &String| matches(pattern, qualified_name) || matches(pattern, &definition.name);
@@ -201,7 +201,7 @@ fn cache_plan(
     let ttl = *named.or_else(|| cache.ttl.get("default"))?;
     // A result that was got with somebody's credentials is for nobody else.
     let per_user = own.cache_per_user || definition.requires_auth;
-    (!ttl.is_zero()).then_some(CachePlan { ttl, per_user })
+    (!ttl.is_zero()).then_some(CachePolicy { ttl, per_user })
 }
 
 fn checks_results(settings: &ToolsSettings) -> bool {
@@ -220,29 +220,35 @@ fn matches(pattern: &str, name: &str) -> bool {
 ///
 /// # Errors
 /// In words.
-pub(super) fn compile(schema: &Json) -> Result<Schema, String> {
+pub(super) fn compile(schema: &RawJson) -> Result<CompiledSchema, String> {
     let value: Value = serde_json::from_str(schema.get()).map_err(|error| error.to_string())?;
     if !value.is_object() {
         return Err("the schema is no object".into());
     }
-    Schema::compile(&value)
+    CompiledSchema::compile(&value)
 }
 
 /// What is known of one executor of a tool; outlives catalogues.
-pub(super) struct LegState {
+pub(super) struct BackendState {
     pub breaker: BreakerState,
     /// Shared by all executors of the tool; `None`: any number of calls at a time.
-    pub turns: Option<Arc<Semaphore>>,
+    pub tool_semaphore: Option<Arc<Semaphore>>,
     /// Shared by all tools of the executor; `None`: any number of calls at a time.
-    pub executor_turns: Option<Arc<Semaphore>>,
+    pub executor_semaphore: Option<Arc<Semaphore>>,
     /// How long the executor may take for one attempt.
-    pub attempt: Option<Duration>,
+    pub attempt_timeout: Option<Duration>,
     inflight: AtomicUsize,
 }
 
-impl LegState {
+impl BackendState {
     pub(super) fn new(breaker: BreakerState) -> Self {
-        Self { breaker, turns: None, executor_turns: None, attempt: None, inflight: AtomicUsize::new(0) }
+        Self {
+            breaker,
+            tool_semaphore: None,
+            executor_semaphore: None,
+            attempt_timeout: None,
+            inflight: AtomicUsize::new(0),
+        }
     }
 
     /// Calls that it works on.
@@ -258,7 +264,7 @@ impl LegState {
 }
 
 /// A call that is counted.
-pub(super) struct Inflight(Arc<LegState>);
+pub(super) struct Inflight(Arc<BackendState>);
 
 impl Drop for Inflight {
     fn drop(&mut self) {
@@ -268,7 +274,7 @@ impl Drop for Inflight {
 
 /// Breakers and queues by tool. A new catalogue must not forget that a server is down or a tool busy.
 #[derive(Default)]
-pub(super) struct States {
+pub(super) struct BackendStates {
     tools: Mutex<BTreeMap<String, ToolState>>,
     /// Queues by executor; there are as many as there are executors with a limit.
     executors: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
@@ -276,32 +282,39 @@ pub(super) struct States {
 
 #[derive(Default)]
 struct ToolState {
-    turns: Option<Arc<Semaphore>>,
-    legs: HashMap<Arc<str>, Arc<LegState>>,
+    semaphore: Option<Arc<Semaphore>>,
+    backends: HashMap<Arc<str>, Arc<BackendState>>,
 }
 
-impl States {
+impl BackendStates {
     /// The state of one executor of a tool.
-    pub(super) fn leg(&self, tool: &str, executor: &Arc<str>, settings: &ToolsSettings) -> Arc<LegState> {
+    pub(super) fn backend(
+        &self,
+        tool: &str,
+        executor: &Arc<str>,
+        settings: &ToolsSettings,
+    ) -> Arc<BackendState> {
         let own = settings.overrides.get(tool);
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = tools
-            .entry(tool.to_owned())
-            .or_insert_with(|| ToolState { turns: own.and_then(turns), legs: HashMap::new() });
-        let leg = state.legs.entry(Arc::clone(executor)).or_insert_with(|| {
+        let state = tools.entry(tool.to_owned()).or_insert_with(|| ToolState {
+            semaphore: own.and_then(tool_semaphore),
+            backends: HashMap::new(),
+        });
+        let leg = state.backends.entry(Arc::clone(executor)).or_insert_with(|| {
             let breaker = own.and_then(|own| own.breaker.as_ref()).unwrap_or(&settings.breaker);
             let of_executor = settings.executors.get(&**executor);
-            Arc::new(LegState {
-                turns: state.turns.clone(),
-                executor_turns: of_executor.and_then(|of| self.executor_turns(executor, of.max_parallel?)),
-                attempt: of_executor.and_then(|of| of.timeout),
-                ..LegState::new(BreakerState::new(breaker.clone()))
+            Arc::new(BackendState {
+                tool_semaphore: state.semaphore.clone(),
+                executor_semaphore: of_executor
+                    .and_then(|of| self.executor_semaphore(executor, of.max_parallel?)),
+                attempt_timeout: of_executor.and_then(|of| of.timeout),
+                ..BackendState::new(BreakerState::new(breaker.clone()))
             })
         });
         Arc::clone(leg)
     }
 
-    fn executor_turns(&self, executor: &Arc<str>, most: usize) -> Option<Arc<Semaphore>> {
+    fn executor_semaphore(&self, executor: &Arc<str>, most: usize) -> Option<Arc<Semaphore>> {
         let mut executors = self.executors.lock().unwrap_or_else(PoisonError::into_inner);
         let turns = executors
             .entry(Arc::clone(executor))
@@ -323,7 +336,7 @@ impl States {
     }
 }
 
-fn turns(own: &ToolOverride) -> Option<Arc<Semaphore>> {
+fn tool_semaphore(own: &ToolOverride) -> Option<Arc<Semaphore>> {
     let most = if own.serial { 1 } else { own.max_parallel?.clamp(1, Semaphore::MAX_PERMITS) };
     Some(Arc::new(Semaphore::new(most)))
 }

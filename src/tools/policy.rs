@@ -7,12 +7,12 @@ use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::context::ToolContext;
 use super::definition::ToolDefinition;
-use super::error::{Code, ToolError};
+use super::error::{ToolError, ToolErrorCode};
 use crate::config::{AgentSettings, ToolsSettings};
 
 /// For whom a tool is to be used.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct PolicySubject<'a> {
     /// The caller's tenant.
     pub tenant: &'a str,
     /// The agent profile that makes the call, if one does.
@@ -20,7 +20,7 @@ pub struct Subject<'a> {
 }
 
 /// All lists. A tool must pass each that applies: the further ones narrow the general ones.
-pub(super) struct Policy {
+pub(super) struct AccessPolicy {
     general: Lists,
     tenants: BTreeMap<String, Lists>,
     agents: BTreeMap<String, Lists>,
@@ -37,23 +37,23 @@ struct Lists {
 /// A pattern that is none.
 #[derive(Debug, thiserror::Error)]
 #[error("{list}: {problem}")]
-pub struct BadPattern {
+pub struct InvalidPattern {
     /// The setting.
     list: String,
     problem: globset::Error,
 }
 
-impl<'a> Subject<'a> {
-    pub(super) fn of(context: &'a ToolContext) -> Self {
+impl<'a> PolicySubject<'a> {
+    pub(super) fn from_context(context: &'a ToolContext) -> Self {
         Self { tenant: &context.tenant, agent: context.agent.as_deref() }
     }
 }
 
-impl Policy {
+impl AccessPolicy {
     pub(super) fn new(
         settings: &ToolsSettings,
         agents: &BTreeMap<String, AgentSettings>,
-    ) -> Result<Self, BadPattern> {
+    ) -> Result<Self, InvalidPattern> {
         let tenants = settings.tenants.iter().map(|(name, lists)| {
             let place = format!("tools.tenants.{name}");
             Ok((name.clone(), Lists::new(&place, lists.allowed_tools.as_deref(), &lists.blocked_tools)?))
@@ -64,8 +64,8 @@ impl Policy {
         });
         Ok(Self {
             general: Lists::new("tools", settings.allowed_tools.as_deref(), &settings.blocked_tools)?,
-            tenants: tenants.collect::<Result<_, BadPattern>>()?,
-            agents: agents.collect::<Result<_, BadPattern>>()?,
+            tenants: tenants.collect::<Result<_, InvalidPattern>>()?,
+            agents: agents.collect::<Result<_, InvalidPattern>>()?,
             files: settings.allow_file_access,
             network: settings.allow_network_access,
         })
@@ -73,7 +73,7 @@ impl Policy {
 
     /// # Errors
     /// Says what forbids the tool, but not by which pattern.
-    pub(super) fn check(&self, subject: Subject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
+    pub(super) fn check(&self, subject: PolicySubject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
         let why = match tool {
             tool if !self.files && tool.has_tag("fs") => Some("access to files is off"),
             tool if !self.network && tool.has_tag("net") => Some("access to the network is off"),
@@ -83,7 +83,7 @@ impl Policy {
     }
 
     /// What the lists say of a name of the gateway's own tools, whether there is one or not.
-    pub(super) fn check_name(&self, subject: Subject<'_>, name: &str) -> Result<(), ToolError> {
+    pub(super) fn check_name(&self, subject: PolicySubject<'_>, name: &str) -> Result<(), ToolError> {
         self.refusal(subject, None, name).map_or(Ok(()), |why| Err(denied(name, why)))
     }
 
@@ -91,7 +91,7 @@ impl Policy {
     /// that allows only as `label__name`, and one that blocks only if that blocks neither this nor the bare name.
     pub(super) fn refusal(
         &self,
-        subject: Subject<'_>,
+        subject: PolicySubject<'_>,
         server: Option<&str>,
         bare: &str,
     ) -> Option<&'static str> {
@@ -105,13 +105,13 @@ impl Policy {
     }
 
     /// Whether a list blocks a tool.
-    pub(super) fn blocks(&self, subject: Subject<'_>, server: Option<&str>, bare: &str) -> bool {
+    pub(super) fn blocks(&self, subject: PolicySubject<'_>, server: Option<&str>, bare: &str) -> bool {
         let name = labelled(server, bare);
         self.lists(subject).any(|lists| lists.blocked.is_match(&*name) || lists.blocked.is_match(bare))
     }
 
     /// All lists that apply.
-    fn lists(&self, subject: Subject<'_>) -> impl Iterator<Item = &Lists> {
+    fn lists(&self, subject: PolicySubject<'_>) -> impl Iterator<Item = &Lists> {
         let tenant = self.tenants.get(subject.tenant);
         let agent = subject.agent.and_then(|agent| self.agents.get(agent));
         [Some(&self.general), tenant, agent].into_iter().flatten()
@@ -123,11 +123,11 @@ fn labelled<'a>(server: Option<&str>, bare: &'a str) -> Cow<'a, str> {
 }
 
 fn denied(tool: &str, why: &str) -> ToolError {
-    ToolError::refused(Code::AccessDenied, format!("the tool {tool} may not be used: {why}"))
+    ToolError::refused(ToolErrorCode::AccessDenied, format!("the tool {tool} may not be used: {why}"))
 }
 
 impl Lists {
-    fn new(place: &str, allowed: Option<&[String]>, blocked: &[String]) -> Result<Self, BadPattern> {
+    fn new(place: &str, allowed: Option<&[String]>, blocked: &[String]) -> Result<Self, InvalidPattern> {
         Ok(Self {
             allowed: match allowed {
                 Some(patterns) => Some(globs(&format!("{place}.allowed_tools"), patterns)?),
@@ -138,8 +138,8 @@ impl Lists {
     }
 }
 
-fn globs(list: &str, patterns: &[String]) -> Result<GlobSet, BadPattern> {
-    let bad = |problem| BadPattern { list: list.to_owned(), problem };
+fn globs(list: &str, patterns: &[String]) -> Result<GlobSet, InvalidPattern> {
+    let bad = |problem| InvalidPattern { list: list.to_owned(), problem };
     let mut set = GlobSetBuilder::new();
     for pattern in patterns {
         set.add(Glob::new(pattern).map_err(bad)?);

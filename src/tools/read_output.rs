@@ -11,18 +11,18 @@ use super::definition::{Annotations, ToolDefinition};
 use super::error::ToolError;
 use super::executor::Tool;
 use super::output::ToolOutput;
-use super::results::ResultStore;
+use super::result_store::ResultStore;
 
 /// Bytes of one read, where the model does not say.
 const DEFAULT_LENGTH: usize = 16 << 10;
 /// Room for the line that says which part it is.
-const HEADER: usize = 128;
+const HEADER_BYTES: usize = 128;
 
 /// The tool. It is offered if results are kept.
 pub(super) struct ReadToolOutput {
     results: Arc<ResultStore>,
     /// Bytes of one read: no more than a result may have, lest it be cut again.
-    most: usize,
+    max_bytes: usize,
 }
 
 impl ReadToolOutput {
@@ -31,7 +31,7 @@ impl ReadToolOutput {
 
     pub(super) fn new(results: Arc<ResultStore>, max_result_bytes: usize) -> Self {
         // A character must fit in any case, or reading would never come to an end.
-        Self { results, most: max_result_bytes.saturating_sub(HEADER).max(4) }
+        Self { results, max_bytes: max_result_bytes.saturating_sub(HEADER_BYTES).max(4) }
     }
 }
 
@@ -70,7 +70,7 @@ impl Tool for ReadToolOutput {
             return Err(ToolError::argument(format!("offset {from} is beyond the result's {total} bytes")));
         }
         let from = text.floor_char_boundary(from);
-        let length = number("length").unwrap_or(DEFAULT_LENGTH).clamp(4, self.most);
+        let length = number("length").unwrap_or(DEFAULT_LENGTH).clamp(4, self.max_bytes);
         let to = text.floor_char_boundary(from.saturating_add(length).min(total));
         let part = text.get(from..to).unwrap_or_default();
         Ok(ToolOutput::silent(format!("[bytes {from} to {to} of {total}]\n{part}")))

@@ -23,9 +23,9 @@ use super::layers::returns::Returns;
 use super::layers::timeout::Timeout;
 use super::layers::truncate::Truncate;
 use super::layers::validate::Validate;
-use super::plan::LegState;
-use super::policy::Policy;
-use super::results::ResultStore;
+use super::plan::BackendState;
+use super::policy::AccessPolicy;
+use super::result_store::ResultStore;
 use super::router::Router;
 use crate::telemetry::metrics::Metrics;
 
@@ -35,20 +35,20 @@ pub(super) type Stack = Observe<
 >;
 
 /// The way from the router to one executor.
-pub(super) type Leg = Breaker<Concurrency<Concurrency<AttemptTimeout<PanicGuard<Execute>>>>>;
+pub(super) type BackendStack = Breaker<Concurrency<Concurrency<AttemptTimeout<PanicGuard<Execute>>>>>;
 
 /// What the stack needs beside each tool's own settings.
-pub(super) struct Parts {
+pub(super) struct StackParts {
     pub metrics: Arc<Metrics>,
-    pub policy: Arc<Policy>,
+    pub policy: Arc<AccessPolicy>,
     pub cache: Arc<ResultCache>,
     pub results: Arc<ResultStore>,
     pub catalog: CurrentCatalog,
 }
 
 /// One stack for all tools, from the outside to the inside.
-pub(super) fn stack(parts: Parts) -> Stack {
-    let Parts { metrics, policy, cache, results, catalog } = parts;
+pub(super) fn stack(parts: StackParts) -> Stack {
+    let StackParts { metrics, policy, cache, results, catalog } = parts;
     let cache_metrics = Arc::clone(&metrics);
     ServiceBuilder::new()
         // Outermost: every call leaves a trace, however it ends.
@@ -79,21 +79,21 @@ pub(super) fn stack(parts: Parts) -> Stack {
 }
 
 /// What lies around one executor of a tool, from the outside to the inside.
-pub(super) fn leg(
+pub(super) fn backend_stack(
     executor: Arc<dyn ToolExecutor>,
     id: Arc<str>,
     name: Option<Arc<str>>,
-    state: &Arc<LegState>,
-) -> Leg {
+    state: &Arc<BackendState>,
+) -> BackendStack {
     ServiceBuilder::new()
         // Before the queue: nobody waits for what is known to be down.
         .layer(layer_fn(|inner| Breaker::new(inner, Arc::clone(state))))
         // Within the timeout, so that waiting has an end. The tool's own queue first: who waits for a tool
         // must not hold a place that the executor's other tools could use.
-        .layer(layer_fn(|inner| Concurrency::new(inner, state.turns.clone())))
-        .layer(layer_fn(|inner| Concurrency::new(inner, state.executor_turns.clone())))
+        .layer(layer_fn(|inner| Concurrency::new(inner, state.tool_semaphore.clone())))
+        .layer(layer_fn(|inner| Concurrency::new(inner, state.executor_semaphore.clone())))
         // Behind the queues: an attempt begins when it is its turn.
-        .layer(layer_fn(|inner| AttemptTimeout::new(inner, state.attempt)))
+        .layer(layer_fn(|inner| AttemptTimeout::new(inner, state.attempt_timeout)))
         // Innermost: only the tool's own panics are its fault, and permits are returned as after any error.
         .layer(layer_fn(PanicGuard::new))
         .service(Execute::new(executor, id, name))

@@ -90,13 +90,22 @@ impl ToolExecutor for Script {
         Err(ToolError::transport("gone"))
     }
 
-    async fn execute(&self, call: &ToolCall, _: &ToolContext, _: &Progress) -> Result<Outcome, ToolError> {
+    async fn execute(
+        &self,
+        call: &ToolCall,
+        _: &ToolContext,
+        _: &Progress,
+    ) -> Result<ToolOutcome, ToolError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
-        (self.run)(call.clone()).await.map(Outcome::Done)
+        (self.run)(call.clone()).await.map(ToolOutcome::Done)
     }
 
-    async fn health(&self) -> Health {
-        if self.lists.load(Ordering::Relaxed) { Health::Healthy } else { Health::Unhealthy("gone".into()) }
+    async fn health(&self) -> ExecutorHealth {
+        if self.lists.load(Ordering::Relaxed) {
+            ExecutorHealth::Healthy
+        } else {
+            ExecutorHealth::Unhealthy("gone".into())
+        }
     }
 
     async fn initialize(&self) -> Result<(), ToolError> {
@@ -112,13 +121,16 @@ fn settings(changes: Value) -> ToolsSettings {
     serde_json::from_value(changes).unwrap()
 }
 
-async fn try_open(changes: Value, executors: &[&Arc<Script>]) -> Result<Arc<Toolbox>, ToolboxError> {
+async fn try_open(
+    changes: Value,
+    executors: &[&Arc<Script>],
+) -> Result<Arc<ToolRegistry>, ToolRegistryError> {
     let executors =
         executors.iter().map(|script| Arc::clone(script) as Arc<dyn ToolExecutor>).collect::<Vec<_>>();
-    Toolbox::open(&settings(changes), &BTreeMap::new(), executors, Metrics::install()).await
+    ToolRegistry::open(&settings(changes), &BTreeMap::new(), executors, Metrics::new()).await
 }
 
-async fn open(changes: Value, executors: &[&Arc<Script>]) -> Arc<Toolbox> {
+async fn open(changes: Value, executors: &[&Arc<Script>]) -> Arc<ToolRegistry> {
     try_open(changes, executors).await.unwrap()
 }
 
@@ -133,7 +145,7 @@ fn lookup(name: &str) -> ToolDefinition {
 }
 
 /// Names of the catalogue, without the one that is always there.
-fn names(toolbox: &Toolbox) -> Vec<String> {
+fn names(toolbox: &ToolRegistry) -> Vec<String> {
     let catalog = toolbox.catalog();
     let names = catalog.iter().map(|tool| tool.definition().name.clone());
     names.filter(|name| name != "read_tool_output").collect()
@@ -147,13 +159,13 @@ fn of(tenant: &str, principal: &str) -> ToolContext {
     ToolContext {
         tenant: tenant.into(),
         principal: principal.into(),
-        reads_kept_results: true,
+        can_read_stored_results: true,
         ..ToolContext::default()
     }
 }
 
 async fn call_with(
-    toolbox: &Toolbox,
+    toolbox: &ToolRegistry,
     name: &str,
     arguments: &str,
     context: &Arc<ToolContext>,
@@ -163,7 +175,7 @@ async fn call_with(
     tool.call(ToolCall::direct(name, arguments.to_owned()), Arc::clone(context), Progress::none()).await
 }
 
-async fn call(toolbox: &Toolbox, name: &str) -> Result<ToolOutput, ToolError> {
+async fn call(toolbox: &ToolRegistry, name: &str) -> Result<ToolOutput, ToolError> {
     call_with(toolbox, name, "{}", &someone()).await
 }
 

@@ -7,10 +7,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 
 use super::AppState;
-use super::error::Problem;
-use super::outgoing;
+use super::error::ErrorResponse;
+use super::request_context::RequestContext;
+use super::response_budget;
 use super::routes::{Access, access_of};
-use super::trail::Trail;
 use crate::admission::Requester;
 use crate::auth::Principal;
 use crate::protocol::error::ApiError;
@@ -28,25 +28,25 @@ impl Authenticated {
 
 /// Lets a request pass if its route is open to its caller, and its answer if there is room for what the caller may not
 /// take of it. A route that the table does not name is shut.
-pub(super) async fn check(
+pub(super) async fn authorize(
     State(app): State<AppState>,
     mut request: Request,
     next: Next,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
     let access = access_of(request.method(), route);
-    if let Some(Access::Open) = access {
+    if let Some(Access::Public) = access {
         return Ok(next.run(request).await);
     }
     let principal = app.auth.authenticate(request.headers())?;
-    if let Some(trail) = request.extensions().get::<Trail>() {
+    if let Some(trail) = request.extensions().get::<RequestContext>() {
         let tenant = Arc::clone(&principal.owner.tenant);
-        trail.log.note(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
+        trail.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
     }
     match access {
-        Some(Access::Needs(scope)) => principal.require(scope)?,
+        Some(Access::Requires(scope)) => principal.require(scope)?,
         _ => {
-            return Err(Problem(ApiError::new(
+            return Err(ErrorResponse(ApiError::new(
                 405,
                 "invalid_request_error",
                 "method_not_allowed",
@@ -58,5 +58,5 @@ pub(super) async fn check(
     let requester = caller.requester();
     request.extensions_mut().insert(caller);
     let response = next.run(request).await;
-    outgoing::reserve(&app, &requester, response).await
+    response_budget::reserve(&app, &requester, response).await
 }

@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::AppState;
-use super::error::Problem;
-use super::query::PathText;
+use super::error::ErrorResponse;
+use super::query::PathParam;
 use crate::config::{AgentSettings, LimitOverrides};
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 #[derive(Serialize)]
 struct Agent<'a> {
@@ -31,7 +31,7 @@ struct Variable<'a> {
 }
 
 impl<'a> Agent<'a> {
-    fn of(id: &'a str, settings: &'a AgentSettings) -> Self {
+    fn new(id: &'a str, settings: &'a AgentSettings) -> Self {
         let mut names: Vec<&str> = Vec::new();
         for part in settings.instructions.as_deref().unwrap_or_default().split("{{").skip(1) {
             if let Some((name, _)) = part.split_once("}}").filter(|(name, _)| !names.contains(&name.trim())) {
@@ -60,19 +60,22 @@ pub(super) async fn list(State(app): State<AppState>) -> Response {
         has_more: bool,
     }
     let agents = app.engine.agents().iter();
-    let data = agents.map(|(id, settings)| Agent::of(id, settings)).collect();
+    let data = agents.map(|(id, settings)| Agent::new(id, settings)).collect();
     Json(List { object: "list", data, has_more: false }).into_response()
 }
 
 /// `GET /v1/agents/{id}`
-pub(super) async fn one(State(app): State<AppState>, PathText(id): PathText) -> Result<Response, Problem> {
+pub(super) async fn one(
+    State(app): State<AppState>,
+    PathParam(id): PathParam,
+) -> Result<Response, ErrorResponse> {
     match app.engine.agents().get_key_value(&id) {
-        Some((id, settings)) => Ok(Json(Agent::of(id, settings)).into_response()),
-        None => Err(Problem(ApiError::new(
+        Some((id, settings)) => Ok(Json(Agent::new(id, settings)).into_response()),
+        None => Err(ErrorResponse(ApiError::new(
             404,
             "invalid_request_error",
             "agent_not_found",
-            format!("There is no agent profile '{}'.", shorten(&id)),
+            format!("There is no agent profile '{}'.", truncate_for_display(&id)),
         ))),
     }
 }

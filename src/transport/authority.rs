@@ -21,7 +21,7 @@ impl<'a> Authority<'a> {
     /// # Errors
     /// 400 if it says nothing, something twice, or something that is no host: proxies, caches and this gateway
     /// must not come to different answers.
-    pub fn of(request: &'a Request) -> Result<Option<Self>, ApiError> {
+    pub fn from_request(request: &'a Request) -> Result<Option<Self>, ApiError> {
         let mut lines = request.headers().get_all(header::HOST).iter();
         let (line, another) = (lines.next(), lines.next());
         if another.is_some() {
@@ -194,7 +194,7 @@ mod tests {
 
     fn of(builder: Builder) -> Result<Option<String>, String> {
         let request = builder.body(Body::empty()).expect("a request");
-        match Authority::of(&request) {
+        match Authority::from_request(&request) {
             Ok(found) => Ok(found.map(|found| found.host().to_owned())),
             Err(error) => Err(error.code().to_owned()),
         }

@@ -8,14 +8,14 @@ use http_body_util::{LengthLimitError, Limited};
 
 use super::AppState;
 use super::access::Authenticated;
-use super::error::Problem;
-use super::incoming::{Incoming, Unread};
+use super::body_reader::{BodyError, BodyReader};
+use super::error::ErrorResponse;
 use crate::admission::Permit;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 /// A body of at most so much is read where it arrived.
-const READ_AT_ONCE: usize = 256 << 10;
+const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// The whole body of a JSON request. Decompression happened before, by a layer.
 pub(super) struct JsonBody {
@@ -26,16 +26,16 @@ pub(super) struct JsonBody {
 }
 
 impl FromRequest<AppState> for JsonBody {
-    type Rejection = Problem;
+    type Rejection = ErrorResponse;
 
-    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, ErrorResponse> {
         check_encoding(&request)?;
         // Without a type there may be no body.
         let limit = if check_type(&request)? { state.body_limit } else { 0 };
         // Every route with a body needs a scope, and so knows its caller.
         let caller = request.extensions().get::<Authenticated>().ok_or_else(ApiError::internal)?;
         let requester = caller.requester();
-        let incoming = Incoming {
+        let incoming = BodyReader {
             admission: state.engine.admission(),
             requester: &requester,
             limit,
@@ -43,7 +43,7 @@ impl FromRequest<AppState> for JsonBody {
         };
         match incoming.read(request.into_body()).await {
             Ok((bytes, reserved)) => Ok(Self { bytes, reserved }),
-            Err(unread) => Err(Problem(refusal(unread, limit))),
+            Err(unread) => Err(ErrorResponse(refusal(unread, limit))),
         }
     }
 }
@@ -58,7 +58,7 @@ impl JsonBody {
         read: impl FnOnce(&Bytes) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<(T, Permit), ApiError> {
         let Self { bytes, reserved } = self;
-        if bytes.len() <= READ_AT_ONCE {
+        if bytes.len() <= MAX_INLINE_BYTES {
             return Ok((read(&bytes)?, reserved));
         }
         // The reservation goes along: the bytes are held until the work has ended, also for a client that left.
@@ -70,7 +70,7 @@ impl JsonBody {
 
 /// Writes `Content-Encoding` as the layer that decompresses knows it: one line, lower case, no `identity`. What
 /// will be decompressed is bounded as sent, too: there are encodings of nothing that never end.
-pub(super) async fn spell_encoding(State(app): State<AppState>, mut request: Request) -> Request {
+pub(super) async fn normalize_encoding(State(app): State<AppState>, mut request: Request) -> Request {
     if !request.headers().contains_key(header::CONTENT_ENCODING) {
         return request;
     }
@@ -95,7 +95,7 @@ fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
     let encoding = encoding.to_str().unwrap_or("?");
     Err(unsupported_media(format!(
         "Content-Encoding '{}' is not supported; use gzip, deflate, br or zstd, one of them.",
-        shorten(encoding)
+        truncate_for_display(encoding)
     )))
 }
 
@@ -107,7 +107,7 @@ fn check_type(request: &Request<Body>) -> Result<bool, ApiError> {
     match types.map(|value| value.to_str().unwrap_or("?")).find(|value| !is_json(value)) {
         Some(wrong) => Err(unsupported_media(format!(
             "Content-Type '{}' is not supported; send JSON with 'Content-Type: application/json'.",
-            shorten(wrong)
+            truncate_for_display(wrong)
         ))),
         None => Ok(typed),
     }
@@ -131,14 +131,14 @@ fn unsupported_media(message: String) -> ApiError {
     ApiError::new(415, "invalid_request_error", "unsupported_media_type", message)
 }
 
-fn refusal(unread: Unread, limit: usize) -> ApiError {
+fn refusal(unread: BodyError, limit: usize) -> ApiError {
     let is_too_long = match &unread {
-        Unread::TooLong => true,
-        Unread::Broken(error) => is_too_long(error),
-        Unread::Refused(_) => false,
+        BodyError::TooLong => true,
+        BodyError::Broken(error) => is_too_long(error),
+        BodyError::Refused(_) => false,
     };
     match unread {
-        Unread::Refused(error) => error,
+        BodyError::Refused(error) => error,
         _ if is_too_long && limit == 0 => untyped(),
         _ if is_too_long => too_long(limit),
         _ => ApiError::new(

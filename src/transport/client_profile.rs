@@ -54,7 +54,7 @@ pub static PROFILES: &[ClientProfile] = &[
 ];
 
 /// The profile of the client that sends these headers.
-pub fn of(headers: &HeaderMap) -> Option<&'static ClientProfile> {
+pub fn detect(headers: &HeaderMap) -> Option<&'static ClientProfile> {
     PROFILES.iter().find(|profile| (profile.sent_by)(headers))
 }
 
@@ -103,7 +103,7 @@ fn starts_with_ignoring_case(text: &str, start: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::of;
+    use super::detect;
 
     type Header = (&'static str, &'static str);
 
@@ -149,7 +149,7 @@ mod tests {
         for (headers, expected) in rows {
             let headers =
                 headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-            assert_eq!(of(&headers).map(|profile| profile.name), *expected, "{headers:?}");
+            assert_eq!(detect(&headers).map(|profile| profile.name), *expected, "{headers:?}");
         }
     }
 }

@@ -10,22 +10,22 @@ use serde::Serialize;
 use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
-use super::error::Problem;
-use super::responses::{IGNORED, caller, names, terminal};
-use super::trail::Trail;
+use super::error::ErrorResponse;
+use super::request_context::RequestContext;
+use super::responses::{IGNORED_FIELDS, await_snapshot, caller, names_header};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Response as Made, Status, Usage};
+use crate::protocol::response::{Response as Made, ResponseStatus, Usage};
 
 /// `POST /v1/responses/compact`
 pub(super) async fn compact(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Extension(trail): Extension<Trail>,
+    Extension(trail): Extension<RequestContext>,
     headers: HeaderMap,
     body: JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct Compacted<T> {
         id: Id,
@@ -40,18 +40,18 @@ pub(super) async fn compact(
     let caller = caller(&app, &principal, &trail, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
     drop(reserved);
-    let ignored = names(&run.ignored);
+    let ignored = names_header(&run.ignored);
     let first = run.first().await?;
-    let snapshot = terminal(first, &mut run).await?;
+    let snapshot = await_snapshot(first, &mut run).await?;
     let made = &snapshot.response;
-    if made.status != Status::Completed {
-        return Err(Problem(not_compacted(made)));
+    if made.status != ResponseStatus::Completed {
+        return Err(ErrorResponse(not_compacted(made)));
     }
     let dialect = made.output.dialect();
     let items = run.retained.iter().chain(made.output.iter());
     let mut response = Json(Compacted {
         // Not the response's: nothing can be continued by it.
-        id: Id::mint("cmpct"),
+        id: Id::generate("cmpct"),
         object: "response.compaction",
         created_at: made.created_at,
         output: items.map(|item| item.in_dialect(dialect, false)).collect(),
@@ -59,7 +59,7 @@ pub(super) async fn compact(
     })
     .into_response();
     if let Some(ignored) = ignored {
-        response.headers_mut().insert(IGNORED, ignored);
+        response.headers_mut().insert(IGNORED_FIELDS, ignored);
     }
     Ok(response)
 }

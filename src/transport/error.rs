@@ -11,11 +11,11 @@ use crate::protocol::error::{ApiError, ErrorBody};
 
 /// An error on its way out.
 #[derive(Debug)]
-pub(super) struct Problem(pub ApiError);
+pub(super) struct ErrorResponse(pub ApiError);
 
 /// What the log says of a request that got an error.
 #[derive(Debug, Clone)]
-pub(super) struct Refusal {
+pub(super) struct ErrorSummary {
     /// As the body has it.
     pub code: Option<Cow<'static, str>>,
     /// The refused field.
@@ -27,13 +27,13 @@ struct Body<'a> {
     error: &'a ErrorBody,
 }
 
-impl<E: Into<ApiError>> From<E> for Problem {
+impl<E: Into<ApiError>> From<E> for ErrorResponse {
     fn from(error: E) -> Self {
         Self(error.into())
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let Self(error) = self;
         let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -49,7 +49,7 @@ impl IntoResponse for Problem {
         if let Some(retry) = error.should_retry {
             headers.insert("x-should-retry", HeaderValue::from_static(if retry { "true" } else { "false" }));
         }
-        response.extensions_mut().insert(Refusal { code: error.body.code, param: error.body.param });
+        response.extensions_mut().insert(ErrorSummary { code: error.body.code, param: error.body.param });
         let headers = response.headers_mut();
         if status == StatusCode::UNAUTHORIZED {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -38,7 +38,7 @@ struct Walked {
 
 impl RequestOrigin {
     /// What the connection says and, if it is one of a trusted proxy, the headers.
-    pub fn of(request: &Request, trusted: &[IpNet]) -> Self {
+    pub fn from_request(request: &Request, trusted: &[IpNet]) -> Self {
         let Some(PeerAddress(peer)) = request.extensions().get::<PeerAddress>() else {
             return Self::default();
         };
@@ -46,12 +46,12 @@ impl RequestOrigin {
         if !contains(trusted, peer) {
             return Self { address: Some(peer), host: None };
         }
-        Self::told(peer, request.headers(), trusted)
+        Self::from_headers(peer, request.headers(), trusted)
     }
 
     /// A proxy that sets one of the headers hands on the others as clients send them. So where both are there and
     /// differ, neither is believed.
-    fn told(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Self {
+    fn from_headers(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Self {
         let standard = Forwarded::read(headers).map(|elements| {
             let walked = walk(peer, elements.iter().rev().map(|element| element.address), trusted);
             let host = walked.hops.checked_sub(1).and_then(|last| elements.iter().nth_back(last)?.host);
@@ -218,7 +218,7 @@ mod tests {
         }
         let mut request = request.body(Body::empty()).expect("a request");
         request.extensions_mut().insert(PeerAddress(peer.parse().expect("an address")));
-        let origin = RequestOrigin::of(&request, &trusted);
+        let origin = RequestOrigin::from_request(&request, &trusted);
         (origin.address.expect("an address").to_string(), origin.host)
     }
 

@@ -19,22 +19,22 @@ use crate::config::ReadyRequirement;
 use crate::store::StoreError;
 
 /// A check that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(3);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often store and providers are asked, at most: nobody needs a key to ask for readiness.
-const CHECK_EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the process was told to stop: from then on it is not ready, and its connections take no further requests.
 #[derive(Debug, Clone, Default)]
-pub struct Stopping(Arc<AtomicBool>);
+pub struct ShutdownFlag(Arc<AtomicBool>);
 
-impl Stopping {
+impl ShutdownFlag {
     /// The process was told to.
-    pub fn begin(&self) {
+    pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was.
-    pub fn has_begun(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -67,17 +67,17 @@ pub(super) async fn alive() -> Response {
 
 /// `GET /readyz`: what is required is there, and the process was not told to stop. With `?verbose`, all is looked at.
 pub(super) async fn ready(State(app): State<AppState>, query: Query) -> Response {
-    let health = verdict(&app, query.is_on("verbose")).await;
+    let health = check_readiness(&app, query.is_on("verbose")).await;
     if health.status == OK { Json(health).into_response() } else { unready(health) }
 }
 
 /// Whether `/readyz` says so.
 pub async fn is_ready(app: &AppState) -> bool {
-    verdict(app, false).await.status == OK
+    check_readiness(app, false).await.status == OK
 }
 
-async fn verdict(app: &AppState, verbose: bool) -> Health {
-    let stopping = app.stopping.has_begun();
+async fn check_readiness(app: &AppState, verbose: bool) -> Health {
+    let stopping = app.stopping.is_set();
     if stopping && !verbose {
         return Health { status: "draining", ..Health::default() };
     }
@@ -113,16 +113,16 @@ type Answering = BTreeMap<String, bool>;
 
 /// What was found last of each, or is being found.
 #[derive(Default)]
-pub struct Readiness {
-    store: Kept<&'static str>,
-    providers: Kept<Arc<Answering>>,
+pub struct ReadinessCache {
+    store: CachedCheck<&'static str>,
+    providers: CachedCheck<Arc<Answering>>,
 }
 
-impl Readiness {
+impl ReadinessCache {
     fn store(&self, app: &AppState) -> Found<&'static str> {
         let engine = Arc::clone(&app.engine);
         self.store.get(async move {
-            match tokio::time::timeout(PATIENCE, engine.store().ready()).await {
+            match tokio::time::timeout(CHECK_TIMEOUT, engine.store().ready()).await {
                 Ok(Ok(())) => OK,
                 Ok(Err(StoreError::Full(_))) => "full",
                 Ok(Err(StoreError::Replaced(_))) => "replaced",
@@ -133,7 +133,7 @@ impl Readiness {
 
     fn providers(&self, app: &AppState) -> Found<Arc<Answering>> {
         let catalog = Arc::clone(&app.catalog);
-        self.providers.get(async move { Arc::new(catalog.answering(PATIENCE).await) })
+        self.providers.get(async move { Arc::new(catalog.reachability(CHECK_TIMEOUT).await) })
     }
 }
 
@@ -141,20 +141,20 @@ impl Readiness {
 type Found<T> = Shared<BoxFuture<'static, (T, Instant)>>;
 
 /// What was found last, or is being found: whoever asks meanwhile gets the same answer.
-struct Kept<T>(Mutex<Option<Probe<T>>>);
+struct CachedCheck<T>(Mutex<Option<Probe<T>>>);
 
 struct Probe<T> {
     begun: Instant,
     found: Found<T>,
 }
 
-impl<T> Default for Kept<T> {
+impl<T> Default for CachedCheck<T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Kept<T> {
+impl<T: Clone + Send + Sync + 'static> CachedCheck<T> {
     fn get(&self, look: impl Future<Output = T> + Send + 'static) -> Found<T> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = last.as_ref().filter(|probe| probe.is_current()) {
@@ -170,9 +170,9 @@ impl<T: Clone> Probe<T> {
     /// One whose askers have all gone stands still: the next one goes on with it, unless it is too late for that.
     fn is_current(&self) -> bool {
         match self.found.peek() {
-            None => self.begun.elapsed() < PATIENCE,
+            None => self.begun.elapsed() < CHECK_TIMEOUT,
             // From its end: of a provider that hangs, it would be old as soon as it is there.
-            Some((_, found)) => found.elapsed() < CHECK_EVERY,
+            Some((_, found)) => found.elapsed() < CHECK_INTERVAL,
         }
     }
 }

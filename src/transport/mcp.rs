@@ -12,19 +12,19 @@ use serde::Serialize;
 use super::AppState;
 use super::access::Authenticated;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::tools::mcp::{
-    BindError, Binding, CallerCatalog, Decision, Freshness, McpError, OnBehalfOf, ServedTool, ServerState,
-    ToolSet, Wanting,
+    BindError, CallDecision, CallerCatalog, Freshness, McpCaller, McpError, OnBehalfOf, ServedTool,
+    ServerHandle, ServerStatus, ServerToolSet,
 };
-use crate::tools::{RegisteredTool, Subject, ToolDefinition};
+use crate::tools::{PolicySubject, RegisteredTool, ToolDefinition};
 
 /// `GET /v1/mcp/servers`
 pub(super) async fn servers(State(app): State<AppState>) -> Response {
     #[derive(Serialize)]
     struct List {
         object: &'static str,
-        data: Vec<ServerState>,
+        data: Vec<ServerStatus>,
         has_more: bool,
     }
     Json(List { object: "list", data: app.engine.mcp().states(), has_more: false }).into_response()
@@ -32,7 +32,7 @@ pub(super) async fn servers(State(app): State<AppState>) -> Response {
 
 /// The client's own credentials, but only where the operator has said that a server is to get them.
 pub(super) fn own_authorization(app: &AppState, headers: &HeaderMap) -> Option<SecretString> {
-    if !app.engine.mcp().takes_callers_credentials() {
+    if !app.engine.mcp().uses_caller_credentials() {
         return None;
     }
     headers.get(header::AUTHORIZATION)?.to_str().ok().map(SecretString::from)
@@ -48,29 +48,29 @@ pub(super) async fn own_tools(
 ) -> Result<CallerCatalog, ApiError> {
     let own = own_authorization(app, headers);
     let wanting = wanting(caller, own.as_ref(), place);
-    app.engine.mcp().bound_catalog(app.engine.toolbox(), wanting, is_wanted).await
+    app.engine.mcp().bind_catalog(app.engine.toolbox(), wanting, is_wanted).await
 }
 
 fn wanting<'a>(
     caller: &'a Authenticated,
     authorization: Option<&'a SecretString>,
     place: (Option<&'a str>, Option<&'a str>),
-) -> Wanting<'a> {
+) -> McpCaller<'a> {
     let owner = &caller.0.owner;
     let of = OnBehalfOf { user: None, principal: &owner.principal, channel: place.0, chat: place.1 };
-    Wanting { tenant: &owner.tenant, key: &caller.0.name, authorization, of }
+    McpCaller { tenant: &owner.tenant, key: &caller.0.name, authorization, on_behalf_of: of }
 }
 
 /// A server of the configuration with the tools that it has for one caller.
-pub(super) struct Served {
-    binding: Binding,
-    set: Arc<ToolSet>,
+pub(super) struct McpServerTools {
+    binding: ServerHandle,
+    set: Arc<ServerToolSet>,
 }
 
-impl Served {
+impl McpServerTools {
     /// Lists the tools of the server with this label, if they are not known yet. `place`: channel and chat, for
     /// servers that are told of them.
-    pub(super) async fn of(
+    pub(super) async fn load(
         app: &AppState,
         caller: &Authenticated,
         headers: &HeaderMap,
@@ -82,7 +82,7 @@ impl Served {
         let mcp = app.engine.mcp();
         let found = mcp.find_label(label, None, wanting).map_err(|error| refused(&error))?;
         let binding = mcp.bind(vec![found], wanting).await?.pop().ok_or_else(ApiError::internal)?;
-        let set = binding.tools(Freshness::Usual).await.map_err(|error| unavailable(label, &error))?;
+        let set = binding.tools(Freshness::Cached).await.map_err(|error| unavailable(label, &error))?;
         Ok(Self { binding, set })
     }
 
@@ -113,19 +113,19 @@ impl Served {
                 "tool_not_found",
                 format!(
                     "There is no tool '{}' of the MCP server '{}' for you.",
-                    shorten(name),
+                    truncate_for_display(name),
                     self.binding.label()
                 ),
             ));
         };
-        if self.binding.decide(tool, None) == Decision::Ask {
+        if self.binding.decide(tool, None) == CallDecision::Ask {
             return Err(ApiError::new(
                 403,
                 "permission_error",
                 "approval_required",
                 format!(
                     "A person has to allow each call of '{}'; it can be called in a response only.",
-                    shorten(name)
+                    truncate_for_display(name)
                 ),
             ));
         }
@@ -137,10 +137,10 @@ impl Served {
         app: &'a AppState,
         caller: &'a Authenticated,
     ) -> impl Iterator<Item = &'a ServedTool> {
-        let subject = Subject { tenant: &caller.0.owner.tenant, agent: None };
+        let subject = PolicySubject { tenant: &caller.0.owner.tenant, agent: None };
         self.set.tools.iter().filter(move |tool| {
-            self.binding.offers(tool)
-                && app.engine.toolbox().admits(subject, tool.registered.definition()).is_ok()
+            self.binding.is_offered(tool)
+                && app.engine.toolbox().check_access(subject, tool.registered.definition()).is_ok()
         })
     }
 }
@@ -151,9 +151,10 @@ fn refused(error: &BindError) -> ApiError {
             ApiError::invalid("invalid_value", "authorization", problem.to_string())
         }
         // The others are about servers that requests bring.
-        BindError::UnknownLabel(label) => {
-            not_found("mcp_server_not_found", format!("There is no MCP server '{}' for you.", shorten(label)))
-        }
+        BindError::UnknownLabel(label) => not_found(
+            "mcp_server_not_found",
+            format!("There is no MCP server '{}' for you.", truncate_for_display(label)),
+        ),
         BindError::Disabled
         | BindError::Unsupported { .. }
         | BindError::Url(_)
@@ -167,7 +168,7 @@ fn unavailable(label: &str, error: &McpError) -> ApiError {
         424,
         "external_connector_error",
         "mcp_server_unavailable",
-        format!("The tools of the MCP server '{}' cannot be listed: {error}", shorten(label)),
+        format!("The tools of the MCP server '{}' cannot be listed: {error}", truncate_for_display(label)),
     )
     .with_param("server_label")
 }

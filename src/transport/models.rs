@@ -6,10 +6,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
 use super::AppState;
-use super::error::Problem;
-use super::query::PathText;
+use super::error::ErrorResponse;
+use super::query::PathParam;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::provider::ModelInfo;
 
 #[derive(Serialize)]
@@ -27,7 +27,7 @@ impl<'a> From<&'a ModelInfo> for Model<'a> {
 }
 
 /// `GET /v1/models`
-pub(super) async fn list(State(app): State<AppState>) -> Result<Response, Problem> {
+pub(super) async fn list(State(app): State<AppState>) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct List<'a> {
         object: &'static str,
@@ -49,16 +49,19 @@ pub(super) async fn list(State(app): State<AppState>) -> Result<Response, Proble
 }
 
 /// `GET /v1/models/{model}`; ids hold slashes and colons, encoded or not.
-pub(super) async fn one(State(app): State<AppState>, PathText(id): PathText) -> Result<Response, Problem> {
+pub(super) async fn one(
+    State(app): State<AppState>,
+    PathParam(id): PathParam,
+) -> Result<Response, ErrorResponse> {
     let models = app.catalog.list().await?;
     match models.iter().find(|model| model.id == id) {
         Some(model) => Ok(Json(Model::from(model)).into_response()),
-        None => Err(Problem(
+        None => Err(ErrorResponse(
             ApiError::new(
                 404,
                 "invalid_request_error",
                 "model_not_found",
-                format!("The model '{}' does not exist.", shorten(&id)),
+                format!("The model '{}' does not exist.", truncate_for_display(&id)),
             )
             .with_param("model"),
         )),

@@ -12,10 +12,10 @@ use axum::response::Response;
 
 use super::AppState;
 use super::authority::{self, Authority};
-use super::error::Problem;
-use super::trail::Trail;
+use super::error::ErrorResponse;
+use super::request_context::RequestContext;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 const HOST_NOT_ALLOWED: &str = "host_not_allowed";
 const ORIGIN_NOT_ALLOWED: &str = "origin_not_allowed";
@@ -32,20 +32,20 @@ pub(super) async fn check(
     State(app): State<AppState>,
     request: Request,
     next: Next,
-) -> Result<Response, Problem> {
-    if let Err(error) = judge(&app, &request) {
+) -> Result<Response, ErrorResponse> {
+    if let Err(error) = check_request(&app, &request) {
         match error.code() {
-            HOST_NOT_ALLOWED => app.metrics.rejected(HOST_NOT_ALLOWED),
-            ORIGIN_NOT_ALLOWED => app.metrics.rejected(ORIGIN_NOT_ALLOWED),
+            HOST_NOT_ALLOWED => app.metrics.request_rejected(HOST_NOT_ALLOWED),
+            ORIGIN_NOT_ALLOWED => app.metrics.request_rejected(ORIGIN_NOT_ALLOWED),
             _ => {}
         }
-        return Err(Problem(error));
+        return Err(ErrorResponse(error));
     }
     Ok(next.run(request).await)
 }
 
-fn judge(app: &AppState, request: &Request) -> Result<(), ApiError> {
-    let own = Authority::of(request)?;
+fn check_request(app: &AppState, request: &Request) -> Result<(), ApiError> {
+    let own = Authority::from_request(request)?;
     let headers = request.headers();
     if let Some(name) = CREDENTIALS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
         return Err(authority::duplicate(name.as_str()));
@@ -53,7 +53,7 @@ fn judge(app: &AppState, request: &Request) -> Result<(), ApiError> {
     if app.auth.is_open() && !PROBES.contains(&request.uri().path()) {
         check_host(own, &app.allowed_hosts)?;
     }
-    let trail = request.extensions().get::<Trail>();
+    let trail = request.extensions().get::<RequestContext>();
     let shown = trail.and_then(|trail| trail.origin.host.as_deref()).and_then(Authority::parse);
     check_origin(headers, shown.or(own), &app.cors_origins)
 }
@@ -66,7 +66,8 @@ fn check_host(own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiE
     if own.is_some_and(|own| own.is_ip() || own.has_name("localhost")) || allowed.iter().any(allows) {
         return Ok(());
     }
-    let found = own.map_or_else(|| "no host".to_owned(), |own| format!("'{}'", shorten(own.host())));
+    let found =
+        own.map_or_else(|| "no host".to_owned(), |own| format!("'{}'", truncate_for_display(own.host())));
     let message = format!(
         "Without keys, this gateway is served as localhost, by IP address, and under the names in its setting \
          server.allowed_hosts; this request is for {found}."
@@ -89,12 +90,15 @@ fn check_origin(headers: &HeaderMap, own: Option<Authority<'_>>, allowed: &[Stri
         && (another.is_some() || !is_own(origin, own))
     {
         let origin = String::from_utf8_lossy(origin);
-        return Err(refused(&format!("pages of the origin '{}'", shorten(&origin))));
+        return Err(refused(&format!("pages of the origin '{}'", truncate_for_display(&origin))));
     }
     match sites.find(|site| !matches!(*site, b"same-origin" | b"none")) {
         Some(site) => {
             let site = String::from_utf8_lossy(site);
-            Err(refused(&format!("pages of other origins (Sec-Fetch-Site is '{}')", shorten(&site))))
+            Err(refused(&format!(
+                "pages of other origins (Sec-Fetch-Site is '{}')",
+                truncate_for_display(&site)
+            )))
         }
         None => Ok(()),
     }

@@ -11,18 +11,18 @@ use axum::response::Response;
 use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
-use super::error::Problem;
-use super::trail::Trail;
+use super::error::ErrorResponse;
+use super::request_context::RequestContext;
 use crate::provider::CallContext;
-use crate::telemetry::request_log::Asked;
+use crate::telemetry::request_log::ModelTarget;
 
 /// `POST /v1/chat/completions`
 pub(super) async fn chat(
     State(app): State<AppState>,
     Extension(caller): Extension<Authenticated>,
-    Extension(trail): Extension<Trail>,
+    Extension(trail): Extension<RequestContext>,
     body: JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     pass(&app, &caller, trail, "/chat/completions", body).await
 }
 
@@ -30,30 +30,30 @@ pub(super) async fn chat(
 pub(super) async fn embeddings(
     State(app): State<AppState>,
     Extension(caller): Extension<Authenticated>,
-    Extension(trail): Extension<Trail>,
+    Extension(trail): Extension<RequestContext>,
     body: JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     pass(&app, &caller, trail, "/embeddings", body).await
 }
 
 async fn pass(
     app: &AppState,
     caller: &Authenticated,
-    trail: Trail,
+    trail: RequestContext,
     path: &str,
     body: JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     let call = CallContext {
         deadline: None,
-        traceparent: trail.outgoing(),
+        traceparent: trail.upstream_traceparent(),
         request_id: (*trail.request_id).to_owned(),
         response_id: None,
     };
     let router = Arc::clone(app.engine.router());
     // Reserved until the provider answers: until then the body may be sent again.
-    let (directed, _reserved) = body.read(app, caller, move |body| router.direct(body)).await?;
-    let asked = Asked::new(directed.provider(), directed.model());
-    trail.log.note(|facts| facts.model = Some(asked));
+    let (directed, _reserved) = body.read(app, caller, move |body| router.route_body(body)).await?;
+    let asked = ModelTarget::new(directed.provider(), directed.model());
+    trail.log.update(|facts| facts.model = Some(asked));
     let passed = directed.pass_through(path, &call).await?;
     let mut response = Response::new(Body::new(passed.body));
     *response.status_mut() = StatusCode::from_u16(passed.status).unwrap_or(StatusCode::BAD_GATEWAY);

@@ -3,25 +3,25 @@
 use axum::extract::{FromRequestParts, Path, RawQuery};
 use axum::http::request::Parts;
 
-use super::error::Problem;
+use super::error::ErrorResponse;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::Include;
 use crate::store::PageRequest;
 
 const DEFAULT_LIMIT: usize = 20;
-const LARGEST_LIMIT: usize = 100;
+const MAX_LIMIT: usize = 100;
 
 /// The one variable part of a path, decoded.
-pub(super) struct PathText(pub String);
+pub(super) struct PathParam(pub String);
 
-impl<S: Send + Sync> FromRequestParts<S> for PathText {
-    type Rejection = Problem;
+impl<S: Send + Sync> FromRequestParts<S> for PathParam {
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorResponse> {
         match Path::from_request_parts(parts, state).await {
             Ok(Path(text)) => Ok(Self(text)),
-            Err(_) => Err(Problem(ApiError::new(
+            Err(_) => Err(ErrorResponse(ApiError::new(
                 400,
                 "invalid_request_error",
                 "invalid_url",
@@ -35,9 +35,9 @@ impl<S: Send + Sync> FromRequestParts<S> for PathText {
 pub(super) struct Query(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Query {
-    type Rejection = Problem;
+    type Rejection = ErrorResponse;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ErrorResponse> {
         let RawQuery(query) = RawQuery::from_request_parts(parts, state).await.unwrap_or(RawQuery(None));
         let query = query.unwrap_or_default();
         Ok(Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect()))
@@ -46,7 +46,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 
 impl Query {
     /// Refuses parameters that the endpoint does not have. SDKs of Azure send `api-version` to all.
-    pub(super) fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+    pub(super) fn reject_unknown(&self, known: &[&str]) -> Result<(), ApiError> {
         let unknown = self
             .0
             .iter()
@@ -56,10 +56,10 @@ impl Query {
             None => Ok(()),
             Some(name) => Err(ApiError::invalid(
                 "unknown_parameter",
-                shorten(name),
+                truncate_for_display(name),
                 format!(
                     "Unknown query parameter '{}'; this endpoint has {}.",
-                    shorten(name),
+                    truncate_for_display(name),
                     known.join(", ")
                 ),
             )),
@@ -93,7 +93,7 @@ impl Query {
                 return Err(ApiError::invalid(
                     "invalid_value",
                     format!("include[{i}]"),
-                    format!("Unknown value '{}' for 'include'.", shorten(name)),
+                    format!("Unknown value '{}' for 'include'.", truncate_for_display(name)),
                 ));
             }
         }
@@ -104,12 +104,12 @@ impl Query {
     pub(super) fn page(&self) -> Result<PageRequest, ApiError> {
         let limit = match self.get("limit").map(str::parse::<usize>) {
             None => DEFAULT_LIMIT,
-            Some(Ok(limit)) if (1..=LARGEST_LIMIT).contains(&limit) => limit,
+            Some(Ok(limit)) if (1..=MAX_LIMIT).contains(&limit) => limit,
             Some(_) => {
                 return Err(ApiError::invalid(
                     "invalid_value",
                     "limit",
-                    format!("'limit' must be a whole number from 1 to {LARGEST_LIMIT}."),
+                    format!("'limit' must be a whole number from 1 to {MAX_LIMIT}."),
                 ));
             }
         };

@@ -12,54 +12,54 @@ use serde::Serialize;
 
 use super::access::Authenticated;
 use super::body::JsonBody;
-use super::error::Problem;
-use super::outgoing::ResponseBudget;
-use super::query::{PathText, Query};
-use super::trail::Trail;
-use super::{AppState, mcp, outgoing, sse, stored};
-use crate::engine::{Caller, OnUnservedTool};
+use super::error::ErrorResponse;
+use super::query::{PathParam, Query};
+use super::request_context::RequestContext;
+use super::response_budget::ResponseBudget;
+use super::{AppState, mcp, response_budget, sse, stored};
+use crate::engine::{OnUnservedTool, RunContext};
 use crate::protocol::dialect::Dialect;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::Snapshot;
+use crate::protocol::response::ResponseSnapshot;
 use crate::store::PageRequest;
 
-pub(super) const IGNORED: HeaderName = HeaderName::from_static("antwort-ignored-fields");
-const OMITTED: HeaderName = HeaderName::from_static("antwort-omitted-tools");
+pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");
+const OMITTED_TOOLS: HeaderName = HeaderName::from_static("antwort-omitted-tools");
 /// Proxies refuse headers that are much longer.
-const LONGEST_IGNORED: usize = 4000;
+const MAX_HEADER_BYTES: usize = 4000;
 
 /// `POST /v1/responses`
 pub(super) async fn create(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Extension(trail): Extension<Trail>,
+    Extension(trail): Extension<RequestContext>,
     headers: axum::http::HeaderMap,
     body: JsonBody,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     let limits = app.request_limits;
-    let read = move |body: &Bytes| CreateResponse::parse_within(body, limits);
+    let read = move |body: &Bytes| CreateResponse::parse_with_limits(body, limits);
     let (request, reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
     let caller = caller(&app, &principal, &trail, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
     // What waits for a place counts as what is read.
     drop(reserved);
-    let ignored = names(&run.ignored);
-    let omitted = names(&run.omitted_tools);
+    let ignored = names_header(&run.ignored);
+    let omitted = names_header(&run.omitted_tools);
     let first = run.first().await?;
     let mut response = if stream {
         let budget = ResponseBudget::new(&app, principal.requester());
         sse::response(&first, run, app.keepalive, budget, Arc::clone(&trail.log)).await?
     } else {
-        stored::json(Body::from(terminal(first, &mut run).await?.json().to_owned()))
+        stored::json(Body::from(await_snapshot(first, &mut run).await?.json().to_owned()))
     };
     if let Some(ignored) = ignored {
-        response.headers_mut().insert(IGNORED, ignored);
+        response.headers_mut().insert(IGNORED_FIELDS, ignored);
     }
     if let Some(omitted) = omitted {
-        response.headers_mut().insert(OMITTED, omitted);
+        response.headers_mut().insert(OMITTED_TOOLS, omitted);
     }
     Ok(response)
 }
@@ -68,11 +68,11 @@ pub(super) async fn create(
 pub(super) fn caller(
     app: &AppState,
     principal: &Authenticated,
-    trail: &Trail,
+    trail: &RequestContext,
     headers: &axum::http::HeaderMap,
-) -> Result<Caller, ApiError> {
-    let client = trail.client;
-    Ok(Caller {
+) -> Result<RunContext, ApiError> {
+    let client = trail.client_profile;
+    Ok(RunContext {
         dialect: dialect(headers, principal, app.dialect)?,
         owner: principal.0.owner.clone(),
         key: Arc::clone(&principal.0.name),
@@ -82,7 +82,7 @@ pub(super) fn caller(
             .or_else(|| client.and_then(|client| client.client_action_status)),
         request_id: (*trail.request_id).to_owned(),
         log: Some(Arc::clone(&trail.log)),
-        traceparent: trail.outgoing(),
+        traceparent: trail.upstream_traceparent(),
         unserved_tools: OnUnservedTool::from_setting(
             app.unserved_tools,
             client.map(|client| client.unserved_tools),
@@ -93,11 +93,11 @@ pub(super) fn caller(
 
 /// Names, of ignored fields for example, as a header can hold them: whatever clients call their fields, none is
 /// dropped in silence.
-pub(super) fn names(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
+pub(super) fn names_header(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
     let mut list = String::new();
     for (i, name) in list_of.iter().enumerate() {
-        let name = shorten(name.as_ref()).escape_default().to_string();
-        if list.len() + name.len() > LONGEST_IGNORED {
+        let name = truncate_for_display(name.as_ref()).escape_default().to_string();
+        if list.len() + name.len() > MAX_HEADER_BYTES {
             list.push_str(&format!(", and {} more", list_of.len() - i));
             break;
         }
@@ -110,10 +110,10 @@ pub(super) fn names(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
 }
 
 /// The whole response: the fold of the stream, which its terminal event carries.
-pub(super) async fn terminal(
+pub(super) async fn await_snapshot(
     first: crate::response::machine::Events,
     run: &mut crate::engine::RunHandle,
-) -> Result<Arc<Snapshot>, ApiError> {
+) -> Result<Arc<ResponseSnapshot>, ApiError> {
     let mut events = Some(first);
     while let Some(batch) = events {
         if let Some(snapshot) = batch.iter().find_map(|event| event.event.terminal()) {
@@ -146,35 +146,35 @@ fn dialect(
 pub(super) async fn retrieve(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    PathText(id): PathText,
+    PathParam(id): PathParam,
     query: Query,
-) -> Result<Response, Problem> {
-    query.only(&["include", "stream", "starting_after", "include_obfuscation"])?;
+) -> Result<Response, ErrorResponse> {
+    query.reject_unknown(&["include", "stream", "starting_after", "include_obfuscation"])?;
     query.include()?;
     if query.flag("stream") {
-        return Err(Problem(ApiError::unsupported(
+        return Err(ErrorResponse(ApiError::unsupported(
             "stream",
             "Only background responses can be streamed again, and those are not served yet.",
         )));
     }
     if query.get("starting_after").is_some() {
-        return Err(Problem(ApiError::invalid(
+        return Err(ErrorResponse(ApiError::invalid(
             "invalid_value",
             "starting_after",
             "'starting_after' is only allowed together with 'stream=true': it says where a stream goes on.",
         )));
     }
     let read = |max_bytes| app.engine.store().response(&principal.0.owner, &id, max_bytes);
-    let found = outgoing::read(&app, &principal.requester(), read, stored::object).await?;
-    found.ok_or_else(|| Problem(no_response(&id)))
+    let found = response_budget::read_stored(&app, &principal.requester(), read, stored::object).await?;
+    found.ok_or_else(|| ErrorResponse(no_response(&id)))
 }
 
 /// `DELETE /v1/responses/{id}`
 pub(super) async fn delete(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    PathText(id): PathText,
-) -> Result<Response, Problem> {
+    PathParam(id): PathParam,
+) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct Deleted {
         id: String,
@@ -182,7 +182,7 @@ pub(super) async fn delete(
         deleted: bool,
     }
     if !app.engine.store().delete(&principal.0.owner, &id).await? {
-        return Err(Problem(no_response(&id)));
+        return Err(ErrorResponse(no_response(&id)));
     }
     Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
 }
@@ -191,10 +191,10 @@ pub(super) async fn delete(
 pub(super) async fn input_items(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    PathText(id): PathText,
+    PathParam(id): PathParam,
     query: Query,
-) -> Result<Response, Problem> {
-    query.only(&["limit", "order", "after", "before", "include"])?;
+) -> Result<Response, ErrorResponse> {
+    query.reject_unknown(&["limit", "order", "after", "before", "include"])?;
     query.include()?;
     let (store, owner, id) = (app.engine.store(), &principal.0.owner, &id);
     let page = query.page()?;
@@ -202,8 +202,8 @@ pub(super) async fn input_items(
         let page = PageRequest { max_bytes, ..page.clone() };
         async move { store.input_items(owner, id, &page).await }
     };
-    let found = outgoing::read(&app, &principal.requester(), read, stored::list).await?;
-    found.ok_or_else(|| Problem(no_response(id)))
+    let found = response_budget::read_stored(&app, &principal.requester(), read, stored::list).await?;
+    found.ok_or_else(|| ErrorResponse(no_response(id)))
 }
 
 /// `GET /v1/responses`
@@ -211,17 +211,17 @@ pub(super) async fn list_all(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
     query: Query,
-) -> Result<Response, Problem> {
-    query.only(&["limit", "order", "after", "before"])?;
+) -> Result<Response, ErrorResponse> {
+    query.reject_unknown(&["limit", "order", "after", "before"])?;
     let (store, owner, page) = (app.engine.store(), &principal.0.owner, query.page()?);
     let read = |max_bytes| {
         let page = PageRequest { max_bytes, ..page.clone() };
         async move { store.responses(owner, &page).await.map(Some) }
     };
-    let found = outgoing::read(&app, &principal.requester(), read, stored::list).await?;
-    found.ok_or_else(|| Problem(ApiError::internal()))
+    let found = response_budget::read_stored(&app, &principal.requester(), read, stored::list).await?;
+    found.ok_or_else(|| ErrorResponse(ApiError::internal()))
 }
 
 fn no_response(id: &str) -> ApiError {
-    ApiError::not_found(format!("Response with id '{}' not found.", shorten(id)))
+    ApiError::not_found(format!("Response with id '{}' not found.", truncate_for_display(id)))
 }

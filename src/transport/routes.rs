@@ -11,57 +11,57 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 use tower_http::decompression::RequestDecompressionLayer;
 
-use super::error::Problem;
+use super::error::ErrorResponse;
 use super::{
-    AppState, access, agents, body, compact, documents, health, leftover, mcp, models, origin, pass_through,
-    responses, tools, trail, upgrade,
+    AppState, access, agents, body, compact, drain, health, mcp, models, openapi, origin, pass_through,
+    request_context, responses, tools, upgrade,
 };
 use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 /// What a caller needs for a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Nothing.
-    Open,
+    Public,
     /// A key with this scope.
-    Needs(Scope),
+    Requires(Scope),
 }
 
 /// Every route of the API, without its prefix. The OpenAPI document is tested against it.
-pub const API: &[(Method, &str, Access)] = &[
-    (Method::POST, "/responses", Access::Needs(Scope::ResponsesCreate)),
-    (Method::GET, "/responses", Access::Needs(Scope::ResponsesRead)),
-    (Method::POST, "/responses/compact", Access::Needs(Scope::ResponsesCreate)),
-    (Method::GET, "/responses/{id}", Access::Needs(Scope::ResponsesRead)),
-    (Method::DELETE, "/responses/{id}", Access::Needs(Scope::ResponsesDelete)),
-    (Method::GET, "/responses/{id}/input_items", Access::Needs(Scope::ResponsesRead)),
-    (Method::GET, "/models", Access::Needs(Scope::ModelsRead)),
-    (Method::GET, "/models/{*model}", Access::Needs(Scope::ModelsRead)),
-    (Method::POST, "/chat/completions", Access::Needs(Scope::ChatCreate)),
-    (Method::POST, "/embeddings", Access::Needs(Scope::EmbeddingsCreate)),
-    (Method::GET, "/tools", Access::Needs(Scope::ToolsRead)),
-    (Method::POST, "/tools/refresh", Access::Needs(Scope::ToolsAdmin)),
-    (Method::GET, "/tools/{name}", Access::Needs(Scope::ToolsRead)),
-    (Method::POST, "/tools/{name}/execute", Access::Needs(Scope::ToolsExecute)),
-    (Method::DELETE, "/tool_cache", Access::Needs(Scope::ToolsAdmin)),
-    (Method::GET, "/mcp/servers", Access::Needs(Scope::McpAdmin)),
-    (Method::GET, "/agents", Access::Needs(Scope::AgentsRead)),
-    (Method::GET, "/agents/{id}", Access::Needs(Scope::AgentsRead)),
+pub const API_ROUTES: &[(Method, &str, Access)] = &[
+    (Method::POST, "/responses", Access::Requires(Scope::ResponsesCreate)),
+    (Method::GET, "/responses", Access::Requires(Scope::ResponsesRead)),
+    (Method::POST, "/responses/compact", Access::Requires(Scope::ResponsesCreate)),
+    (Method::GET, "/responses/{id}", Access::Requires(Scope::ResponsesRead)),
+    (Method::DELETE, "/responses/{id}", Access::Requires(Scope::ResponsesDelete)),
+    (Method::GET, "/responses/{id}/input_items", Access::Requires(Scope::ResponsesRead)),
+    (Method::GET, "/models", Access::Requires(Scope::ModelsRead)),
+    (Method::GET, "/models/{*model}", Access::Requires(Scope::ModelsRead)),
+    (Method::POST, "/chat/completions", Access::Requires(Scope::ChatCreate)),
+    (Method::POST, "/embeddings", Access::Requires(Scope::EmbeddingsCreate)),
+    (Method::GET, "/tools", Access::Requires(Scope::ToolsRead)),
+    (Method::POST, "/tools/refresh", Access::Requires(Scope::ToolsAdmin)),
+    (Method::GET, "/tools/{name}", Access::Requires(Scope::ToolsRead)),
+    (Method::POST, "/tools/{name}/execute", Access::Requires(Scope::ToolsExecute)),
+    (Method::DELETE, "/tool_cache", Access::Requires(Scope::ToolsAdmin)),
+    (Method::GET, "/mcp/servers", Access::Requires(Scope::McpAdmin)),
+    (Method::GET, "/agents", Access::Requires(Scope::AgentsRead)),
+    (Method::GET, "/agents/{id}", Access::Requires(Scope::AgentsRead)),
 ];
 
 /// Routes beside the API.
-pub const SERVICE: &[(Method, &str, Access)] = &[
-    (Method::GET, "/healthz", Access::Open),
-    (Method::GET, "/readyz", Access::Open),
-    (Method::GET, "/metrics", Access::Needs(Scope::MetricsRead)),
-    (Method::GET, "/openapi.yaml", Access::Open),
-    (Method::GET, "/openapi.json", Access::Open),
+pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
+    (Method::GET, "/healthz", Access::Public),
+    (Method::GET, "/readyz", Access::Public),
+    (Method::GET, "/metrics", Access::Requires(Scope::MetricsRead)),
+    (Method::GET, "/openapi.yaml", Access::Public),
+    (Method::GET, "/openapi.json", Access::Public),
 ];
 
 /// Where the API is found: clients' base URLs end in `/v1`, in nothing, or as Azure's do.
-pub const PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
+pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
 /// Headers that scripts of web pages may read.
 const EXPOSED: &[&str] = &[
@@ -81,8 +81,11 @@ pub fn access_of(method: &Method, route: &str) -> Option<Access> {
     let find = |table: &[(Method, &str, Access)], path: &str| {
         table.iter().find(|(m, p, _)| m == method && *p == path).map(|(_, _, access)| *access)
     };
-    find(SERVICE, route).or_else(|| {
-        PREFIXES.iter().filter_map(|prefix| route.strip_prefix(prefix)).find_map(|path| find(API, path))
+    find(SERVICE_ROUTES, route).or_else(|| {
+        API_PREFIXES
+            .iter()
+            .filter_map(|prefix| route.strip_prefix(prefix))
+            .find_map(|path| find(API_ROUTES, path))
     })
 }
 
@@ -92,9 +95,9 @@ pub fn router(app: AppState) -> Router {
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(health::metrics))
-        .route("/openapi.yaml", get(documents::yaml))
-        .route("/openapi.json", get(documents::json));
-    for prefix in PREFIXES {
+        .route("/openapi.yaml", get(openapi::yaml))
+        .route("/openapi.json", get(openapi::json));
+    for prefix in API_PREFIXES {
         for (path, methods) in api() {
             router = router.route(&format!("{prefix}{path}"), methods);
         }
@@ -103,9 +106,9 @@ pub fn router(app: AppState) -> Router {
     let checks = ServiceBuilder::new()
         // Before the keys: whoever asks must ask in another way.
         .layer(from_fn(upgrade::refuse))
-        .layer(from_fn_with_state(app.clone(), access::check))
+        .layer(from_fn_with_state(app.clone(), access::authorize))
         // Before decompression, which knows the names of encodings in one spelling only.
-        .layer(map_request_with_state(app.clone(), body::spell_encoding))
+        .layer(map_request_with_state(app.clone(), body::normalize_encoding))
         // Innermost: only what passed the checks is decompressed.
         .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true));
     let mut router = router
@@ -113,7 +116,7 @@ pub fn router(app: AppState) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         // A handler that panics answers 500 and the process lives; runs have their own guard.
-        .layer(CatchPanicLayer::custom(|_| Problem(ApiError::internal()).into_response()));
+        .layer(CatchPanicLayer::custom(|_| ErrorResponse(ApiError::internal()).into_response()));
     if !app.cors_origins.is_empty() {
         // Before the checks: a browser's preflight carries no key.
         router = router.layer(cors(&app.cors_origins));
@@ -121,8 +124,8 @@ pub fn router(app: AppState) -> Router {
     let outermost = ServiceBuilder::new()
         .layer(map_response(no_sniff))
         // Every answer gets its request id and its line in the log.
-        .layer(from_fn_with_state(app.clone(), trail::leave))
-        .layer(from_fn(leftover::read_on))
+        .layer(from_fn_with_state(app.clone(), request_context::observe_request))
+        .layer(from_fn(drain::drain_unread_body))
         // Before CORS: preflights of pages that may not call are refused as well.
         .layer(from_fn_with_state(app.clone(), origin::check));
     router.layer(outermost).with_state(app)
@@ -167,28 +170,28 @@ async fn no_sniff(mut response: Response) -> Response {
     response
 }
 
-async fn not_found(request: Request) -> Problem {
-    Problem(ApiError::new(
+async fn not_found(request: Request) -> ErrorResponse {
+    ErrorResponse(ApiError::new(
         404,
         "invalid_request_error",
         "unknown_url",
         format!(
             "Unknown request URL: {} {}. See /openapi.yaml for what is served.",
             request.method(),
-            shorten(request.uri().path())
+            truncate_for_display(request.uri().path())
         ),
     ))
 }
 
-async fn method_not_allowed(request: Request) -> Problem {
+async fn method_not_allowed(request: Request) -> ErrorResponse {
     // This would be taken for the id of a response, and 405 for a hint at another method.
     if request.uri().path().ends_with("/input_tokens") {
         return not_found(request).await;
     }
-    Problem(ApiError::new(
+    ErrorResponse(ApiError::new(
         405,
         "invalid_request_error",
         "method_not_allowed",
-        format!("{} is not allowed for {}.", request.method(), shorten(request.uri().path())),
+        format!("{} is not allowed for {}.", request.method(), truncate_for_display(request.uri().path())),
     ))
 }

@@ -16,23 +16,23 @@ use bytes::Bytes;
 use http_body::Frame;
 use tokio::time::Sleep;
 
-use super::error::Problem;
-use super::outgoing::{self, ResponseBudget};
+use super::error::ErrorResponse;
+use super::response_budget::{self, ResponseBudget};
 use crate::admission::Permit;
 use crate::engine::RunHandle;
-use crate::protocol::event::Encoding;
+use crate::protocol::event::EventEncoder;
 use crate::response::machine::Events;
-use crate::telemetry::request_log::{Ended, RequestLog};
+use crate::telemetry::request_log::{RequestLog, RequestOutcome};
 
 /// A comment: clients ignore it, proxies see that the connection lives.
 const KEEPALIVE: &[u8] = b": keepalive\n\n";
 /// Bytes of a delta with its frame, about; room is made for as many at once as there are.
-const USUAL_EVENT: usize = 256;
+const TYPICAL_EVENT_BYTES: usize = 256;
 const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A frame is closed at about this size, so that one slow reader does not hold much.
 const FRAME_BYTES: usize = 64 * 1024;
 /// A frame beyond this has large events in it.
-const UNRESERVED: usize = 2 * FRAME_BYTES;
+const MAX_UNRESERVED_BYTES: usize = 2 * FRAME_BYTES;
 
 /// The answer to a streamed request.
 ///
@@ -44,9 +44,9 @@ pub(super) async fn response(
     keepalive: Duration,
     budget: ResponseBudget,
     log: Arc<RequestLog>,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     let mut body = EventBody::new(first, run, keepalive, budget, log);
-    if body.buffer.len() > UNRESERVED {
+    if body.buffer.len() > MAX_UNRESERVED_BYTES {
         body.reserved = Some(body.budget.clone().acquire(body.buffer.len()).await?);
     }
     let mut response = Response::new(Body::new(body));
@@ -58,11 +58,11 @@ pub(super) async fn response(
     Ok(response)
 }
 
-type Reserving = Pin<Box<dyn Future<Output = Result<Permit, Problem>> + Send>>;
+type Reserving = Pin<Box<dyn Future<Output = Result<Permit, ErrorResponse>> + Send>>;
 
 struct EventBody {
     run: RunHandle,
-    encoding: Encoding,
+    encoding: EventEncoder,
     buffer: Vec<u8>,
     /// For the frame that is next, if it is large.
     reserved: Option<Permit>,
@@ -102,9 +102,9 @@ impl EventBody {
     }
 
     fn encode(&mut self, events: &Events) {
-        self.buffer.reserve(events.len() * USUAL_EVENT);
+        self.buffer.reserve(events.len() * TYPICAL_EVENT_BYTES);
         for event in events {
-            self.encoding.sse(event, &mut self.buffer);
+            self.encoding.write_sse(event, &mut self.buffer);
             if event.event.terminal().is_some() {
                 self.buffer.extend_from_slice(DONE);
                 self.ended = true;
@@ -113,8 +113,8 @@ impl EventBody {
     }
 
     /// What is to be sent, once there is room for it.
-    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, Problem>> {
-        if self.buffer.len() <= UNRESERVED {
+    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, ErrorResponse>> {
+        if self.buffer.len() <= MAX_UNRESERVED_BYTES {
             return Poll::Ready(Ok(std::mem::take(&mut self.buffer).into()));
         }
         let permit = match self.reserved.take() {
@@ -127,7 +127,7 @@ impl EventBody {
                 outcome?
             }
         };
-        Poll::Ready(Ok(outgoing::keep(std::mem::take(&mut self.buffer).into(), Arc::new(permit))))
+        Poll::Ready(Ok(response_budget::keep(std::mem::take(&mut self.buffer).into(), Arc::new(permit))))
     }
 
     /// The alarm is not set anew for each event: when it rings, it is moved to where it belongs by then.
@@ -159,7 +159,7 @@ impl http_body::Body for EventBody {
                 // look whole.
                 Poll::Ready(None) => {
                     tracing::info!(response_id = %self.run.id, "a reader that took nothing was cut");
-                    self.log.ended(Ended::TimedOut);
+                    self.log.set_outcome(RequestOutcome::TimedOut);
                     self.ended = true;
                     self.buffer.clear();
                     return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));

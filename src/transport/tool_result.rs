@@ -4,11 +4,11 @@ use axum::Json;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::tools::{Code, ToolError, ToolOutput};
+use crate::tools::{ToolError, ToolErrorCode, ToolOutput};
 
 /// Shapes of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum View {
+pub enum ResultView {
     /// All that is known.
     #[default]
     Antwort,
@@ -22,8 +22,8 @@ pub enum View {
     Provider,
 }
 
-impl View {
-    pub(super) fn named(name: &str) -> Option<Self> {
+impl ResultView {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "antwort" => Self::Antwort,
             "call" => Self::Call,
@@ -36,10 +36,15 @@ impl View {
 }
 
 /// The result as JSON. That the tool failed is no failure of the request.
-pub fn render(view: View, call_id: &str, name: &str, outcome: Result<ToolOutput, ToolError>) -> Json<Value> {
+pub fn render(
+    view: ResultView,
+    call_id: &str,
+    name: &str,
+    outcome: Result<ToolOutput, ToolError>,
+) -> Json<Value> {
     let (output, code) = match outcome {
         Ok(output) => {
-            let code = output.is_error.then_some(Code::ToolExecutionFailed);
+            let code = output.is_error.then_some(ToolErrorCode::ToolExecutionFailed);
             (output, code)
         }
         Err(error) => {
@@ -54,28 +59,28 @@ pub fn render(view: View, call_id: &str, name: &str, outcome: Result<ToolOutput,
         if success { (data(), Value::Null) } else { (Value::Null, output.for_model.clone().into()) };
     let shown = output.for_user.as_ref().filter(|_| !output.silent);
     Json(match view {
-        View::Antwort => json!(Whole {
+        ResultView::Antwort => json!(Whole {
             object: "tool.result",
             name,
             output: &output.for_model,
             is_error: !success,
-            code: code.map(Code::as_str),
+            code: code.map(ToolErrorCode::as_str),
             structured: output.structured.as_ref(),
             for_user: shown.map(String::as_str),
             citations: &output.citations,
             meta: &output.meta,
         }),
-        View::Call => {
+        ResultView::Call => {
             json!({ "call_id": call_id, "output": output.for_model, "is_error": !success, "meta": output.meta })
         }
-        View::Envelope => {
+        ResultView::Envelope => {
             json!({ "id": call_id, "success": success, "data": result, "error": error, "meta": output.meta })
         }
-        View::Audience => json!({
+        ResultView::Audience => json!({
             "for_llm": output.for_model, "for_user": output.for_user, "silent": output.silent,
             "is_error": !success, "async": false, "meta": output.meta
         }),
-        View::Provider => json!({
+        ResultView::Provider => json!({
             "toolCallId": call_id, "toolName": name, "success": success, "result": result, "error": error,
             "metadata": {
                 "executionTime": output.meta.duration_ms, "cached": output.meta.cached,

@@ -13,18 +13,19 @@ use serde_json::value::RawValue;
 use super::AppState;
 use super::access::Authenticated;
 use super::body::JsonBody;
-use super::error::Problem;
-use super::mcp::{Served, own_tools};
-use super::query::{PathText, Query};
-use super::tool_result::{View, render};
-use super::trail::Trail;
+use super::error::ErrorResponse;
+use super::mcp::{McpServerTools, own_tools};
+use super::query::{PathParam, Query};
+use super::request_context::RequestContext;
+use super::tool_result::{ResultView, render};
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::{self, ShapeError, shorten};
+use crate::protocol::parse::{self, ParseError, truncate_for_display};
 use crate::protocol::request::ToolCacheMode;
 use crate::response::machine::OWN_SERVER;
 use crate::tools::mcp::CallerCatalog;
 use crate::tools::{
-    CacheUse, Catalog, Code, Progress, RegisteredTool, Subject, ToolCall, ToolContext, ToolDefinition,
+    CacheMode, Catalog, PolicySubject, Progress, RegisteredTool, ToolCall, ToolContext, ToolDefinition,
+    ToolErrorCode,
 };
 
 /// `GET /v1/tools`: the gateway's own tools, or those of one server of the configuration.
@@ -33,29 +34,29 @@ pub(super) async fn list(
     Extension(principal): Extension<Authenticated>,
     headers: HeaderMap,
     query: Query,
-) -> Result<Response, Problem> {
+) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct List<'a> {
         object: &'static str,
-        data: Vec<Element<'a>>,
+        data: Vec<ToolObject<'a>>,
         has_more: bool,
         /// Goes up whenever the tools change.
         version: u64,
         #[serde(skip_serializing_if = "Option::is_none")]
         server_label: Option<&'a str>,
     }
-    query.only(&["tag", "executor", "server_label", "view"])?;
+    query.reject_unknown(&["tag", "executor", "server_label", "view"])?;
     let summary = match query.get("view") {
         None | Some("full") => false,
         Some("summary") => true,
-        Some(_) => return Err(Problem(unknown_view("'full' or 'summary'"))),
+        Some(_) => return Err(ErrorResponse(unknown_view("'full' or 'summary'"))),
     };
     let (tag, executor) = (query.get("tag"), query.get("executor"));
     let label = server_label(&query);
     let own = own_tools(&app, &principal, &headers, (None, None), |_| label.is_none()).await?;
     let catalog = &own.catalog;
     let served = match label {
-        Some(label) => Some(Served::of(&app, &principal, &headers, label, (None, None)).await?),
+        Some(label) => Some(McpServerTools::load(&app, &principal, &headers, label, (None, None)).await?),
         None => None,
     };
     let mut tools: Vec<&ToolDefinition> = match &served {
@@ -71,9 +72,9 @@ pub(super) async fn list(
     }
     Ok(Json(List {
         object: "list",
-        data: tools.into_iter().map(Element::of).collect(),
+        data: tools.into_iter().map(ToolObject::new).collect(),
         has_more: false,
-        version: served.as_ref().map_or(catalog.version(), Served::version),
+        version: served.as_ref().map_or(catalog.version(), McpServerTools::version),
         server_label: label,
     })
     .into_response())
@@ -84,27 +85,27 @@ pub(super) async fn one(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
     headers: HeaderMap,
-    PathText(name): PathText,
-) -> Result<Response, Problem> {
+    PathParam(name): PathParam,
+) -> Result<Response, ErrorResponse> {
     let own = own_tools(&app, &principal, &headers, (None, None), |wanted| wanted == name).await?;
     let tool = find(&app, &own, &principal, &name)?;
-    Ok(Json(Element::of(tool.definition())).into_response())
+    Ok(Json(ToolObject::new(tool.definition())).into_response())
 }
 
 /// `POST /v1/tools/{name}/execute`
 pub(super) async fn execute(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Extension(trail): Extension<Trail>,
+    Extension(trail): Extension<RequestContext>,
     headers: HeaderMap,
-    PathText(name): PathText,
+    PathParam(name): PathParam,
     query: Query,
     body: JsonBody,
-) -> Result<Response, Problem> {
-    query.only(&["server_label", "view"])?;
+) -> Result<Response, ErrorResponse> {
+    query.reject_unknown(&["server_label", "view"])?;
     let view = match query.get("view") {
-        None => View::default(),
-        Some(name) => View::named(name)
+        None => ResultView::default(),
+        Some(name) => ResultView::from_name(name)
             .ok_or_else(|| unknown_view("'antwort', 'call', 'envelope', 'audience' or 'provider'"))?,
     };
     // Reserved until the call has ended, as its arguments are kept until then.
@@ -116,7 +117,7 @@ pub(super) async fn execute(
         let served = match server_label(&query) {
             Some(label) => {
                 let place = (context.channel.as_deref(), context.chat_id.as_deref());
-                Some(Served::of(&app, &principal, &headers, label, place).await?)
+                Some(McpServerTools::load(&app, &principal, &headers, label, place).await?)
             }
             None => None,
         };
@@ -133,25 +134,25 @@ pub(super) async fn execute(
             principal: Arc::clone(&owner.principal),
             channel: context.channel,
             chat_id: context.chat_id,
-            traceparent: trail.outgoing(),
+            traceparent: trail.upstream_traceparent(),
             request_id: (*trail.request_id).to_owned(),
-            cache: if cache == ToolCacheMode::Bypass { CacheUse::Bypass } else { CacheUse::Allowed },
-            reads_kept_results: true,
+            cache: if cache == ToolCacheMode::Bypass { CacheMode::Bypass } else { CacheMode::Allowed },
+            can_read_stored_results: true,
             ..ToolContext::default()
         };
-        trail.log.note(|facts| facts.tool_calls = Some(1));
+        trail.log.update(|facts| facts.tool_calls = Some(1));
         let cancel = context.cancel.clone().drop_guard();
         let call = ToolCall::direct(&name, arguments);
         let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
         drop(cancel);
-        Ok::<_, Problem>(outcome)
+        Ok::<_, ErrorResponse>(outcome)
     };
-    let outcome = admitted.work(pin!(called)).await??;
+    let outcome = admitted.run_until_aborted(pin!(called)).await??;
     let failure = match &outcome {
-        Ok(output) => output.is_error.then_some(Code::ToolExecutionFailed),
+        Ok(output) => output.is_error.then_some(ToolErrorCode::ToolExecutionFailed),
         Err(error) => Some(error.code),
     };
-    trail.log.note(|facts| facts.code = failure.map(|code| code.as_str().into()));
+    trail.log.update(|facts| facts.code = failure.map(|code| code.as_str().into()));
     Ok(render(view, &trail.request_id, &name, outcome).into_response())
 }
 
@@ -162,7 +163,7 @@ pub(super) async fn purge_cache(State(app): State<AppState>) -> StatusCode {
 }
 
 /// `POST /v1/tools/refresh`: asks every executor anew what tools it has.
-pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, Problem> {
+pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct Refreshed {
         object: &'static str,
@@ -182,12 +183,12 @@ pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, Pro
 /// The body of a direct call.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Execute<'a> {
+struct ExecuteRequest<'a> {
     /// An object, or its text as models write it.
     #[serde(borrow, default)]
     arguments: Option<&'a RawValue>,
     #[serde(default)]
-    context: Place,
+    context: ExecuteContext,
     #[serde(default)]
     cache: ToolCacheMode,
 }
@@ -195,7 +196,7 @@ struct Execute<'a> {
 /// Where a direct call is made from, as the caller says.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Place {
+struct ExecuteContext {
     channel: Option<String>,
     chat_id: Option<String>,
 }
@@ -204,38 +205,38 @@ struct Place {
 struct Direct {
     /// As the tools' stack reads them: JSON text.
     arguments: String,
-    context: Place,
+    context: ExecuteContext,
     cache: ToolCacheMode,
 }
 
 impl Direct {
     fn read(body: &[u8]) -> Result<Self, ApiError> {
-        let Execute { arguments, context, cache } = read(body)?;
+        let ExecuteRequest { arguments, context, cache } = read(body)?;
         let arguments = arguments.map_or_else(|| "{}".to_owned(), text);
         Ok(Self { arguments, context, cache })
     }
 }
 
-fn read(body: &[u8]) -> Result<Execute<'_>, ApiError> {
+fn read(body: &[u8]) -> Result<ExecuteRequest<'_>, ApiError> {
     let raw: &RawValue = serde_json::from_slice(body).map_err(|error| {
         ApiError::new(400, "invalid_request_error", "invalid_json", format!("The body is not JSON: {error}."))
     })?;
     if !raw.get().starts_with('{') {
-        return Err(ShapeError::wrong_type("", "expected an object.").into_api_error("body"));
+        return Err(ParseError::wrong_type("", "expected an object.").into_api_error("body"));
     }
-    parse::read(raw).map_err(|error: ShapeError| error.into_api_error(""))
+    parse::read(raw).map_err(|error: ParseError| error.into_api_error(""))
 }
 
 /// A tool in lists.
 #[derive(Serialize)]
-struct Element<'a> {
+struct ToolObject<'a> {
     object: &'static str,
     #[serde(flatten)]
     definition: &'a ToolDefinition,
 }
 
-impl<'a> Element<'a> {
-    fn of(definition: &'a ToolDefinition) -> Self {
+impl<'a> ToolObject<'a> {
+    fn new(definition: &'a ToolDefinition) -> Self {
         Self { object: "tool", definition }
     }
 }
@@ -259,8 +260,8 @@ fn open_to<'a>(
     catalog: &'a Catalog,
     caller: &'a Authenticated,
 ) -> impl Iterator<Item = &'a Arc<RegisteredTool>> {
-    let subject = Subject { tenant: &caller.0.owner.tenant, agent: None };
-    catalog.iter().filter(move |tool| app.engine.toolbox().admits(subject, tool.definition()).is_ok())
+    let subject = PolicySubject { tenant: &caller.0.owner.tenant, agent: None };
+    catalog.iter().filter(move |tool| app.engine.toolbox().check_access(subject, tool.definition()).is_ok())
 }
 
 /// A tool that the caller may use; the others are not there.
@@ -279,7 +280,7 @@ fn find(
                 "mcp_server_unavailable",
                 format!(
                     "None of the MCP servers that run the tool '{}' can be reached: {problem}",
-                    shorten(name)
+                    truncate_for_display(name)
                 ),
             );
         }
@@ -287,7 +288,10 @@ fn find(
             404,
             "invalid_request_error",
             "tool_not_found",
-            format!("There is no tool '{}' for you; GET /v1/tools lists those that are.", shorten(name)),
+            format!(
+                "There is no tool '{}' for you; GET /v1/tools lists those that are.",
+                truncate_for_display(name)
+            ),
         )
     })
 }

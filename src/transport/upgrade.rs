@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::error::Problem;
+use super::error::ErrorResponse;
 use crate::protocol::error::ApiError;
 
 /// Answers a WebSocket handshake on `/responses`, which would be taken for a request for the list of responses.
@@ -14,7 +14,7 @@ pub(super) async fn refuse(request: Request, next: Next) -> Response {
     if request.method() != Method::GET || !route.ends_with("/responses") || !is_handshake(request.headers()) {
         return next.run(request).await;
     }
-    let mut response = Problem(ApiError::new(
+    let mut response = ErrorResponse(ApiError::new(
         426,
         "invalid_request_error",
         "websocket_not_served",

@@ -6,7 +6,7 @@ use antwort::config::{LoadOptions, Settings};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use crate::support::gateway::{Answer, Gateway, JsonBody};
+use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
 use crate::support::upstream::{Reply, Upstream, chunk, done, finish};
 
 /// The settings of an environment and a file.
@@ -45,7 +45,7 @@ async fn guarded(upstream: &Upstream) -> Gateway {
 }
 
 /// Sends a request with a key.
-async fn send(gateway: &Gateway, key: &str, method: &str, path: &str, body: Option<Value>) -> Answer {
+async fn send(gateway: &Gateway, key: &str, method: &str, path: &str, body: Option<Value>) -> HttpAnswer {
     let mut request = gateway.http.request(method.parse().unwrap(), format!("{}{path}", gateway.base));
     if let Some(body) = body {
         request = request.json_body(&body);

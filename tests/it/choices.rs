@@ -41,7 +41,7 @@ fn kinds(response: &Value) -> Vec<&str> {
 }
 
 async fn gateway(upstream: &Upstream, change: impl FnOnce(Builder) -> Builder) -> Gateway {
-    change(Gateway::before(upstream)).probe().0.spawn().await
+    change(Gateway::with_upstream(upstream)).probe().0.spawn().await
 }
 
 fn sent(upstream: &Upstream, back: usize) -> Value {

@@ -1,6 +1,6 @@
 //! Client profiles: who is recognised by its headers, what differs for it, and what comes before that.
 
-use antwort::config::{ClientActionStatus, KeySettings, Scope, Settings, Switch};
+use antwort::config::{ApiKeySettings, ClientActionStatus, Scope, Settings, Switch};
 use antwort::transport::client_profile::PROFILES;
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ fn key(status: Option<ClientActionStatus>) -> impl FnOnce(&mut Settings) {
     move |settings| {
         let hash =
             aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"sk-x").as_ref().try_into().unwrap();
-        let key = KeySettings {
+        let key = ApiKeySettings {
             hash,
             tenant: "t".into(),
             owner: "o".into(),
@@ -63,7 +63,7 @@ fn key(status: Option<ClientActionStatus>) -> impl FnOnce(&mut Settings) {
 #[tokio::test]
 async fn clients_whose_types_cannot_read_requires_action_get_completed() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (headers, profile, status) in [
         (NODE, Some("openai-node"), "completed"),
         (DOTNET, Some("openai-dotnet"), "completed"),
@@ -109,7 +109,7 @@ async fn the_status_of_a_pause_is_said_by_the_request_then_the_key_then_the_clie
             settings.engine.client_action_status = configured;
             key(of_key)(settings);
         };
-        let gateway = Gateway::before(&upstream).set(configure).spawn().await;
+        let gateway = Gateway::with_upstream(&upstream).set(configure).spawn().await;
         let headers = [client, &[("authorization", "Bearer sk-x")]].concat();
         for stream in [false, true] {
             upstream.reply(weather());
@@ -125,7 +125,7 @@ async fn the_status_of_a_pause_is_said_by_the_request_then_the_key_then_the_clie
 #[tokio::test]
 async fn auto_in_a_request_heeds_the_tools_that_are_bound_to_it() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let mut body = ask(false, Some("auto"));
     upstream.reply(weather());
     let (_, response) = send(&gateway, NODE, &body).await;
@@ -139,7 +139,7 @@ async fn auto_in_a_request_heeds_the_tools_that_are_bound_to_it() {
 #[tokio::test]
 async fn a_request_may_want_the_pause_of_a_single_shot_run_too() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(|s| s.tools.execution_enabled = false).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(|s| s.tools.execution_enabled = false).spawn().await;
     for (asked, expected) in
         [(None, "completed"), (Some("auto"), "completed"), (Some("requires_action"), "requires_action")]
     {
@@ -151,7 +151,8 @@ async fn a_request_may_want_the_pause_of_a_single_shot_run_too() {
 #[tokio::test]
 async fn profiles_can_be_switched_off() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(|s| s.compat.client_profiles = Switch::Off).spawn().await;
+    let gateway =
+        Gateway::with_upstream(&upstream).set(|s| s.compat.client_profiles = Switch::Off).spawn().await;
     for headers in [NODE, DOTNET, ASYNC_OPENAI, CODEX] {
         upstream.reply(weather());
         let (named, response) = send(&gateway, headers, &ask(false, None)).await;
@@ -162,7 +163,7 @@ async fn profiles_can_be_switched_off() {
 #[tokio::test]
 async fn a_status_that_there_is_not_is_refused_with_its_path() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let error = gateway.refuse(ask(false, Some("done")), 400, "invalid_value").await;
     assert_eq!(error["param"], "antwort.client_action_status");
     assert!(error["message"].as_str().unwrap().contains("requires_action"), "{error}");
@@ -172,7 +173,7 @@ async fn a_status_that_there_is_not_is_refused_with_its_path() {
 async fn the_profile_is_named_on_refusals_too_and_web_pages_may_read_it() {
     let upstream = Upstream::spawn().await;
     let origins = |settings: &mut Settings| settings.server.cors.allowed_origins = vec!["*".into()];
-    let gateway = Gateway::before(&upstream).set(origins).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(origins).spawn().await;
     let gateway =
         gateway.with_header("x-stainless-lang", "js").with_header("origin", "https://app.example.com");
     for (answer, status) in [

@@ -57,7 +57,7 @@ fn with(mut body: Value, changes: Value) -> Value {
 #[tokio::test]
 async fn tools_that_are_not_served_were_a_400_for_the_default_configuration_of_codex() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for stream in [false, true] {
         let body = with(first_request(), json!({"stream": stream}));
         let (status, omitted, text) = send(&gateway, &[CODEX], &body).await;
@@ -83,8 +83,10 @@ async fn the_operator_decides_what_happens_to_tools_that_are_not_served() {
         (UnservedTools::Omit, &[][..], (200, Some("tool_search, web_search".to_owned()))),
         (UnservedTools::Refuse, &[CODEX][..], (400, None)),
     ] {
-        let gateway =
-            Gateway::before(&upstream).set(|settings| settings.compat.unserved_tools = setting).spawn().await;
+        let gateway = Gateway::with_upstream(&upstream)
+            .set(|settings| settings.compat.unserved_tools = setting)
+            .spawn()
+            .await;
         let (status, omitted, text) = send(&gateway, headers, &first_request()).await;
         assert_eq!((status, omitted), expected, "{setting:?}: {text}");
     }
@@ -93,7 +95,7 @@ async fn the_operator_decides_what_happens_to_tools_that_are_not_served() {
 #[tokio::test]
 async fn every_hosted_tool_that_is_not_served_can_be_left_out_wherever_it_stands() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| settings.compat.unserved_tools = UnservedTools::Omit)
         .spawn()
         .await;
@@ -135,7 +137,7 @@ async fn every_hosted_tool_that_is_not_served_can_be_left_out_wherever_it_stands
 #[tokio::test]
 async fn a_choice_that_names_a_tool_that_was_left_out_is_refused() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (choice, param) in [
         (json!({"type": "web_search"}), "tool_choice.type"),
         (json!({"type": "tool_search"}), "tool_choice"),
@@ -162,7 +164,7 @@ async fn a_websocket_handshake_was_answered_with_the_list_of_responses() {
     let upstream = Upstream::spawn().await;
     let keyed = "auth: {keys: {writer: {key: secret, scopes: ['responses:create']}}}";
     let gateways = [
-        Gateway::before(&upstream).spawn().await,
+        Gateway::with_upstream(&upstream).spawn().await,
         // Who may not list responses must not be told so: it is not what was asked.
         Gateway::with(crate::access::settings(&upstream, &[], keyed)).spawn().await,
     ];
@@ -192,7 +194,7 @@ async fn a_websocket_handshake_was_answered_with_the_list_of_responses() {
 async fn web_pages_may_read_which_tools_were_left_out() {
     let upstream = Upstream::spawn().await;
     let origin = "https://app.example.com";
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| settings.server.cors.allowed_origins = vec![origin.to_owned()])
         .spawn()
         .await;
@@ -205,7 +207,7 @@ async fn web_pages_may_read_which_tools_were_left_out() {
 #[tokio::test]
 async fn a_program_that_told_how_far_it_was_ended_the_session_with_a_400() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let call =
         |id: &str| json!({"type": "custom_tool_call", "call_id": id, "name": "exec", "input": "notify(1)"});
     let output =

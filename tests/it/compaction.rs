@@ -3,7 +3,7 @@
 use antwort::protocol::request::COMPACTION_FIELDS;
 use serde_json::{Value, json};
 
-use crate::support::gateway::{Answer, Gateway, JsonBody};
+use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
 use crate::support::openapi;
 use crate::support::upstream::{Reply, Upstream, chunk, done, finish, usage};
 
@@ -48,7 +48,7 @@ fn said(sent: &Value) -> Vec<(String, String)> {
     messages.map(|message| (message["role"].as_str().unwrap().to_owned(), text(message))).collect()
 }
 
-async fn compact(gateway: &Gateway, body: &Value) -> Answer {
+async fn compact(gateway: &Gateway, body: &Value) -> HttpAnswer {
     let answer = gateway.post("/v1/responses/compact", body).await;
     if answer.status == 200 {
         openapi::assert_is("CompactedConversation", &answer.body);
@@ -59,7 +59,7 @@ async fn compact(gateway: &Gateway, body: &Value) -> Answer {
 #[tokio::test]
 async fn a_trigger_is_answered_with_one_sealed_item_made_without_tools() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text(SUMMARY).text(SUMMARY);
     for response in gateway.both(request(&triggered())).await {
         assert_eq!(response["status"], "completed");
@@ -82,7 +82,7 @@ async fn a_trigger_is_answered_with_one_sealed_item_made_without_tools() {
 #[tokio::test]
 async fn the_events_of_a_compaction_are_an_item_that_comes_whole() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![
         chunk(json!({"reasoning_content": "What matters?"})),
         chunk(json!({"content": "The user "})),
@@ -110,7 +110,7 @@ async fn the_events_of_a_compaction_are_an_item_that_comes_whole() {
 #[tokio::test]
 async fn a_replayed_compaction_is_shown_to_the_model_in_its_place() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text(SUMMARY);
     let item = gateway.create(request(&triggered())).await["output"][0].clone();
     // As Codex goes on: what the user said, the compaction, what the user says next.
@@ -141,7 +141,7 @@ async fn a_replayed_compaction_is_shown_to_the_model_in_its_place() {
 #[tokio::test]
 async fn a_chain_goes_on_behind_its_compaction() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text("I shall.");
     let first = gateway.create(ask(&conversation())).await;
     upstream.text(SUMMARY);
@@ -179,7 +179,7 @@ async fn a_chain_goes_on_behind_its_compaction() {
 #[tokio::test]
 async fn compact_gives_the_users_messages_and_a_compaction_that_are_the_next_input() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text(SUMMARY);
     let body = json!({"model": "test-model", "input": conversation(), "instructions": "You build.",
         "prompt_cache_key": "k", "previous_response_id": null,
@@ -215,7 +215,7 @@ async fn compact_gives_the_users_messages_and_a_compaction_that_are_the_next_inp
 #[tokio::test]
 async fn a_stored_chain_can_be_compacted_as_a_whole() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text("I shall.");
     let first = gateway.create(json!({"model": "test-model", "input": "Build a boat."})).await;
     for input in [json!(null), json!("And a mast."), json!([{"role": "user", "content": "And a mast."}])] {
@@ -233,7 +233,7 @@ async fn a_stored_chain_can_be_compacted_as_a_whole() {
 #[tokio::test]
 async fn what_makes_no_compaction_is_said_before_the_model_is_asked() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let with = |changes: Value| {
         let mut body = json!({"model": "test-model", "input": "Hi"});
         body.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -282,7 +282,7 @@ fn every_field_of_a_compaction_is_one_of_a_response_and_documented() {
 #[tokio::test]
 async fn a_model_that_writes_no_summary_makes_no_compaction() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let calls = || Reply::Calls(vec![("buy", json!({"what": "sails"}))]);
     let message = json!({"role": "assistant", "content": null, "refusal": "No."});
     let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
@@ -316,7 +316,7 @@ auth:
     reader: {key: key-reader, scopes: ['responses:read']}
 ";
 
-async fn post(gateway: &Gateway, key: &str, path: &str, body: &Value) -> Answer {
+async fn post(gateway: &Gateway, key: &str, path: &str, body: &Value) -> HttpAnswer {
     let request = gateway.http.post(format!("{}{path}", gateway.base)).json_body(body);
     gateway.send(request.header("authorization", format!("Bearer {key}"))).await
 }
@@ -399,7 +399,7 @@ async fn a_stored_chain_whose_key_is_lost_is_refused_until_it_is_compacted_anew(
     let key = |byte: u8| vec![std::sync::Arc::new(secrecy::SecretBox::new(Box::new([byte; 32])))];
     let gateway = async |byte: u8| {
         let database = folder.path().join("responses.db");
-        Gateway::before(&upstream)
+        Gateway::with_upstream(&upstream)
             .database(database)
             .set(|settings| settings.seal.keys = key(byte))
             .spawn()
@@ -420,7 +420,7 @@ async fn a_stored_chain_whose_key_is_lost_is_refused_until_it_is_compacted_anew(
 #[tokio::test]
 async fn a_compaction_heeds_no_choice_of_tools_and_no_form_of_the_answer() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text(SUMMARY);
     let mut body = request(&triggered());
     body["tools"] = json!([{"type": "function", "name": "buy", "parameters": {"type": "object"}}]);
@@ -438,7 +438,7 @@ async fn a_compaction_heeds_no_choice_of_tools_and_no_form_of_the_answer() {
 #[tokio::test]
 async fn a_conversation_that_does_not_fit_is_compacted_without_its_oldest_items_where_that_is_allowed() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .provider(|provider| provider.context_window = antwort::config::ContextWindow::All(1000))
         .spawn()
         .await;

@@ -12,7 +12,7 @@ use crate::support::eventually;
 use crate::support::gateway::{JsonBody, frames};
 use crate::support::process::Process;
 use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish, usage};
-use crate::support::{legal, openapi};
+use crate::support::{openapi, stream_validator};
 
 /// An answer that takes a little while.
 fn answer(words: usize, gap: Duration) -> Reply {
@@ -134,7 +134,7 @@ async fn sigterm_lets_a_stream_end_and_the_process_with_it() {
     let stream = create(&http, &gateway.base, true).send().await.unwrap();
     gateway.terminate();
     let events = frames(&stream.text().await.unwrap());
-    assert_eq!(legal::assert_legal(&events).response["status"], "completed");
+    assert_eq!(stream_validator::assert_valid_stream(&events).response["status"], "completed");
     assert!(eventually(async || gateway.exit_code() == Some(0)).await, "it ends, and in order");
 }
 
@@ -149,7 +149,7 @@ async fn end(http: &reqwest::Client, base: &str, stream: bool) -> String {
         return status.as_u16().to_string();
     }
     let response = if stream {
-        legal::assert_legal(&frames(&text)).response
+        stream_validator::assert_valid_stream(&frames(&text)).response
     } else {
         let response: Value = serde_json::from_str(&text).expect("JSON");
         openapi::assert_response(&response);

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::access::settings;
 use crate::support::gateway::{Gateway, JsonBody, frames};
-use crate::support::legal;
+use crate::support::stream_validator;
 use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish};
 
 /// A stream whose id the client has read: the id, and what was read.
@@ -28,7 +28,7 @@ async fn end(mut stream: reqwest::Response, mut seen: String) -> Value {
     while let Some(piece) = stream.chunk().await.unwrap() {
         seen.push_str(std::str::from_utf8(&piece).unwrap());
     }
-    legal::assert_legal(&frames(&seen)).response
+    stream_validator::assert_valid_stream(&frames(&seen)).response
 }
 
 fn slow_answer() -> Reply {
@@ -57,7 +57,7 @@ async fn a_response_that_is_deleted_right_after_it_was_created_is_not_stored_at_
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
     upstream.reply(slow_answer());
     let (stream, seen, id) = open(&gateway, json!({"model": "test-model", "input": "Hi"})).await;
     let deleted = gateway.delete(&format!("/v1/responses/{id}")).await;
@@ -68,14 +68,14 @@ async fn a_response_that_is_deleted_right_after_it_was_created_is_not_stored_at_
     assert_gone(&gateway, &id).await;
     gateway.stop().await;
 
-    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database).spawn().await;
     assert_gone(&gateway, &id).await;
 }
 
 #[tokio::test]
 async fn a_response_that_is_deleted_once_it_is_recorded_is_not_stored_at_its_end() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let wait = || Step::Wait(Duration::from_millis(700));
     let words = |word: &str| chunk(json!({"content": word}));
     upstream.reply(Reply::Stream(vec![
@@ -102,7 +102,7 @@ async fn a_run_that_is_deleted_before_its_first_call_goes_on_and_leaves_no_row()
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
-    let (builder, tools) = Gateway::before(&upstream).database(database.clone()).probe();
+    let (builder, tools) = Gateway::with_upstream(&upstream).database(database.clone()).probe();
     let gateway = builder.spawn().await;
     let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
         "function": {"name": "noop", "arguments": "{}"}}]});

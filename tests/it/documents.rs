@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use antwort::config::DEFAULTS;
+use antwort::config::DEFAULT_CONFIG;
 use antwort::protocol::request::{FIELDS, NO_OPS};
-use antwort::transport::routes::{API, Access, PREFIXES, SERVICE};
+use antwort::transport::routes::{API_PREFIXES, API_ROUTES, Access, SERVICE_ROUTES};
 use serde_json::Value;
 
 use crate::support::gateway::Gateway;
@@ -29,10 +29,10 @@ fn nameless(path: &str) -> String {
 
 /// Method, path, and whether it is open, of everything in the tables of routes.
 fn served() -> BTreeSet<(String, String, bool)> {
-    let api = API.iter().map(|(method, path, access)| (method, format!("/v1{path}"), access));
-    let service = SERVICE.iter().map(|(method, path, access)| (method, (*path).to_owned(), access));
+    let api = API_ROUTES.iter().map(|(method, path, access)| (method, format!("/v1{path}"), access));
+    let service = SERVICE_ROUTES.iter().map(|(method, path, access)| (method, (*path).to_owned(), access));
     api.chain(service)
-        .map(|(method, path, access)| (method.to_string(), nameless(&path), *access == Access::Open))
+        .map(|(method, path, access)| (method.to_string(), nameless(&path), *access == Access::Public))
         .collect()
 }
 
@@ -210,13 +210,13 @@ fn resolved(schema: &Value) -> &Value {
 #[tokio::test]
 async fn what_the_tables_say_is_what_the_server_does() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
-    for (method, path, _) in API {
-        for prefix in PREFIXES {
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    for (method, path, _) in API_ROUTES {
+        for prefix in API_PREFIXES {
             assert_served(&gateway, method.as_str(), &format!("{prefix}{path}")).await;
         }
     }
-    for (method, path, _) in SERVICE {
+    for (method, path, _) in SERVICE_ROUTES {
         assert_served(&gateway, method.as_str(), path).await;
     }
 }
@@ -246,12 +246,15 @@ fn the_page_on_compatibility_mentions_every_field_and_every_no_op() {
 #[test]
 fn the_page_on_compatibility_mentions_every_route_and_no_other() {
     let named = |method: &str, path: &str| format!("`{method} {}`", path.replace("{*", "{"));
-    for (method, path, _) in API.iter().chain(SERVICE) {
+    for (method, path, _) in API_ROUTES.iter().chain(SERVICE_ROUTES) {
         let route = named(method.as_str(), path);
         assert!(COMPATIBILITY.contains(&route), "docs/compatibility.md does not mention {route}");
     }
-    let routes: BTreeSet<String> =
-        API.iter().chain(SERVICE).map(|(method, path, _)| named(method.as_str(), path)).collect();
+    let routes: BTreeSet<String> = API_ROUTES
+        .iter()
+        .chain(SERVICE_ROUTES)
+        .map(|(method, path, _)| named(method.as_str(), path))
+        .collect();
     for line in COMPATIBILITY
         .lines()
         .filter(|line| line.contains("| implemented") || line.contains("| passed through"))
@@ -285,7 +288,7 @@ fn the_page_on_tools_names_every_layer_in_its_order() {
 /// of the defaults mention both.
 #[test]
 fn settings_that_the_page_on_security_names_exist_with_these_defaults() {
-    let tree: Value = serde_norway::from_str(DEFAULTS).expect("YAML");
+    let tree: Value = serde_norway::from_str(DEFAULT_CONFIG).expect("YAML");
     let mut checked = 0;
     for line in SECURITY.lines() {
         let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -298,7 +301,7 @@ fn settings_that_the_page_on_security_names_exist_with_these_defaults() {
             Some(value) => assert_eq!(value.to_string(), default, "{path}"),
             None => {
                 let name = path.rsplit('.').next().unwrap_or_default();
-                let mentioned = DEFAULTS.lines().any(|line| line.contains('#') && line.contains(name));
+                let mentioned = DEFAULT_CONFIG.lines().any(|line| line.contains('#') && line.contains(name));
                 assert!(mentioned, "config/default.yaml does not know {path}");
                 assert!(path.contains('<') || default.starts_with("not set"), "{path} has no default");
             }

@@ -27,7 +27,7 @@ fn weather() -> Reply {
 #[tokio::test]
 async fn a_call_pauses_the_response_and_its_output_resumes_it() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for streamed in [false, true] {
         upstream.reply(weather());
         let first = match streamed {
@@ -55,7 +55,7 @@ async fn a_call_pauses_the_response_and_its_output_resumes_it() {
 #[tokio::test]
 async fn a_full_replay_resumes_as_well() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(weather());
     let first = gateway.create(ask(json!({"store": false}))).await;
     let call = first["output"][0].clone();
@@ -76,7 +76,7 @@ async fn a_full_replay_resumes_as_well() {
 #[tokio::test]
 async fn a_call_that_is_in_the_history_and_replayed_counts_once() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(weather());
     let first = gateway.create(ask(json!({}))).await;
     let call = first["output"][0].clone();
@@ -88,7 +88,7 @@ async fn a_call_that_is_in_the_history_and_replayed_counts_once() {
 #[tokio::test]
 async fn every_open_call_must_be_answered_and_only_those() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Calls(vec![("get_weather", json!({"city": "Oslo"})), ("get_time", json!({}))]));
     let first = gateway.create(ask(json!({}))).await;
     assert_eq!(first["output"].as_array().unwrap().len(), 2);
@@ -122,7 +122,7 @@ async fn the_status_of_a_pause_is_a_setting() {
         (ClientActionStatus::Auto, true, "completed"),
         (ClientActionStatus::RequiresAction, false, "completed"),
     ] {
-        let gateway = Gateway::before(&upstream)
+        let gateway = Gateway::with_upstream(&upstream)
             .set(|s| {
                 s.engine.client_action_status = status;
                 s.tools.execution_enabled = execution;
@@ -138,7 +138,7 @@ async fn the_status_of_a_pause_is_a_setting() {
 #[tokio::test]
 async fn choices_reach_the_provider_in_its_form() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let function = json!({"type": "function", "function": {"name": "get_time"}});
     for (choice, expected) in [
         (json!("auto"), json!("auto")),
@@ -156,7 +156,7 @@ async fn choices_reach_the_provider_in_its_form() {
 #[tokio::test]
 async fn choices_of_tools_that_are_not_there_are_refused() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let nowhere = json!({"type": "function", "name": "nowhere"});
     let error = gateway.refuse(ask(json!({"tool_choice": nowhere})), 400, "invalid_value").await;
     assert_eq!(error["param"], "tool_choice");
@@ -176,7 +176,7 @@ async fn choices_of_tools_that_are_not_there_are_refused() {
 #[tokio::test]
 async fn a_call_outside_the_allowed_tools_never_shows_and_goes_back_to_the_model() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let choice =
         json!({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "get_time"}]});
     for extra in [json!({"tool_choice": choice}), json!({"allowed_tools": ["get_time"]})] {
@@ -197,7 +197,7 @@ async fn a_call_outside_the_allowed_tools_never_shows_and_goes_back_to_the_model
 #[tokio::test]
 async fn choice_none_is_enforced_where_the_model_does_not_heed_it() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(weather());
     let response = gateway.create(ask(json!({"tool_choice": "none"}))).await;
     assert_eq!(response["status"], "completed");
@@ -207,7 +207,7 @@ async fn choice_none_is_enforced_where_the_model_does_not_heed_it() {
 #[tokio::test]
 async fn a_model_that_only_calls_what_it_must_not_is_stopped() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for _ in 0..6 {
         upstream.reply(weather());
     }
@@ -219,7 +219,7 @@ async fn a_model_that_only_calls_what_it_must_not_is_stopped() {
 #[tokio::test]
 async fn one_call_a_turn_when_parallel_calls_are_off() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Calls(vec![("get_weather", json!({"city": "Oslo"})), ("get_time", json!({}))]));
     let response = gateway.create(ask(json!({"parallel_tool_calls": false}))).await;
     assert_eq!(response["output"].as_array().unwrap().len(), 1);
@@ -229,7 +229,7 @@ async fn one_call_a_turn_when_parallel_calls_are_off() {
 #[tokio::test]
 async fn a_custom_tool_speaks_raw_text() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let patch = "*** Begin Patch\n\"quoted\"\n";
     let tools = json!([{"type": "custom", "name": "apply_patch", "description": "Edits files",
         "format": {"type": "grammar", "syntax": "lark", "definition": "start: /.+/"}}]);
@@ -261,7 +261,7 @@ async fn a_custom_tool_speaks_raw_text() {
 #[tokio::test]
 async fn namespaces_and_tools_declared_in_the_input_are_functions_upstream() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let namespace = json!({"type": "namespace", "name": "files", "description": "Files", "tools": [
         {"type": "function", "name": "read", "parameters": {"type": "object", "properties": {}}}]});
     let declared = json!({"type": "additional_tools", "role": "developer", "tools": [namespace]});
@@ -282,7 +282,7 @@ async fn namespaces_and_tools_declared_in_the_input_are_functions_upstream() {
 #[tokio::test]
 async fn tools_that_are_not_served_are_refused_by_name() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for tool in [json!({"type": "web_search"}), json!({"type": "file_search", "vector_store_ids": ["vs_1"]})]
     {
         let error = gateway.refuse(ask(json!({"tools": [tool]})), 400, "unsupported_parameter").await;
@@ -299,7 +299,7 @@ async fn tools_that_are_not_served_are_refused_by_name() {
 async fn a_call_that_was_cut_off_need_not_be_answered() {
     use crate::support::upstream::{chunk, done, finish};
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let call = json!({"tool_calls": [{"index": 0, "id": "c", "function": {"name": "get_time", "arguments": "{\"a"}}]});
     upstream.reply(Reply::Stream(vec![chunk(call), finish("length"), done()]));
     let first = gateway.stream(ask(json!({}))).await.response;
@@ -318,7 +318,8 @@ async fn a_call_that_was_cut_off_need_not_be_answered() {
 #[tokio::test]
 async fn a_custom_tool_is_an_extension_in_the_open_responses_dialect() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
+    let gateway =
+        Gateway::with_upstream(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
     let tools = json!([{"type": "custom", "name": "apply_patch"}]);
     upstream.reply(Reply::Calls(vec![("apply_patch", json!({"input": "x"}))]));
     let body = json!({"model": "test-model", "input": "Patch it", "tools": tools});

@@ -7,37 +7,43 @@ use std::sync::Arc;
 use antwort::protocol::content::{Annotation, LogProb};
 use antwort::protocol::dialect::Dialect;
 use antwort::protocol::error::ErrorBody;
-use antwort::protocol::event::Encoding;
-use antwort::protocol::id::IdMint;
+use antwort::protocol::event::EventEncoder;
+use antwort::protocol::id::IdGenerator;
 use antwort::protocol::item::Item;
 use antwort::protocol::item::hosted::McpCall;
-use antwort::protocol::response::{Output, RunOutcome, Usage};
+use antwort::protocol::response::{OutputItems, RunOutcome, Usage};
 use antwort::response::machine::{
-    CallResult, Ending, Events, Finished, MAX_SUMMARY_BYTES, Machine, Options, ReasoningDisplay, Seal,
-    SealSummary, Search, ServerCall, ShowSealed, Violation,
+    CallResult, Events, FinishedResponse, MAX_SUMMARY_BYTES, MachineOptions, ReasoningDisplay,
+    ResponseMachine, Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
 };
-use antwort::response::turn::{CallKind, Fields, FinishReason, ModelEvent, ProviderState, Surface};
+use antwort::response::turn::{
+    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
-use crate::support::legal::assert_legal;
 use crate::support::response::blank_response;
+use crate::support::stream_validator::assert_valid_stream;
 
 /// Runs one turn through a machine and returns the stream's JSON.
-fn run(events: Vec<ModelEvent>, ending: Ending, options: Options) -> (Vec<Value>, Finished) {
+fn run(
+    events: Vec<ModelEvent>,
+    ending: Termination,
+    options: MachineOptions,
+) -> (Vec<Value>, FinishedResponse) {
     run_in(Dialect::OpenAi, events, ending, options)
 }
 
 fn run_in(
     dialect: Dialect,
     events: Vec<ModelEvent>,
-    ending: Ending,
-    options: Options,
-) -> (Vec<Value>, Finished) {
-    let ids = IdMint::from_seed("0000");
+    ending: Termination,
+    options: MachineOptions,
+) -> (Vec<Value>, FinishedResponse) {
+    let ids = IdGenerator::from_seed("0000");
     let mut response = blank_response(&ids);
-    response.output = Output::new(dialect);
-    let mut machine = Machine::new(response, ids, options);
+    response.output = OutputItems::new(dialect);
+    let mut machine = ResponseMachine::new(response, ids, options);
     let mut out = Vec::new();
     machine.start(&mut out);
     let mut ending = ending;
@@ -47,7 +53,7 @@ fn run_in(
             break;
         }
     }
-    if !matches!(ending, Ending::Failed(_) | Ending::Cancelled)
+    if !matches!(ending, Termination::Failed(_) | Termination::Cancelled)
         && let Err(violation) = end_turn(&mut machine, &ending, &mut out)
     {
         ending = failed(violation);
@@ -56,9 +62,9 @@ fn run_in(
     (json_in(dialect, &out), finished)
 }
 
-fn end_turn(machine: &mut Machine, ending: &Ending, out: &mut Events) -> Result<(), Violation> {
+fn end_turn(machine: &mut ResponseMachine, ending: &Termination, out: &mut Events) -> Result<(), Violation> {
     let turn = machine.end_turn(false, out)?;
-    if matches!(ending, Ending::Completed) {
+    if matches!(ending, Termination::Completed) {
         for call in turn.server_calls {
             machine.finish_call(call.slot, CallResult::default(), out)?;
         }
@@ -75,14 +81,14 @@ fn json_in(dialect: Dialect, events: &Events) -> Vec<Value> {
     let mut json = Vec::new();
     for event in events {
         let mut line = Vec::new();
-        Encoding { dialect, obfuscate: false }.json(event, &mut line);
+        EventEncoder { dialect, obfuscate: false }.write_json(event, &mut line);
         json.push(serde_json::from_slice(&line).unwrap());
     }
     json
 }
 
-fn failed(violation: Violation) -> Ending {
-    Ending::Failed(ErrorBody {
+fn failed(violation: Violation) -> Termination {
+    Termination::Failed(ErrorBody {
         message: violation.to_string(),
         kind: "server_error".into(),
         param: None,
@@ -112,17 +118,17 @@ fn transcript(events: &[Value]) -> String {
     lines
 }
 
-fn golden(name: &str, events: Vec<ModelEvent>, ending: Ending, options: Options) {
+fn golden(name: &str, events: Vec<ModelEvent>, ending: Termination, options: MachineOptions) {
     let (json, _) = run(events, ending, options);
-    assert_legal(&json);
+    assert_valid_stream(&json);
     insta::assert_snapshot!(name, transcript(&json));
 }
 
 /// The same events in both dialects.
-fn golden_in_both(name: &str, events: Vec<ModelEvent>, ending: Ending, options: Options) {
+fn golden_in_both(name: &str, events: Vec<ModelEvent>, ending: Termination, options: MachineOptions) {
     golden(name, events.clone(), ending.clone(), options.clone());
     let (json, _) = run_in(Dialect::OpenResponses, events, ending, options);
-    assert_legal(&json);
+    assert_valid_stream(&json);
     insta::assert_snapshot!(format!("open_responses_{name}"), transcript(&json));
 }
 
@@ -150,8 +156,8 @@ fn signed(slot: u32, kind: CallKind, id: Option<&str>, name: &str, signature: Op
     }
 }
 
-fn fields(name: &str, value: &str) -> Fields {
-    Fields::from_iter([(name.to_owned(), value.into())])
+fn fields(name: &str, value: &str) -> ProviderFields {
+    ProviderFields::from_iter([(name.to_owned(), value.into())])
 }
 
 fn arguments(slot: u32, delta: &str) -> ModelEvent {
@@ -187,14 +193,14 @@ impl Seal for Visible {
     }
 }
 
-fn sealing(reasoning: ReasoningDisplay, show_sealed: ShowSealed) -> Options {
-    Options { reasoning, show_sealed, seal: Some(Arc::new(Visible)), ..Options::default() }
+fn sealing(reasoning: ReasoningDisplay, show_sealed: ShowSealed) -> MachineOptions {
+    MachineOptions { reasoning, show_sealed, seal: Some(Arc::new(Visible)), ..MachineOptions::default() }
 }
 
 #[test]
 fn text_order() {
     let events = vec![text("Hel"), text("lo"), finish(FinishReason::Stop), usage(3, 2)];
-    golden("text", events, Ending::Completed, Options::default());
+    golden("text", events, Termination::Completed, MachineOptions::default());
 }
 
 struct Wrapped;
@@ -205,8 +211,8 @@ impl SealSummary for Wrapped {
     }
 }
 
-fn compacting() -> Options {
-    Options { summary: Some(Arc::new(Wrapped)), ..sealing(ReasoningDisplay::Text, ShowSealed::Always) }
+fn compacting() -> MachineOptions {
+    MachineOptions { summary: Some(Arc::new(Wrapped)), ..sealing(ReasoningDisplay::Text, ShowSealed::Always) }
 }
 
 #[test]
@@ -218,28 +224,28 @@ fn compaction_order() {
         finish(FinishReason::Stop),
         usage(30, 4),
     ];
-    golden("compaction", events, Ending::Completed, compacting());
+    golden("compaction", events, Termination::Completed, compacting());
 }
 
 #[test]
 fn half_a_summary_is_no_compaction() {
     let events = vec![text("All "), finish(FinishReason::Length), usage(30, 1)];
-    let (events, finished) = run(events, Ending::Incomplete("max_output_tokens".into()), compacting());
-    assert_legal(&events);
+    let (events, finished) = run(events, Termination::Incomplete("max_output_tokens".into()), compacting());
+    assert_valid_stream(&events);
     assert!(finished.snapshot.response.output.is_empty());
 }
 
 #[test]
 fn a_summary_that_could_not_be_sent_back_is_a_violation() {
     let events = (0..3).map(|_| text(&"x".repeat(MAX_SUMMARY_BYTES / 2))).collect();
-    let (events, finished) = run(events, Ending::Completed, compacting());
-    assert_legal(&events);
+    let (events, finished) = run(events, Termination::Completed, compacting());
+    assert_valid_stream(&events);
     assert!(finished.snapshot.json().contains("the summary is longer than"));
 }
 
 #[test]
 fn empty_text_order() {
-    golden("empty_text", vec![finish(FinishReason::Stop)], Ending::Completed, Options::default());
+    golden("empty_text", vec![finish(FinishReason::Stop)], Termination::Completed, MachineOptions::default());
 }
 
 #[test]
@@ -256,40 +262,45 @@ fn text_with_annotation_and_logprobs_order() {
         }),
         finish(FinishReason::Stop),
     ];
-    golden("annotation", events, Ending::Completed, Options { logprobs: true, ..Options::default() });
+    golden(
+        "annotation",
+        events,
+        Termination::Completed,
+        MachineOptions { logprobs: true, ..MachineOptions::default() },
+    );
 }
 
 #[test]
 fn calls_that_one_specification_does_not_know_have_marked_names_there() {
     let server = |slot, surface, name| call_of(slot, CallKind::Server(surface), None, name);
     let events = vec![
-        server(0, Surface::WebSearch, "web_search"),
+        server(0, Presentation::WebSearch, "web_search"),
         arguments(0, "{\"query\":"),
         arguments(0, "\"rust\"}"),
-        server(1, Surface::Approval, "delete"),
+        server(1, Presentation::Approval, "delete"),
         arguments(1, "{\"id\":1}"),
         call_of(2, CallKind::Custom, Some("call_2"), "patch"),
         arguments(2, "diff"),
         finish(FinishReason::Stop),
     ];
-    let options = Options { server_steps: true, ..Options::default() };
-    golden_in_both("extensions", events, Ending::Completed, options);
+    let options = MachineOptions { server_steps: true, ..MachineOptions::default() };
+    golden_in_both("extensions", events, Termination::Completed, options);
 }
 
 #[test]
 fn a_search_that_was_cut_off_is_shown_once_it_is_known_what_it_looks_for() {
     let search = |text| {
         vec![
-            call_of(0, CallKind::Server(Surface::WebSearch), None, "web_search"),
+            call_of(0, CallKind::Server(Presentation::WebSearch), None, "web_search"),
             arguments(0, text),
             finish(FinishReason::Length),
         ]
     };
-    let ending = || Ending::Incomplete("max_output_tokens".into());
-    let options = Options { server_steps: true, ..Options::default() };
+    let ending = || Termination::Incomplete("max_output_tokens".into());
+    let options = MachineOptions { server_steps: true, ..MachineOptions::default() };
     golden("search_cut", search("{\"query\":\"rust\"}"), ending(), options.clone());
     let (json, finished) = run(search("{\"query\":"), ending(), options);
-    assert_legal(&json);
+    assert_valid_stream(&json);
     assert!(finished.snapshot.response.output.is_empty(), "nobody knows what for");
 }
 
@@ -301,7 +312,7 @@ fn function_call_order() {
         arguments(0, "\"Oslo\"}"),
         finish(FinishReason::Stop),
     ];
-    golden("function_call", events, Ending::RequiresAction, Options::default());
+    golden("function_call", events, Termination::RequiresAction, MachineOptions::default());
 }
 
 #[test]
@@ -316,7 +327,7 @@ fn parallel_calls_are_written_one_after_the_other() {
         call(2, "c"),
         finish(FinishReason::Stop),
     ];
-    golden("parallel_calls", events, Ending::RequiresAction, Options::default());
+    golden("parallel_calls", events, Termination::RequiresAction, MachineOptions::default());
 }
 
 #[test]
@@ -326,13 +337,13 @@ fn custom_tool_order() {
         arguments(0, "*** Begin Patch\n"),
         finish(FinishReason::Stop),
     ];
-    golden("custom_tool", events, Ending::RequiresAction, Options::default());
+    golden("custom_tool", events, Termination::RequiresAction, MachineOptions::default());
 }
 
 #[test]
 fn reasoning_text_order() {
     let events = vec![reasoning("I th"), reasoning("ink"), text("So."), finish(FinishReason::Stop)];
-    golden("reasoning_text", events, Ending::Completed, Options::default());
+    golden("reasoning_text", events, Termination::Completed, MachineOptions::default());
 }
 
 #[test]
@@ -341,7 +352,7 @@ fn reasoning_summary_order() {
     golden(
         "reasoning_summary",
         events,
-        Ending::Completed,
+        Termination::Completed,
         sealing(ReasoningDisplay::Summary, ShowSealed::Always),
     );
 }
@@ -352,7 +363,7 @@ fn hidden_reasoning_order() {
     golden(
         "reasoning_hidden",
         events,
-        Ending::RequiresAction,
+        Termination::RequiresAction,
         sealing(ReasoningDisplay::Hidden, ShowSealed::Never),
     );
 }
@@ -360,57 +371,76 @@ fn hidden_reasoning_order() {
 #[test]
 fn refusal_order() {
     let events = vec![text("Well, "), ModelEvent::Refusal("I can't".into()), finish(FinishReason::Stop)];
-    golden("refusal", events, Ending::Completed, Options::default());
+    golden("refusal", events, Termination::Completed, MachineOptions::default());
 }
 
 #[test]
 fn length_order() {
     let events = vec![text("And th"), finish(FinishReason::Length), usage(1, 16)];
-    golden("length", events, Ending::Incomplete("max_output_tokens".into()), Options::default());
+    golden("length", events, Termination::Incomplete("max_output_tokens".into()), MachineOptions::default());
 }
 
 #[test]
 fn a_cut_call_is_incomplete() {
     let events = vec![call(0, "f"), arguments(0, "{\"a\":"), finish(FinishReason::Length)];
-    golden("length_in_call", events, Ending::Incomplete("max_output_tokens".into()), Options::default());
+    golden(
+        "length_in_call",
+        events,
+        Termination::Incomplete("max_output_tokens".into()),
+        MachineOptions::default(),
+    );
 }
 
 #[test]
 fn content_filter_order() {
     let events = vec![finish(FinishReason::ContentFilter)];
-    golden("content_filter", events, Ending::Incomplete("content_filter".into()), Options::default());
+    golden(
+        "content_filter",
+        events,
+        Termination::Incomplete("content_filter".into()),
+        MachineOptions::default(),
+    );
 }
 
 #[test]
 fn error_order() {
-    golden_in_both("error", vec![text("par")], failed(Violation::UnknownCall), Options::default());
+    golden_in_both("error", vec![text("par")], failed(Violation::UnknownCall), MachineOptions::default());
 }
 
 #[test]
 fn cancel_order() {
-    golden("cancelled", vec![reasoning("hm"), text("par")], Ending::Cancelled, Options::default());
+    golden(
+        "cancelled",
+        vec![reasoning("hm"), text("par")],
+        Termination::Cancelled,
+        MachineOptions::default(),
+    );
 }
 
 #[test]
 fn late_arguments_fail_the_response_and_keep_what_was_received() {
     let events = vec![call(0, "f"), arguments(0, "{}"), text("x"), arguments(0, "{\"a\":1}")];
-    golden("late_arguments", events, Ending::Completed, Options::default());
+    golden("late_arguments", events, Termination::Completed, MachineOptions::default());
 }
 
 #[test]
 fn two_calls_with_one_id_get_two() {
     let one = || call_of(0, CallKind::Function, Some("call_x"), "f");
     let two = call_of(1, CallKind::Function, Some("call_x"), "f");
-    let (json, _) =
-        run(vec![one(), two, finish(FinishReason::Stop)], Ending::RequiresAction, Options::default());
-    assert_legal(&json);
+    let (json, _) = run(
+        vec![one(), two, finish(FinishReason::Stop)],
+        Termination::RequiresAction,
+        MachineOptions::default(),
+    );
+    assert_valid_stream(&json);
 }
 
 #[test]
 fn state_that_comes_after_its_reasoning_counts_for_the_history() {
     let state = ModelEvent::ReasoningState(fields("signature", "s"));
     let events = vec![reasoning("a"), text("b"), state, finish(FinishReason::Stop)];
-    let (_, finished) = run(events, Ending::Completed, sealing(ReasoningDisplay::Text, ShowSealed::Never));
+    let (_, finished) =
+        run(events, Termination::Completed, sealing(ReasoningDisplay::Text, ShowSealed::Never));
     assert_eq!(finished.sealed[&1], r#"sealed({"text":"","fields":{"signature":"s"}})"#);
 }
 
@@ -442,14 +472,20 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
         1 => (0..9_u64, 0..9_u64).prop_map(|(input, output)| usage(input, output)),
         1 => prop_oneof![Just(FinishReason::Stop), Just(FinishReason::Length), Just(FinishReason::ContentFilter)]
             .prop_map(ModelEvent::Finish),
-        1 => prop_oneof![Just(Fields::new()), Just(fields("signature", "s"))].prop_map(ModelEvent::ReasoningState),
+        1 => prop_oneof![Just(ProviderFields::new()), Just(fields("signature", "s"))].prop_map(ModelEvent::ReasoningState),
         1 => (0..4_u32).prop_map(|slot| ModelEvent::CallState { slot, fields: Box::new(fields("signature", "s")) }),
     ]
 }
 
 fn any_kind() -> impl Strategy<Value = CallKind> {
-    let server = [Surface::Mcp, Surface::Extension, Surface::WebSearch, Surface::Hidden, Surface::Approval]
-        .map(CallKind::Server);
+    let server = [
+        Presentation::Mcp,
+        Presentation::Extension,
+        Presentation::WebSearch,
+        Presentation::Hidden,
+        Presentation::Approval,
+    ]
+    .map(CallKind::Server);
     prop::sample::select([&[CallKind::Function, CallKind::Custom][..], &server].concat())
 }
 
@@ -479,14 +515,14 @@ proptest! {
         });
         // The engine ends a response as the model's finish reason says; cancel and failure come at any time.
         let ending = match (ending, cut) {
-            (1, _) => Ending::Cancelled,
+            (1, _) => Termination::Cancelled,
             (2, _) => failed(Violation::UnknownCall),
-            (_, Some(FinishReason::Length | FinishReason::ContentFilter)) => Ending::Incomplete("max_output_tokens".into()),
-            _ => Ending::Completed,
+            (_, Some(FinishReason::Length | FinishReason::ContentFilter)) => Termination::Incomplete("max_output_tokens".into()),
+            _ => Termination::Completed,
         };
         let options = if compacts { compacting() } else { sealing(display, sealed) };
         let (json, finished) = run(events, ending, options);
-        let verdict = assert_legal(&json);
+        let verdict = assert_valid_stream(&json);
         let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
         prop_assert_eq!(verdict.response, stored);
     }
@@ -506,9 +542,9 @@ proptest! {
         steps in any::<bool>(),
         sealed in any_sealed(),
     ) {
-        let ids = IdMint::from_seed("0000");
-        let options = Options { server_steps: steps, ..sealing(ReasoningDisplay::Text, sealed) };
-        let mut play = Play { machine: Machine::new(blank_response(&ids), ids, options), out: Vec::new(), finished: 0, stop_after };
+        let ids = IdGenerator::from_seed("0000");
+        let options = MachineOptions { server_steps: steps, ..sealing(ReasoningDisplay::Text, sealed) };
+        let mut play = Play { machine: ResponseMachine::new(blank_response(&ids), ids, options), out: Vec::new(), finished: 0, stop_after };
         play.machine.start(&mut play.out);
         let mut result = Ok(Stopped::AtEnd);
         for (events, results) in turns {
@@ -517,16 +553,16 @@ proptest! {
         }
         let ending = match (result, ending) {
             (Err(violation), _) => failed(violation),
-            (Ok(Stopped::Cut), 0 | 1) => Ending::Incomplete("max_output_tokens".into()),
-            (Ok(Stopped::AmongCalls), 0) => Ending::Cancelled,
-            (Ok(Stopped::AmongCalls), 1) => Ending::Incomplete("max_seconds".into()),
-            (Ok(Stopped::AtEnd), 0) => Ending::Completed,
-            (Ok(Stopped::AtEnd), 1) => Ending::Incomplete("max_turns".into()),
+            (Ok(Stopped::Cut), 0 | 1) => Termination::Incomplete("max_output_tokens".into()),
+            (Ok(Stopped::AmongCalls), 0) => Termination::Cancelled,
+            (Ok(Stopped::AmongCalls), 1) => Termination::Incomplete("max_seconds".into()),
+            (Ok(Stopped::AtEnd), 0) => Termination::Completed,
+            (Ok(Stopped::AtEnd), 1) => Termination::Incomplete("max_turns".into()),
             _ => failed(Violation::UnknownCall),
         };
         let Play { machine, mut out, .. } = play;
         let finished = machine.end(ending, RunOutcome::default(), 1_700_000_009, &mut out);
-        let verdict = assert_legal(&json(&out));
+        let verdict = assert_valid_stream(&json(&out));
         let stored: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
         prop_assert_eq!(verdict.response, stored);
         let places = finished.snapshot.response.output.len() as u32;
@@ -542,7 +578,7 @@ enum Stopped {
 
 /// A run as the engine makes it.
 struct Play {
-    machine: Machine,
+    machine: ResponseMachine,
     out: Events,
     finished: usize,
     stop_after: Option<usize>,
@@ -550,7 +586,7 @@ struct Play {
 
 impl Play {
     fn turn(&mut self, events: Vec<ModelEvent>, results: &[CallResult]) -> Result<Stopped, Violation> {
-        let asked = self.machine.asked().len();
+        let asked = self.machine.approval_requests().len();
         for event in events {
             self.machine.push(event, &mut self.out)?;
         }
@@ -573,8 +609,8 @@ impl Play {
         }
         self.machine.close_turn(&mut self.out)?;
         assert_eq!(
-            self.machine.asked().len(),
-            asked + turn.asked_calls,
+            self.machine.approval_requests().len(),
+            asked + turn.approval_calls,
             "each call that needs approval is asked for"
         );
         assert_eq!(self.machine.first_unfinished(), self.machine.response().output.len());
@@ -604,11 +640,11 @@ impl Play {
 /// Kinds of calls that may stand side by side in a run.
 fn any_surfaces() -> impl Strategy<Value = [CallKind; 3]> {
     let all = [
-        (Surface::Mcp, Surface::WebSearch),
-        (Surface::Extension, Surface::WebSearch),
-        (Surface::Hidden, Surface::Hidden),
-        (Surface::Mcp, Surface::Approval),
-        (Surface::Hidden, Surface::Approval),
+        (Presentation::Mcp, Presentation::WebSearch),
+        (Presentation::Extension, Presentation::WebSearch),
+        (Presentation::Hidden, Presentation::Hidden),
+        (Presentation::Mcp, Presentation::Approval),
+        (Presentation::Hidden, Presentation::Approval),
     ];
     prop::sample::select(all.to_vec())
         .prop_map(|(a, b)| [CallKind::Server(a), CallKind::Server(b), CallKind::Function])
@@ -660,9 +696,11 @@ fn of_surfaces(events: Vec<ModelEvent>, kinds: &[CallKind; 3]) -> Vec<ModelEvent
 /// The arguments of a third call once waited behind the beginning of the fourth, and came too late.
 #[test]
 fn pieces_of_three_interleaved_calls_find_their_calls() {
-    for kind in [CallKind::Function, CallKind::Server(Surface::Mcp), CallKind::Server(Surface::Hidden)] {
-        let ids = IdMint::from_seed("0000");
-        let mut machine = Machine::new(blank_response(&ids), ids, Options::default());
+    for kind in
+        [CallKind::Function, CallKind::Server(Presentation::Mcp), CallKind::Server(Presentation::Hidden)]
+    {
+        let ids = IdGenerator::from_seed("0000");
+        let mut machine = ResponseMachine::new(blank_response(&ids), ids, MachineOptions::default());
         let mut out = Vec::new();
         machine.start(&mut out);
         let begin = |slot| [call_of(slot, kind, None, "f"), arguments(slot, "{\"n\":")];
@@ -676,8 +714,8 @@ fn pieces_of_three_interleaved_calls_find_their_calls() {
             machine.finish_call(call.slot, CallResult::default(), &mut out).unwrap();
         }
         machine.close_turn(&mut out).unwrap();
-        let finished = machine.end(Ending::Completed, RunOutcome::default(), 0, &mut out);
-        assert_legal(&json(&out));
+        let finished = machine.end(Termination::Completed, RunOutcome::default(), 0, &mut out);
+        assert_valid_stream(&json(&out));
         let output = serde_json::to_value(&finished.snapshot.response.output).unwrap();
         for slot in 0..3 {
             assert_eq!(output[slot]["arguments"], format!("{{\"n\":{slot}}}"));

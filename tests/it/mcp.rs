@@ -34,7 +34,7 @@ use crate::support::upstream::{Reply, Upstream};
 
 /// A gateway that may reach servers on this machine.
 fn before(upstream: &Upstream) -> Builder {
-    Gateway::before(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
+    Gateway::with_upstream(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
 }
 
 /// A server as a request brings it, whose calls nobody has to allow.

@@ -6,7 +6,7 @@ use antwort::config::{Preset, ProviderSettings, Settings};
 use serde_json::{Value, json};
 
 use crate::support::eventually;
-use crate::support::gateway::{Answer, Builder, Gateway, JsonBody, text_of};
+use crate::support::gateway::{Builder, Gateway, HttpAnswer, JsonBody, text_of};
 use crate::support::openapi;
 use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish};
 
@@ -16,11 +16,11 @@ fn ids(list: &Value) -> Vec<&str> {
 
 /// A gateway before two providers: one by default, with an alias; one by prefix and pattern.
 fn before_two(one: &Upstream, other: &Upstream) -> Builder {
-    let mut second = ProviderSettings::of(Preset::Generic, other.url.as_str());
+    let mut second = ProviderSettings::new(Preset::Generic, other.url.as_str());
     second.prefix = Some("local".into());
     second.models = vec!["llama*".into()];
     second.retries.max = 0;
-    Gateway::before(one)
+    Gateway::with_upstream(one)
         .provider(|provider| {
             provider.aliases.insert("gpt-4o".into(), "org/model:latest".into());
             provider.retries.max = 0;
@@ -75,7 +75,7 @@ async fn a_model_is_found_by_its_id_however_it_is_encoded() {
 #[tokio::test]
 async fn the_list_is_kept_for_its_time_and_beyond_it_if_need_be() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for _ in 0..5 {
         gateway.get("/v1/models").await;
         gateway.get("/v1/models/test-model").await;
@@ -83,7 +83,7 @@ async fn the_list_is_kept_for_its_time_and_beyond_it_if_need_be() {
     assert_eq!(upstream.listed(), 1, "asked once");
 
     let fresh = |settings: &mut Settings| settings.models.cache_ttl = Duration::from_millis(50);
-    let gateway = Gateway::before(&upstream).set(fresh).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(fresh).spawn().await;
     gateway.get("/v1/models").await;
     upstream.list(&["new-model"]);
     assert!(
@@ -107,7 +107,7 @@ async fn one_provider_that_is_down_does_not_hide_the_others() {
     let list = gateway.get("/v1/models").await;
     assert_eq!((list.status, ids(&list.body)), (200, vec!["gpt-4o", "org/model:latest", "test-model"]));
 
-    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").spawn().await;
+    let gateway = Gateway::with_upstream_url("http://127.0.0.1:9/v1").spawn().await;
     let answer = gateway.get("/v1/models").await;
     assert_eq!((answer.status, &answer.body["error"]["code"]), (502, &json!("upstream_unreachable")));
 }
@@ -133,7 +133,7 @@ async fn a_response_comes_from_the_provider_of_its_model_and_keeps_the_clients_n
             assert_eq!(provider.last()["model"], asked);
         }
     }
-    let answer = Gateway::before(&one)
+    let answer = Gateway::with_upstream(&one)
         .provider(|provider| (provider.default, provider.models) = (false, vec!["gpt-*".into()]))
         .spawn()
         .await
@@ -175,7 +175,7 @@ fn chat(model: &str) -> String {
     )
 }
 
-async fn pass(gateway: &Gateway, body: String) -> Answer {
+async fn pass(gateway: &Gateway, body: String) -> HttpAnswer {
     gateway.post_bytes("/v1/chat/completions", body, &[("content-type", "application/json")]).await
 }
 
@@ -205,7 +205,7 @@ async fn chat_completions_are_handed_through_unread() {
 #[tokio::test]
 async fn a_stream_is_handed_through_as_it_comes() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let bytes = b": comment\r\n\r\ndata: {\"odd\": true}\r\n\r\ndata: [DONE]\r\n\r\n".to_vec();
     upstream.reply(Reply::Stream(vec![Step::Raw(bytes.clone())]));
     let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]});
@@ -232,7 +232,8 @@ async fn a_stream_is_handed_through_as_it_comes() {
 #[tokio::test]
 async fn what_is_handed_through_has_its_errors_in_the_usual_form() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(|provider| provider.retries.max = 0).spawn().await;
+    let gateway =
+        Gateway::with_upstream(&upstream).provider(|provider| provider.retries.max = 0).spawn().await;
     let theirs = json!({"error": {"message": "too hot", "type": "invalid_request_error", "param": "temperature", "code": null}});
     upstream.reply(Reply::Status(400, vec![("content-type", "application/json")], theirs.to_string()));
     let answer = pass(&gateway, chat("m")).await;

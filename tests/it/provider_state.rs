@@ -180,7 +180,7 @@ async fn ask(gateway: &Gateway, body: Value, stream: bool) -> Value {
 #[tokio::test]
 async fn state_comes_back_word_for_word_however_a_client_goes_on() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let mut n = 0;
     for server in SERVERS {
         for answer in ANSWERS {
@@ -228,7 +228,7 @@ async fn state_comes_back_word_for_word_however_a_client_goes_on() {
 #[tokio::test]
 async fn a_second_continuation_has_the_state_of_the_first_answer_too() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (server, continued) in [
         (Server::Gemini, Continued::ByReplay),
         (Server::OpenRouter, Continued::ByReplay),
@@ -261,7 +261,7 @@ async fn a_second_continuation_has_the_state_of_the_first_answer_too() {
 #[tokio::test]
 async fn state_that_comes_late_finds_its_call() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for continued in CONTINUED {
         let extra =
             |n: usize| json!({"tool_calls": [{"index": n, "extra_content": signature(&n.to_string())}]});
@@ -296,7 +296,7 @@ async fn state_that_comes_late_finds_its_call() {
 #[tokio::test]
 async fn each_call_of_several_turns_has_its_own_signature() {
     let upstream = Upstream::spawn().await;
-    let (builder, _) = Gateway::before(&upstream).probe();
+    let (builder, _) = Gateway::with_upstream(&upstream).probe();
     let gateway = builder.spawn().await;
     let tools = json!([{"type": "mcp", "server_label": "antwort"},
         {"type": "function", "name": "f", "parameters": {"type": "object"}}]);
@@ -347,9 +347,9 @@ async fn each_call_of_several_turns_has_its_own_signature() {
 #[tokio::test]
 async fn state_of_another_provider_is_dropped() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| {
-            let mut other = ProviderSettings::of(Preset::Generic, &upstream.url);
+            let mut other = ProviderSettings::new(Preset::Generic, &upstream.url);
             other.prefix = Some("other".into());
             settings.providers.insert("other".into(), other);
         })
@@ -376,7 +376,7 @@ async fn state_of_another_provider_is_dropped() {
 #[tokio::test]
 async fn a_call_of_another_conversation_with_the_same_id_keeps_its_state_to_itself() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(reply(Server::Gemini, Answer::Call, false, true, "x")).text("So.");
     let question = json!({"role": "user", "content": "1"});
     let response = gateway.stream(body(json!([question]))).await.response;

@@ -8,7 +8,7 @@ use crate::support::upstream::{Reply, Step, Upstream, chunk, done, finish, usage
 #[tokio::test]
 async fn text_comes_whole_and_streamed_alike() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for response in gateway.both(json!({"model": "test-model", "input": "Hi"})).await {
         assert_eq!(response["status"], "completed");
         assert_eq!(text_of(&response), "Hello there!");
@@ -25,7 +25,7 @@ async fn text_comes_whole_and_streamed_alike() {
 #[tokio::test]
 async fn the_request_is_echoed_in_every_snapshot() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let body = json!({"model": "test-model", "input": "Hi", "instructions": "Be brief.", "temperature": 0.5,
         "top_p": 0.9, "max_output_tokens": 99, "metadata": {"a": "b"}, "user": "u", "safety_identifier": "s",
         "prompt_cache_key": "k", "parallel_tool_calls": false, "truncation": "auto", "top_logprobs": 2,
@@ -66,7 +66,7 @@ async fn the_request_is_echoed_in_every_snapshot() {
 #[tokio::test]
 async fn system_and_developer_messages_become_one_leading_system_message() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let input = json!([{"role": "developer", "content": "Two."}, {"role": "user", "content": "Hi"},
         {"role": "system", "content": "Three."}, {"role": "user", "content": "Again"}]);
     gateway.create(json!({"model": "test-model", "instructions": "One.", "input": input})).await;
@@ -82,7 +82,7 @@ async fn system_and_developer_messages_become_one_leading_system_message() {
 #[tokio::test]
 async fn pictures_files_and_recordings_reach_the_provider() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let picture = "data:image/png;base64,iVBORw0KGgo=";
     let file = "data:application/pdf;base64,JVBERi0=";
     gateway
@@ -111,7 +111,7 @@ fn schema() -> Value {
 #[tokio::test]
 async fn structured_output_is_asked_for_and_checked() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let body = json!({"model": "test-model", "input": "Hi", "text": {"format": schema()}});
     upstream.text("{\"n\": 7}").text("{\"n\": 7}");
     for response in gateway.both(body.clone()).await {
@@ -133,7 +133,7 @@ async fn structured_output_is_asked_for_and_checked() {
 #[tokio::test]
 async fn a_truncated_structured_answer_is_incomplete_not_invalid() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![
         chunk(json!({"content": "{\"n\":"})),
         finish("length"),
@@ -150,7 +150,7 @@ async fn a_truncated_structured_answer_is_incomplete_not_invalid() {
 #[tokio::test]
 async fn a_schema_that_is_none_is_refused_before_the_model_is_asked() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let format = json!({"type": "json_schema", "name": "x", "schema": {"type": "strnig"}});
     let error = gateway
         .refuse(
@@ -177,7 +177,7 @@ fn thinking() -> Reply {
 #[tokio::test]
 async fn reasoning_is_shown_as_text_or_as_a_summary_when_asked() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(thinking()).reply(thinking());
     let streamed = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
     let item = &streamed.response["output"][0];
@@ -192,7 +192,8 @@ async fn reasoning_is_shown_as_text_or_as_a_summary_when_asked() {
 #[tokio::test]
 async fn the_open_responses_dialect_renames_raw_reasoning() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
+    let gateway =
+        Gateway::with_upstream(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
     upstream.reply(thinking());
     let streamed = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
     let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -209,7 +210,7 @@ async fn the_open_responses_dialect_renames_raw_reasoning() {
 #[tokio::test]
 async fn sealed_reasoning_goes_back_to_its_provider_and_to_no_one_else() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(thinking());
     let body = json!({"model": "test-model", "input": "Hi", "store": false, "include": ["reasoning.encrypted_content"]});
     let first = gateway.stream(body).await.response;
@@ -232,7 +233,7 @@ async fn sealed_reasoning_goes_back_to_its_provider_and_to_no_one_else() {
 #[tokio::test]
 async fn logprobs_come_when_asked_for() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let entry = json!({"token": "Hi", "logprob": -0.25, "bytes": [72, 105], "top_logprobs": []});
     let with_logprobs = || {
         Reply::Stream(vec![
@@ -255,7 +256,7 @@ async fn logprobs_come_when_asked_for() {
 #[tokio::test]
 async fn obfuscation_pads_deltas_on_request() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let body = json!({"model": "test-model", "input": "x", "stream_options": {"include_obfuscation": true}});
     let streamed = gateway.stream(body).await;
     let delta = streamed.events.iter().find(|event| event["type"] == "response.output_text.delta").unwrap();
@@ -265,7 +266,7 @@ async fn obfuscation_pads_deltas_on_request() {
 #[tokio::test]
 async fn a_refusal_is_a_part_of_its_own() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![chunk(json!({"refusal": "I can't."})), finish("stop"), done()]));
     let streamed = gateway.stream(json!({"model": "test-model", "input": "x"})).await;
     assert_eq!(streamed.response["status"], "completed");
@@ -278,7 +279,7 @@ async fn a_refusal_is_a_part_of_its_own() {
 #[tokio::test]
 async fn old_items_are_dropped_to_fit_and_only_when_allowed() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .provider(|p| p.context_window = antwort::config::ContextWindow::All(100))
         .spawn()
         .await;
@@ -296,7 +297,7 @@ async fn old_items_are_dropped_to_fit_and_only_when_allowed() {
 #[tokio::test]
 async fn an_overflow_that_the_provider_reports_is_met_once() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let overflow = || {
         let error = json!({"error": {"message": "This model's maximum context length is 10 tokens.",
             "type": "invalid_request_error", "code": "context_length_exceeded"}});
@@ -315,7 +316,7 @@ async fn an_overflow_that_the_provider_reports_is_met_once() {
 #[tokio::test]
 async fn the_service_tier_is_a_wish_until_the_end_and_then_what_the_provider_reports() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (asked, wish, reported, told) in [
         (json!(null), "auto", json!("flex"), "flex"),
         (json!("flex"), "flex", json!("default"), "default"),
@@ -337,9 +338,9 @@ async fn the_service_tier_is_a_wish_until_the_end_and_then_what_the_provider_rep
 #[tokio::test]
 async fn reasoning_items_have_no_status_in_either_dialect_and_one_that_is_sent_is_accepted() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for dialect in ["openai", "open_responses"] {
-        let gateway = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", dialect);
+        let gateway = Gateway::with_upstream(&upstream).spawn().await.with_header("antwort-dialect", dialect);
         upstream.reply(thinking());
         let streamed = gateway.stream(json!({"model": "test-model", "input": "Hi"})).await;
         assert_eq!(streamed.response["output"][0]["type"], "reasoning");
@@ -356,8 +357,9 @@ async fn reasoning_items_have_no_status_in_either_dialect_and_one_that_is_sent_i
 #[tokio::test]
 async fn efforts_that_the_open_responses_specification_does_not_know_are_refused_in_its_dialect() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
-    let strict = Gateway::before(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let strict =
+        Gateway::with_upstream(&upstream).spawn().await.with_header("antwort-dialect", "open_responses");
     for effort in ["minimal", "max"] {
         let body = json!({"model": "test-model", "input": "Hi", "reasoning": {"effort": effort}});
         assert_eq!(gateway.create(body.clone()).await["reasoning"]["effort"], effort);
@@ -370,7 +372,7 @@ async fn efforts_that_the_open_responses_specification_does_not_know_are_refused
 #[tokio::test]
 async fn a_video_is_the_output_of_a_tool_and_nothing_else() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let video = json!({"type": "input_video", "video_url": "https://x.example/film.mp4"});
     let call = json!({"type": "function_call", "call_id": "c", "name": "film", "arguments": "{}"});
     let output = json!({"type": "function_call_output", "call_id": "c", "output": [video]});
@@ -384,6 +386,6 @@ async fn a_video_is_the_output_of_a_tool_and_nothing_else() {
     assert_eq!(items["data"][1]["output"][0], video);
     let said = json!({"model": "test-model", "input": [{"role": "user", "content": [video]}]});
     assert_eq!(gateway.refuse(said, 400, "invalid_value").await["param"], "input[0].content[0].type");
-    let blind = Gateway::before(&upstream).provider(|provider| provider.supports.video = false);
+    let blind = Gateway::with_upstream(&upstream).provider(|provider| provider.supports.video = false);
     assert_eq!(blind.spawn().await.refuse(body, 400, "unsupported_parameter").await["param"], "input");
 }

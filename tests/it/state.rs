@@ -11,7 +11,7 @@ use crate::support::upstream::{Reply, Step, Upstream, chunk};
 #[tokio::test]
 async fn a_chain_carries_the_conversation_but_not_the_instructions() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text("One.").text("Two.").text("Three.");
     let first = gateway.create(json!({"model": "test-model", "input": "1", "instructions": "Secret."})).await;
     let second = gateway
@@ -31,7 +31,7 @@ async fn a_chain_carries_the_conversation_but_not_the_instructions() {
 #[tokio::test]
 async fn an_unknown_previous_response_is_refused() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let body = json!({"model": "test-model", "input": "x", "previous_response_id": "resp_nowhere"});
     let error = gateway.refuse(body, 400, "previous_response_not_found").await;
     assert_eq!(error["param"], "previous_response_id");
@@ -40,7 +40,7 @@ async fn an_unknown_previous_response_is_refused() {
 #[tokio::test]
 async fn what_is_retrieved_is_what_was_sent() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let cut = vec![chunk(json!({"content": "par"})), Step::Wait(Duration::from_millis(100)), Step::Cut];
     upstream.reply(Reply::Text("whole".into())).reply(Reply::Stream(cut));
     let whole = gateway.create(json!({"model": "test-model", "input": "x"})).await;
@@ -60,7 +60,7 @@ async fn what_is_retrieved_is_what_was_sent() {
 #[tokio::test]
 async fn store_false_keeps_nothing() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let response = gateway.create(json!({"model": "test-model", "input": "x", "store": false})).await;
     let id = response["id"].as_str().unwrap();
     assert_eq!(gateway.get(&format!("/v1/responses/{id}")).await.status, 404);
@@ -76,7 +76,7 @@ async fn store_false_keeps_nothing() {
 #[tokio::test]
 async fn references_stand_for_their_items() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text("One.");
     let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
     let id = &first["output"][0]["id"];
@@ -90,7 +90,7 @@ async fn references_stand_for_their_items() {
 #[tokio::test]
 async fn input_items_have_ids_order_and_cursors() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let input: Vec<Value> = (0..5).map(|n| json!({"role": "user", "content": n.to_string()})).collect();
     let response = gateway.create(json!({"model": "test-model", "input": input})).await;
     let path = format!("/v1/responses/{}/input_items", response["id"].as_str().unwrap());
@@ -123,7 +123,7 @@ async fn input_items_have_ids_order_and_cursors() {
 #[tokio::test]
 async fn a_phase_and_the_detail_of_a_picture_are_kept_with_the_item() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let picture = json!({"type": "input_image", "image_url": "https://x.example/y.png"});
     let input = json!([{"role": "user", "content": [picture]},
         {"role": "assistant", "content": "Hm.", "phase": "commentary"}, {"role": "user", "content": "And?"}]);
@@ -138,7 +138,7 @@ async fn a_phase_and_the_detail_of_a_picture_are_kept_with_the_item() {
 #[tokio::test]
 async fn responses_are_listed_newest_first() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let mut ids = Vec::new();
     for n in 0..3 {
         ids.push(gateway.create(json!({"model": "test-model", "input": n.to_string()})).await["id"].clone());
@@ -157,10 +157,10 @@ async fn a_database_outlives_its_gateway() {
     let database = directory.path().join("test.db");
     let upstream = Upstream::spawn().await;
     upstream.text("One.").text("Two.");
-    let gateway = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
     let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
     gateway.stop().await;
-    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database).spawn().await;
     let stored = gateway.get(&format!("/v1/responses/{}", first["id"].as_str().unwrap())).await;
     assert_eq!(stored.body, first);
     gateway.create(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]})).await;
@@ -170,7 +170,7 @@ async fn a_database_outlives_its_gateway() {
 #[tokio::test]
 async fn a_deleted_ancestor_breaks_the_chain_with_a_clear_error() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let first = gateway.create(json!({"model": "test-model", "input": "1"})).await;
     let second = gateway
         .create(json!({"model": "test-model", "input": "2", "previous_response_id": first["id"]}))

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use antwort::protocol::id::{Id, IdMint};
-use antwort::protocol::response::Status;
+use antwort::protocol::id::{Id, IdGenerator};
+use antwort::protocol::response::ResponseStatus;
 use antwort::store::sqlite::{
     Location, MigrateOptions, Migrated, ServerLock, SqliteOptions, SqliteStore, migrate,
 };
-use antwort::store::{History, Owner, ReadLimit, Record, Side, Store, StoreError, StoredItem};
+use antwort::store::{Direction, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem};
 use tempfile::TempDir;
 
 /// How long rows live in stores that forget soon.
@@ -133,13 +133,13 @@ fn owned_by(tenant: &str, principal: &str) -> Owner {
 }
 
 /// A completed response without items.
-fn record() -> Record {
-    let id = IdMint::new().response();
+fn record() -> ResponseRecord {
+    let id = IdGenerator::new().response();
     let body = format!(r#"{{"id":"{id}","object":"response","status":"completed"}}"#).into();
-    Record {
+    ResponseRecord {
         id,
         owner: owner(),
-        status: Status::Completed,
+        status: ResponseStatus::Completed,
         model: "m".to_owned(),
         created_at: 1_700_000_000,
         previous: None,
@@ -149,29 +149,35 @@ fn record() -> Record {
 }
 
 /// A response with a question and an answer that continues another.
-fn turn(previous: Option<&Record>, question: &str, answer: &str) -> Record {
-    let items = vec![message(Side::Input, question), message(Side::Output, answer)];
-    Record { previous: previous.map(|record| record.id.clone()), items, ..record() }
+fn turn(previous: Option<&ResponseRecord>, question: &str, answer: &str) -> ResponseRecord {
+    let items = vec![message(Direction::Input, question), message(Direction::Output, answer)];
+    ResponseRecord { previous: previous.map(|record| record.id.clone()), items, ..record() }
 }
 
-fn running() -> Record {
+fn running() -> ResponseRecord {
     let mut record = record();
-    record.status = Status::InProgress;
+    record.status = ResponseStatus::InProgress;
     record.body =
         format!(r#"{{"id":"{}","completed_at":null,"status":"in_progress","error":null}}"#, record.id).into();
     record
 }
 
-fn message(side: Side, text: &str) -> StoredItem {
+fn message(side: Direction, text: &str) -> StoredItem {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let id = Id::from(format!("msg_{}", NEXT.fetch_add(1, Ordering::Relaxed)));
-    StoredItem { wire: message_json(&id, side, text), id, side, history: History::Same, state: None }
+    StoredItem {
+        wire: message_json(&id, side, text),
+        id,
+        direction: side,
+        model_view: ModelView::Same,
+        state: None,
+    }
 }
 
-fn message_json(id: &Id, side: Side, text: &str) -> Arc<str> {
+fn message_json(id: &Id, side: Direction, text: &str) -> Arc<str> {
     let (role, part) = match side {
-        Side::Input => ("user", "input_text"),
-        Side::Output => ("assistant", "output_text"),
+        Direction::Input => ("user", "input_text"),
+        Direction::Output => ("assistant", "output_text"),
     };
     let item = serde_json::json!({
         "type": "message", "id": id, "status": "completed", "role": role, "content": [{"type": part, "text": text}],
@@ -180,8 +186,8 @@ fn message_json(id: &Id, side: Side, text: &str) -> Arc<str> {
 }
 
 /// The texts of a chain's items, as the model sees them; `None`: no such response.
-async fn texts(store: &dyn Store, record: &Record) -> Option<Vec<String>> {
-    let lineage = store.lineage(&record.owner, record.id.as_str(), ReadLimit::NONE).await.unwrap()?;
+async fn texts(store: &dyn Store, record: &ResponseRecord) -> Option<Vec<String>> {
+    let lineage = store.lineage(&record.owner, record.id.as_str(), ReadLimit::UNLIMITED).await.unwrap()?;
     Some(lineage.items.iter().map(text).collect())
 }
 

@@ -30,7 +30,7 @@ fn verdict(response: &Value) -> Value {
 #[tokio::test]
 async fn an_answer_that_misses_its_form_fails_only_where_the_form_is_strict() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (format, status) in [
         (format(json!(true)), "failed"),
         (format(json!(false)), "completed"),
@@ -56,7 +56,7 @@ async fn an_answer_that_misses_its_form_fails_only_where_the_form_is_strict() {
 #[tokio::test]
 async fn what_is_wrong_with_an_answer_is_said_with_its_place_and_kept_in_the_store() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let long = "secret ".repeat(5000);
     upstream.text(&json!({"n": long}).to_string()).text("{\"n\": 7}");
     let response = gateway.create(ask(format(json!(false)), json!({}))).await;
@@ -73,7 +73,7 @@ async fn what_is_wrong_with_an_answer_is_said_with_its_place_and_kept_in_the_sto
 #[tokio::test]
 async fn what_becomes_of_a_mismatch_is_chosen_by_request_then_agent_then_configuration() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| {
             settings.engine.structured.on_mismatch = OnMismatch::Fail;
             let mut agent = AgentSettings::default();
@@ -107,7 +107,7 @@ async fn what_becomes_of_a_mismatch_is_chosen_by_request_then_agent_then_configu
 #[tokio::test]
 async fn a_repair_tells_the_model_what_is_wrong_and_asks_once_more() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text("{\"n\": \"seven\"}").text("{\"n\": 7}");
     let streamed = gateway.stream(ask(format(json!(true)), on_mismatch("repair"))).await;
     insta::assert_snapshot!("repair", transcript(&streamed.events));
@@ -138,7 +138,7 @@ async fn a_repair_tells_the_model_what_is_wrong_and_asks_once_more() {
 #[tokio::test]
 async fn a_repair_that_fails_ends_as_if_there_had_been_none() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.always(Reply::Text("seven".into()));
     for (strict, status) in [(true, "failed"), (false, "completed")] {
         let before = upstream.requests().len();
@@ -156,7 +156,7 @@ async fn a_repair_that_fails_ends_as_if_there_had_been_none() {
 #[tokio::test]
 async fn limits_hold_for_a_repair() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.always(Reply::Text("seven".into()));
     for (limits, reason) in
         [(json!({"max_turns": 1}), "max_turns"), (json!({"max_total_tokens": 1}), "max_total_tokens")]
@@ -180,7 +180,7 @@ async fn limits_hold_for_a_repair() {
 #[tokio::test]
 async fn a_repair_calls_nothing() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.text("seven").reply(Reply::Calls(vec![("look", json!({}))]));
     let mut body = ask(format(json!(false)), on_mismatch("repair"));
     body["tools"] = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
@@ -193,7 +193,7 @@ async fn a_repair_calls_nothing() {
 #[tokio::test]
 async fn a_single_shot_request_is_repaired_where_it_asks_for_it() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(|s| s.tools.execution_enabled = false).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(|s| s.tools.execution_enabled = false).spawn().await;
     upstream.text("seven").text("{\"n\": 7}");
     let response = gateway.create(ask(format(json!(true)), on_mismatch("repair"))).await;
     assert_eq!((&response["status"], &verdict(&response)["repaired"]), (&json!("completed"), &json!(true)));
@@ -202,7 +202,7 @@ async fn a_single_shot_request_is_repaired_where_it_asks_for_it() {
 #[tokio::test]
 async fn only_the_turn_that_ends_the_work_is_judged() {
     let upstream = Upstream::spawn().await;
-    let (builder, _) = Gateway::before(&upstream).probe();
+    let (builder, _) = Gateway::with_upstream(&upstream).probe();
     let gateway = builder.spawn().await;
     let talk = chunk(json!({"content": "Let me see."}));
     let call = chunk(json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
@@ -218,7 +218,7 @@ async fn only_the_turn_that_ends_the_work_is_judged() {
 #[tokio::test]
 async fn what_is_no_whole_answer_is_not_judged() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let piece = || chunk(json!({"content": "{\"n\":"}));
     let refusal =
         || Reply::Stream(vec![chunk(json!({"refusal": "No."})), finish("stop"), usage(1, 1), done()]);
@@ -249,7 +249,7 @@ async fn what_is_no_whole_answer_is_not_judged() {
 #[tokio::test]
 async fn the_number_of_turns_is_in_every_last_snapshot_and_in_no_other() {
     let upstream = Upstream::spawn().await;
-    let (builder, _) = Gateway::before(&upstream).probe();
+    let (builder, _) = Gateway::with_upstream(&upstream).probe();
     let gateway = builder.spawn().await;
     let call = |name| Reply::Calls(vec![(name, json!({}))]);
     let tools = json!([{"type": "mcp", "server_label": "antwort"},
@@ -290,7 +290,7 @@ async fn the_number_of_turns_is_in_every_last_snapshot_and_in_no_other() {
 #[tokio::test]
 async fn a_response_that_resumes_another_counts_its_own_turns() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Calls(vec![("look", json!({}))])).text("Done.");
     let tools = json!([{"type": "function", "name": "look", "parameters": {"type": "object"}}]);
     let first = gateway.create(json!({"model": "test-model", "input": "Go.", "tools": tools})).await;
@@ -305,7 +305,7 @@ async fn a_response_that_resumes_another_counts_its_own_turns() {
 #[tokio::test]
 async fn a_cancelled_run_says_how_many_turns_it_had() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![chunk(json!({"content": "Hm"})), Step::Hang]));
     let mut stream = gateway.open_stream(ask(format(json!(true)), json!({}))).await;
     let mut text = String::new();

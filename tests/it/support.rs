@@ -1,7 +1,6 @@
 //! What the tests share: a gateway on a real port, a scripted provider, clients, and judges.
 
 pub mod gateway;
-pub mod legal;
 pub mod mcp_client;
 pub mod mcp_server;
 pub mod network;
@@ -11,6 +10,7 @@ pub mod process;
 pub mod raw;
 pub mod real_servers;
 pub mod response;
+pub mod stream_validator;
 pub mod transcript;
 pub mod upstream;
 pub mod weather;

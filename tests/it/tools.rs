@@ -18,16 +18,19 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Builder, Gateway};
-use crate::support::probe::Seen;
+use crate::support::probe::ProbeLog;
 use crate::support::upstream::{Reply, Upstream};
 
 /// A gateway with probes, before this provider.
-async fn gateway(upstream: &Upstream) -> (Gateway, Arc<Seen>) {
+async fn gateway(upstream: &Upstream) -> (Gateway, Arc<ProbeLog>) {
     gateway_with(upstream, |builder| builder).await
 }
 
-async fn gateway_with(upstream: &Upstream, change: impl FnOnce(Builder) -> Builder) -> (Gateway, Arc<Seen>) {
-    let (builder, seen) = change(Gateway::before(upstream)).probe();
+async fn gateway_with(
+    upstream: &Upstream,
+    change: impl FnOnce(Builder) -> Builder,
+) -> (Gateway, Arc<ProbeLog>) {
+    let (builder, seen) = change(Gateway::with_upstream(upstream)).probe();
     (builder.spawn().await, seen)
 }
 

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Permit, Refused};
+use super::{AcquireError, Permit};
 use crate::admission::shares::{Requester, Shares};
 
-type Sender = oneshot::Sender<Result<Permit, Refused>>;
+type Sender = oneshot::Sender<Result<Permit, AcquireError>>;
 
 /// Whose holdings: indexes of a tenant and of a key within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(super) struct Granted {
 
 /// Everything behind the lock.
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct SemaphoreState {
     shares: Shares,
     held: u64,
     waiting: usize,
@@ -84,7 +84,7 @@ enum Turn {
     NoRoom,
 }
 
-impl State {
+impl SemaphoreState {
     pub fn new(shares: Shares, max_waiting: usize) -> Self {
         Self {
             shares,
@@ -155,7 +155,7 @@ impl State {
 
     /// Sees to it that one more may wait: a full queue loses the newest waiter of its longest part, if that is longer
     /// than the newcomer's would become.
-    pub fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, Refused> {
+    pub fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, AcquireError> {
         if self.waiting < self.max_waiting {
             return Ok(None);
         }
@@ -165,12 +165,12 @@ impl State {
         let keys = self.tenants.get(tenant).map(|tenant| (tenant, &tenant.turns));
         let longest =
             keys.and_then(|(tenant, turns)| turns.iter().copied().max_by_key(|key| tenant.queue(*key)));
-        let key = longest.ok_or(Refused::QueueFull)?;
+        let key = longest.ok_or(AcquireError::QueueFull)?;
         let own = self.key(slot).map_or(0, |key| key.waiters.len());
         let victim = Slot { tenant, key };
         let length = self.key(victim).map_or(0, |key| key.waiters.len());
         if tenant == slot.tenant && length <= own + 1 {
-            return Err(Refused::QueueFull);
+            return Err(AcquireError::QueueFull);
         }
         let newest = self.key_mut(victim).and_then(|key| key.waiters.pop_back());
         self.after_removal(victim);
@@ -378,7 +378,7 @@ pub(in crate::admission) struct Snapshot {
 }
 
 #[cfg(test)]
-impl State {
+impl SemaphoreState {
     pub fn snapshot(&self) -> Snapshot {
         let keys = |tenant: &Tenant| tenant.keys.iter().map(|key| (key.limit, key.held)).collect();
         Snapshot {

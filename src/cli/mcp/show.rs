@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::tools::ToolDefinition;
-use crate::tools::mcp::{Decision, ServedTool, ServerState};
+use crate::tools::mcp::{CallDecision, ServedTool, ServerStatus};
 
 /// What is known of a server.
 #[derive(Serialize)]
-pub(super) struct Listed {
+pub(super) struct ServerReport {
     server_label: String,
     endpoint: Option<String>,
     transport: Option<&'static str>,
@@ -37,17 +37,17 @@ struct LeftOut {
     reason: String,
 }
 
-impl Listed {
+impl ServerReport {
     /// A server that answered.
-    pub(super) fn of<'a>(
+    pub(super) fn connected<'a>(
         label: &str,
-        state: Option<ServerState>,
-        tools: impl Iterator<Item = (&'a ServedTool, Decision)>,
+        state: Option<ServerStatus>,
+        tools: impl Iterator<Item = (&'a ServedTool, CallDecision)>,
         unusable: &[(String, String)],
     ) -> Self {
-        let shown = |(tool, decision): (&ServedTool, Decision)| Shown {
+        let shown = |(tool, decision): (&ServedTool, CallDecision)| Shown {
             definition: Arc::clone(tool.registered.definition()),
-            needs_approval: decision == Decision::Ask,
+            needs_approval: decision == CallDecision::Ask,
         };
         let left_out =
             |(name, reason): &(String, String)| LeftOut { name: name.clone(), reason: reason.clone() };
@@ -59,11 +59,11 @@ impl Listed {
     }
 
     /// A server that did not.
-    pub(super) fn failed(label: &str, state: Option<ServerState>, error: String) -> Self {
+    pub(super) fn failed(label: &str, state: Option<ServerStatus>, error: String) -> Self {
         Self { error: Some(error), ..Self::bare(label, state) }
     }
 
-    fn bare(label: &str, state: Option<ServerState>) -> Self {
+    fn bare(label: &str, state: Option<ServerStatus>) -> Self {
         Self {
             server_label: label.to_owned(),
             endpoint: state.as_ref().map(|state| state.endpoint.clone()),

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::view::{self, View};
+use super::view::{self, EventPrinter};
 use super::{Gateway, PromptArgs, Protocol, TENANT, unserved};
-use crate::cli::{complain, piece, say};
-use crate::engine::{Caller, OnUnservedTool, RunHandle};
+use crate::cli::{print_error, print_line, print_raw};
+use crate::engine::{OnUnservedTool, RunContext, RunHandle};
 use crate::protocol::content::ContentPart;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::item::{FunctionCall, Item};
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Response, Snapshot, Status};
+use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
 use crate::response::machine::Events;
 use crate::store::Owner;
 
@@ -26,15 +26,15 @@ pub(super) async fn show(
         return Err("Tools execution failed: tools.execution_enabled is false in the configuration".into());
     }
     if let Some(banner) = view::banner(args) {
-        say(banner);
+        print_line(banner);
     }
-    let mut view = View::new(args);
+    let mut view = EventPrinter::new(args);
     let mut spent = Spent::default();
     for _ in 0..gateway.settings.engine.limits.max_turns {
         let snapshot = ask(args, &body, gateway, &mut view).await?;
         let response = &snapshot.response;
         spent.add(response);
-        if !args.execute_tools || response.status != Status::RequiresAction {
+        if !args.execute_tools || response.status != ResponseStatus::RequiresAction {
             return conclude(args, &snapshot, &spent);
         }
         let answers = unserved::answers(args, response, gateway);
@@ -49,12 +49,12 @@ async fn ask(
     args: &PromptArgs,
     body: &Map<String, Value>,
     gateway: Gateway<'_>,
-    view: &mut View,
-) -> Result<Arc<Snapshot>, String> {
+    view: &mut EventPrinter,
+) -> Result<Arc<ResponseSnapshot>, String> {
     let body = serde_json::to_vec(body).map_err(|error| args.refused(&error.to_string()))?;
     let request = CreateResponse::parse(&body);
     let request = request.map_err(|error| args.refused(&error.body.message))?;
-    let caller = Caller {
+    let caller = RunContext {
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         key: "cli".into(),
         // Items look the same to `view` whatever the configuration says of the wire.
@@ -72,21 +72,21 @@ async fn ask(
     let started = gateway.assembly.engine.start(request, caller).await;
     let mut run = started.map_err(|error| args.refused(&error.body.message))?;
     for field in &run.ignored {
-        complain(&format!("note: the provider is not asked for `{field}`: it is not known"));
+        print_error(&format!("note: the provider is not asked for `{field}`: it is not known"));
     }
     for kind in &run.omitted_tools {
-        complain(&format!("note: the model is not offered `{kind}`: it is not served here"));
+        print_error(&format!("note: the model is not offered `{kind}`: it is not served here"));
     }
     let snapshot = follow(args, &mut run, view).await?;
     let response = &snapshot.response;
     match response.status {
-        Status::Failed => {
+        ResponseStatus::Failed => {
             let message = response.error.as_ref().map_or("the response failed", |error| &error.message);
             return Err(args.failed(message));
         }
-        Status::Incomplete => {
+        ResponseStatus::Incomplete => {
             let reason = response.incomplete_details.as_ref().map_or("unknown", |why| why.reason.as_str());
-            complain(&format!("the answer is incomplete: {reason}"));
+            print_error(&format!("the answer is incomplete: {reason}"));
         }
         _ => {}
     }
@@ -94,18 +94,22 @@ async fn ask(
 }
 
 /// Shows events while they come; gives the response of the last one.
-async fn follow(args: &PromptArgs, run: &mut RunHandle, view: &mut View) -> Result<Arc<Snapshot>, String> {
+async fn follow(
+    args: &PromptArgs,
+    run: &mut RunHandle,
+    view: &mut EventPrinter,
+) -> Result<Arc<ResponseSnapshot>, String> {
     let mut events: Option<Events> =
         Some(run.first().await.map_err(|error| args.refused(&error.body.message))?);
     let (mut last, mut line) = (None, Vec::new());
     while let Some(batch) = events {
         for event in batch {
             if !args.json() {
-                piece(&view.show(&event.event));
+                print_raw(&view.show(&event.event));
             } else if args.stream {
                 line.clear();
-                run.encoding.json(&event, &mut line);
-                say(&String::from_utf8_lossy(&line));
+                run.encoding.write_json(&event, &mut line);
+                print_line(&String::from_utf8_lossy(&line));
             }
             if let Some(snapshot) = event.event.terminal() {
                 last = Some(Arc::clone(snapshot));
@@ -113,7 +117,7 @@ async fn follow(args: &PromptArgs, run: &mut RunHandle, view: &mut View) -> Resu
         }
         events = run.next().await;
     }
-    piece(&view.end());
+    print_raw(&view.end());
     last.ok_or_else(|| args.failed("the answer broke off"))
 }
 
@@ -135,28 +139,28 @@ impl Spent {
 }
 
 /// What is said once the response is whole.
-fn conclude(args: &PromptArgs, snapshot: &Snapshot, spent: &Spent) -> Result<(), String> {
+fn conclude(args: &PromptArgs, snapshot: &ResponseSnapshot, spent: &Spent) -> Result<(), String> {
     let response = &snapshot.response;
     if args.json() {
         if !args.stream {
-            say(&pretty(snapshot));
+            print_line(&pretty(snapshot));
         }
         return Ok(());
     }
     let calls = calls(response);
     if !args.execute_tools && !calls.is_empty() {
-        say(&pretty(&calls));
+        print_line(&pretty(&calls));
     }
     let text = view::for_reader(text(response));
     if args.execute_tools && !args.stream {
-        say(&format!("Final response: {text}"));
+        print_line(&format!("Final response: {text}"));
     } else if !args.stream && !text.is_empty() {
-        say(&text);
+        print_line(&text);
     }
     // Nothing at all was spent by no model: the provider did not say.
     if spent.total > 0 {
         let Spent { prompt, completion, total } = spent;
-        say(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
+        print_line(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
     }
     Ok(())
 }

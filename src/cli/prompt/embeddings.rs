@@ -7,14 +7,14 @@ use serde_json::json;
 
 use super::{Output, PromptArgs};
 use crate::app::Assembly;
-use crate::cli::say;
+use crate::cli::print_line;
 use crate::protocol::error::ApiError;
 use crate::provider::CallContext;
 
 /// Values that are shown.
 const SHOWN: usize = 5;
 /// More than the longest vector takes.
-const LARGEST: usize = 16 << 20;
+const MAX_BODY_BYTES: usize = 16 << 20;
 
 #[derive(Deserialize)]
 struct Answer {
@@ -37,27 +37,27 @@ pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) ->
     let body = json!({"model": model, "input": args.prompt}).to_string();
     let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into(), response_id: None };
     let failed = |error: ApiError| format!("Error: {}", error.body.message);
-    let directed = assembly.engine.router().direct(&body.into()).map_err(failed)?;
+    let directed = assembly.engine.router().route_body(&body.into()).map_err(failed)?;
     let passed = directed.pass_through("/embeddings", &call).await.map_err(failed)?;
-    let text = Limited::new(passed.body, LARGEST).collect().await;
+    let text = Limited::new(passed.body, MAX_BODY_BYTES).collect().await;
     let text: Bytes = text.map_err(|error| format!("Error: the answer broke off: {error}"))?.to_bytes();
     if passed.status != 200 {
         let text = String::from_utf8_lossy(&text);
         return Err(format!("Error: the provider answered {}: {}", passed.status, text.trim()));
     }
     if args.output == Output::Json {
-        say(&String::from_utf8_lossy(&text));
+        print_line(&String::from_utf8_lossy(&text));
         return Ok(());
     }
     let answer: Answer = serde_json::from_slice(&text)
         .map_err(|error| format!("Error: the answer is no embedding: {error}"))?;
     let vector = answer.data.into_iter().next().ok_or("Error: the answer holds no embedding")?.embedding;
-    say(&format!("Dimensions: {}", vector.len()));
+    print_line(&format!("Dimensions: {}", vector.len()));
     let values: Vec<_> = vector.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = if vector.len() > SHOWN { ", …" } else { "" };
-    say(&format!("Values: [{}{more}]", values.join(", ")));
+    print_line(&format!("Values: [{}{more}]", values.join(", ")));
     if let Some(tokens) = answer.usage {
-        say(&format!("Tokens: {} total", tokens.prompt_tokens));
+        print_line(&format!("Tokens: {} total", tokens.prompt_tokens));
     }
     Ok(())
 }

@@ -7,11 +7,11 @@ use reqwest::Url;
 use serde_json::{Map, Value};
 
 use super::PromptArgs;
-use crate::cli::complain;
-use crate::config::import::{self, Imported};
+use crate::cli::print_error;
+use crate::config::import::{self, ImportedConfig};
 use crate::config::{
-    self, ClientActionStatus, Collision, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl,
-    UnknownFields, Visibility,
+    self, ClientActionStatus, LoadOptions, Preset, ProviderSettings, Settings, StoreUrl, ToolCollision,
+    ToolVisibility, UnknownFields,
 };
 
 /// Read if it is there and no other file is named.
@@ -35,7 +35,7 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     let imported = import_file(&mut options)?;
     let loaded = config::load(&options).map_err(|errors| format!("Error: {errors}"))?;
     for warning in &loaded.warnings {
-        complain(&format!("warning: {warning}"));
+        print_error(&format!("warning: {warning}"));
     }
     let mut settings = loaded.settings;
     provider(args, &mut settings)?;
@@ -46,19 +46,19 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
     if let Some(delay) = args.mock_delay {
         settings.tools.mock_delay = delay;
     }
-    if args.mock_tools.is_some() && settings.tools.collision == Collision::Error {
+    if args.mock_tools.is_some() && settings.tools.collision == ToolCollision::Error {
         // A mock stands in for the tool of its name.
-        settings.tools.collision = Collision::Last;
+        settings.tools.collision = ToolCollision::Last;
         if settings.log.filter == "info" {
             // And is said to, at every prompt.
             "warn,antwort::tools::assemble=error".clone_into(&mut settings.log.filter);
         }
     }
     if !args.json() {
-        settings.tools.stream_visibility = Visibility::Full;
-    } else if args.execute_tools && settings.tools.stream_visibility == Visibility::Hidden {
+        settings.tools.stream_visibility = ToolVisibility::Full;
+    } else if args.execute_tools && settings.tools.stream_visibility == ToolVisibility::Hidden {
         // Calls that wait for a client must be told from those that the gateway has made.
-        settings.tools.stream_visibility = Visibility::Items;
+        settings.tools.stream_visibility = ToolVisibility::Items;
     }
     settings.engine.client_action_status = ClientActionStatus::RequiresAction;
     // Agent files hold options that only their own provider knows; what is ignored is said.
@@ -87,7 +87,7 @@ fn agent(args: &PromptArgs, settings: &Settings) -> Result<Option<String>, Strin
 }
 
 /// Where the file is an agent file, puts our words in its place.
-fn import_file(options: &mut LoadOptions) -> Result<Option<Imported>, String> {
+fn import_file(options: &mut LoadOptions) -> Result<Option<ImportedConfig>, String> {
     let named = options.environment.get("ANTWORT_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
     let Some(file) = options.file.clone().or(named) else { return Ok(None) };
     // What cannot be read is for the loader to say.
@@ -95,9 +95,10 @@ fn import_file(options: &mut LoadOptions) -> Result<Option<Imported>, String> {
     if !import::is_go_agents(&text) {
         return Ok(None);
     }
-    let imported = import::go_agents(&text).map_err(|error| format!("Error: {}: {error}", file.display()))?;
+    let imported =
+        import::from_go_agents(&text).map_err(|error| format!("Error: {}: {error}", file.display()))?;
     for note in &imported.notes {
-        complain(&format!("note: {}: {note}", file.display()));
+        print_error(&format!("note: {}: {note}", file.display()));
     }
     options.file = Some(file);
     options.text = Some(imported.yaml.clone());
@@ -113,7 +114,7 @@ fn provider(args: &PromptArgs, settings: &mut Settings) -> Result<(), String> {
         match default_provider(settings) {
             Some(provider) => provider.url = import::base_url(provider.preset, url),
             None => {
-                let mut provider = ProviderSettings::of(Preset::Generic, url.trim_end_matches('/'));
+                let mut provider = ProviderSettings::new(Preset::Generic, url.trim_end_matches('/'));
                 provider.default = true;
                 settings.providers.insert("default".into(), provider);
             }

@@ -6,11 +6,11 @@
 use serde_json::{Value, json};
 
 use super::{Gateway, PromptArgs};
-use crate::cli::complain;
+use crate::cli::print_error;
 use crate::protocol::item::Item;
 use crate::protocol::response::Response;
-use crate::response::told::told;
-use crate::tools::{Code, Mock, ToolError, builtin};
+use crate::response::result_text::format_result;
+use crate::tools::{MockExecutor, ToolError, ToolErrorCode, builtin};
 
 /// The outputs of the calls that wait for a client, as items of the next request.
 pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'_>) -> Vec<Value> {
@@ -21,8 +21,8 @@ pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'
             _ => return None,
         };
         let error = problem(args, name, gateway);
-        complain(&format!("note: the model is told of its call of `{name}`: {}", error.message));
-        let output = told(gateway.settings.tools.result_format, call_id, Err(&error.message));
+        print_error(&format!("note: the model is told of its call of `{name}`: {}", error.message));
+        let output = format_result(gateway.settings.tools.result_format, call_id, Err(&error.message));
         Some(json!({"type": kind, "call_id": call_id, "output": output}))
     };
     response.output.iter().filter_map(answer).collect()
@@ -32,18 +32,19 @@ pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'
 fn problem(args: &PromptArgs, name: &str, gateway: Gateway<'_>) -> ToolError {
     let toolbox = &gateway.assembly.toolbox;
     let subject = gateway.subject();
-    if let Err(denied) = toolbox.admits_name(subject, name) {
+    if let Err(denied) = toolbox.check_name_access(subject, name) {
         return denied;
     }
     let catalog = toolbox.catalog();
-    if let Some(Err(denied)) = catalog.get(name).map(|tool| toolbox.admits(subject, tool.definition())) {
+    if let Some(Err(denied)) = catalog.get(name).map(|tool| toolbox.check_access(subject, tool.definition()))
+    {
         return denied;
     }
     if args.mock_tools.is_some() {
-        return Mock::missing(name);
+        return MockExecutor::missing(name);
     }
-    match builtin::absence(name, &gateway.settings.tools) {
-        Some(why) => ToolError::refused(Code::ToolUnavailable, why),
-        None => ToolError::refused(Code::ToolNotFound, format!("tool {name} not found")),
+    match builtin::unavailable_reason(name, &gateway.settings.tools) {
+        Some(why) => ToolError::refused(ToolErrorCode::ToolUnavailable, why),
+        None => ToolError::refused(ToolErrorCode::ToolNotFound, format!("tool {name} not found")),
     }
 }

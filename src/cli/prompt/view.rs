@@ -5,14 +5,14 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use super::{PromptArgs, Protocol};
-use crate::protocol::event::Event;
+use crate::protocol::event::ResponseEvent;
 use crate::protocol::item::{Item, ItemStatus};
 
 /// Characters of arguments and errors that fit into a line.
-const SHOWN: usize = 60;
+const MAX_LINE_CHARS: usize = 60;
 
 /// Turns events into what is written for them.
-pub(super) struct View {
+pub(super) struct EventPrinter {
     /// Words are shown as they come.
     stream: bool,
     /// Somebody looks on: tools are shown.
@@ -23,7 +23,7 @@ pub(super) struct View {
     running: BTreeMap<u32, Instant>,
 }
 
-impl View {
+impl EventPrinter {
     pub(super) fn new(args: &PromptArgs) -> Self {
         Self::of(args.stream, io::stdout().is_terminal())
     }
@@ -33,11 +33,13 @@ impl View {
     }
 
     /// What is written for an event.
-    pub(super) fn show(&mut self, event: &Event) -> String {
+    pub(super) fn show(&mut self, event: &ResponseEvent) -> String {
         match event {
-            Event::OutputItemAdded { output_index, item } => self.added(*output_index, item),
-            Event::OutputItemDone { output_index, item } => self.done(*output_index, item),
-            Event::OutputTextDelta { delta, .. } | Event::RefusalDelta { delta, .. } if self.stream => {
+            ResponseEvent::OutputItemAdded { output_index, item } => self.added(*output_index, item),
+            ResponseEvent::OutputItemDone { output_index, item } => self.done(*output_index, item),
+            ResponseEvent::OutputTextDelta { delta, .. } | ResponseEvent::RefusalDelta { delta, .. }
+                if self.stream =>
+            {
                 self.writing = true;
                 if self.terminal { harmless(delta) } else { delta.clone() }
             }
@@ -98,8 +100,8 @@ fn line(item: &Item) -> Option<String> {
 /// In one line, and no longer than fits.
 fn shortened(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    let mut short: String = plain.clone().take(SHOWN).collect();
-    if plain.count() > SHOWN {
+    let mut short: String = plain.clone().take(MAX_LINE_CHARS).collect();
+    if plain.count() > MAX_LINE_CHARS {
         short.push('…');
     }
     short
@@ -123,8 +125,8 @@ fn dim(text: &str) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::View;
-    use crate::protocol::event::Event;
+    use super::EventPrinter;
+    use crate::protocol::event::ResponseEvent;
     use crate::protocol::item::{Item, hosted};
 
     fn call(name: &str, status: &str) -> Box<Item> {
@@ -134,16 +136,16 @@ mod tests {
         Box::new(hosted::read("mcp_call", &raw).unwrap_or_else(|_| panic!("an item")))
     }
 
-    fn added(output_index: u32, name: &str) -> Event {
-        Event::OutputItemAdded { output_index, item: call(name, "in_progress") }
+    fn added(output_index: u32, name: &str) -> ResponseEvent {
+        ResponseEvent::OutputItemAdded { output_index, item: call(name, "in_progress") }
     }
 
-    fn done(output_index: u32, name: &str, status: &str) -> Event {
-        Event::OutputItemDone { output_index, item: call(name, status) }
+    fn done(output_index: u32, name: &str, status: &str) -> ResponseEvent {
+        ResponseEvent::OutputItemDone { output_index, item: call(name, status) }
     }
 
-    fn words(delta: &str) -> Event {
-        Event::OutputTextDelta {
+    fn words(delta: &str) -> ResponseEvent {
+        ResponseEvent::OutputTextDelta {
             item_id: "msg_1".into(),
             output_index: 9,
             content_index: 0,
@@ -152,7 +154,7 @@ mod tests {
         }
     }
 
-    fn shown(mut view: View) -> String {
+    fn shown(mut view: EventPrinter) -> String {
         let events = [
             words("Let me see."),
             added(1, "calculate"),
@@ -167,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_words_and_a_terminal_the_tools_too() {
-        assert_eq!(shown(View::of(true, false)), "Let me see.\nFour\u{1b}[31m\n");
-        assert_eq!(shown(View::of(false, false)), "");
-        let terminal = shown(View::of(true, true)).replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
+        assert_eq!(shown(EventPrinter::of(true, false)), "Let me see.\nFour\u{1b}[31m\n");
+        assert_eq!(shown(EventPrinter::of(false, false)), "");
+        let terminal = shown(EventPrinter::of(true, true)).replace("\u{1b}[2m", "").replace("\u{1b}[0m", "");
         let lines: Vec<_> = terminal.lines().collect();
         assert_eq!((lines.len(), lines[0]), (4, "Let me see."), "{terminal}");
         assert!(lines[1].starts_with("  ✓ calculate {\"a\":1} "), "{terminal}");

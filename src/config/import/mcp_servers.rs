@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::said::Said;
-use super::{Imported, agent_name, written};
+use super::field_reader::FieldReader;
+use super::{ImportedConfig, agent_name, render_yaml};
 use crate::config::units;
 
 /// Names that the address of a server has in one program or another.
@@ -19,14 +19,14 @@ pub fn is_mcp_servers(text: &str) -> bool {
 ///
 /// # Errors
 /// If it is none, or a value is of the wrong kind; the message names it.
-pub fn mcp_servers(text: &str) -> Result<Imported, String> {
+pub fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let mut file = Said::new("", file)?;
+    let mut file = FieldReader::new("", file)?;
     let all = file.section("mcpServers")?.ok_or("mcpServers is missing")?;
     let (mut notes, mut servers) = (Vec::new(), Map::new());
     for (name, said) in all.into_entries() {
         let path = format!("mcpServers.{name}");
-        let mut said = Said::new(&path, said)?;
+        let mut said = FieldReader::new(&path, said)?;
         if said.flag("disabled")? {
             notes.push(format!("{path} is disabled there"));
             continue;
@@ -37,13 +37,13 @@ pub fn mcp_servers(text: &str) -> Result<Imported, String> {
             continue;
         }
         let server = server(&path, &mut said, &mut notes)?;
-        notes.extend(said.rest());
+        notes.extend(said.unknown_fields());
         servers.insert(label, server.into());
     }
-    notes.extend(file.rest());
+    notes.extend(file.unknown_fields());
     let config = Map::from_iter([("mcp".to_owned(), json!({"servers": servers}))]);
-    let yaml = written("Imported from a list of MCP servers.", &notes, &config)?;
-    Ok(Imported { yaml, notes, agent: String::new(), request: Map::new() })
+    let yaml = render_yaml("Imported from a list of MCP servers.", &notes, &config)?;
+    Ok(ImportedConfig { yaml, notes, agent: String::new(), request: Map::new() })
 }
 
 /// A label that servers can have.
@@ -56,25 +56,27 @@ fn label(name: &str, notes: &mut Vec<String>) -> String {
     label
 }
 
-fn server(path: &str, said: &mut Said, notes: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+fn server(path: &str, said: &mut FieldReader, notes: &mut Vec<String>) -> Result<Map<String, Value>, String> {
     let mut server = Map::new();
     for key in URLS {
         if let Some(url) = said.text(key)? {
-            server.insert("url".to_owned(), told(path, &url, notes).into());
+            server.insert("url".to_owned(), escape_variables(path, &url, notes).into());
         }
     }
     for key in ["command", "cwd", "description"] {
-        server.extend(said.text(key)?.map(|text| (key.to_owned(), told(path, &text, notes).into())));
+        server.extend(
+            said.text(key)?.map(|text| (key.to_owned(), escape_variables(path, &text, notes).into())),
+        );
     }
     if let Some(args) = said.list("args")? {
         let args: Vec<_> =
-            args.iter().filter_map(Value::as_str).map(|text| told(path, text, notes)).collect();
+            args.iter().filter_map(Value::as_str).map(|text| escape_variables(path, text, notes)).collect();
         server.insert("args".to_owned(), args.into());
     }
     for key in ["env", "headers"] {
         let Some(section) = said.section(key)? else { continue };
         let entries = section.into_entries().map(|(name, value)| match value {
-            Value::String(text) => Ok((name, told(path, &text, notes).into())),
+            Value::String(text) => Ok((name, escape_variables(path, &text, notes).into())),
             Value::Number(_) | Value::Bool(_) => Ok((name, Value::String(value.to_string()))),
             _ => Err(format!("{path}.{key}.{name}: expected text")),
         });
@@ -105,7 +107,7 @@ fn server(path: &str, said: &mut Said, notes: &mut Vec<String>) -> Result<Map<St
 }
 
 /// A text in which our variables are still variables, and nothing else becomes one.
-fn told(path: &str, text: &str, notes: &mut Vec<String>) -> String {
+fn escape_variables(path: &str, text: &str, notes: &mut Vec<String>) -> String {
     if text.starts_with("file:") {
         notes.push(format!("{path}: a value that begins with `file:` is read from that file here"));
     }
@@ -140,7 +142,7 @@ mod tests {
     use crate::config::settings::McpTransport;
     use crate::config::{LoadOptions, Settings};
 
-    fn settings(imported: &Imported) -> Settings {
+    fn settings(imported: &ImportedConfig) -> Settings {
         let options = LoadOptions {
             file: Some("servers.json".into()),
             text: Some(imported.yaml.clone()),
@@ -161,7 +163,7 @@ mod tests {
             "odd": {"command": "x", "args": ["${input:folder}/a", "${KEY:-b}"]},
         }, "inputs": []});
         assert!(is_mcp_servers(&text.to_string()) && !is_mcp_servers("mcp: {}"));
-        let imported = mcp_servers(&text.to_string()).unwrap();
+        let imported = from_mcp_servers(&text.to_string()).unwrap();
         let servers = settings(&imported).mcp.servers;
         assert_eq!(servers.keys().collect::<Vec<_>>(), ["files", "my-docs", "odd", "old"]);
         let files = &servers["files"];
@@ -196,7 +198,7 @@ mod tests {
             (r#"{"mcpServers": {"a": {"timeout": -1}}}"#, "mcpServers.a.timeout: expected a number"),
             ("{}", "mcpServers is missing"),
         ] {
-            let error = mcp_servers(text).expect_err(text);
+            let error = from_mcp_servers(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
         }
     }

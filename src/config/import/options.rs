@@ -9,7 +9,7 @@ pub(super) fn take(options: &mut Map<String, Value>) -> Map<String, Value> {
     let mut profile = Map::new();
     let mut rest = Map::new();
     for (name, value) in std::mem::take(options) {
-        let (path, value) = placed(name, value);
+        let (path, value) = map_option(name, value);
         match profile_with(&profile, &path, &value) {
             Some(longer) => profile = longer,
             None => _ = rest.insert(path.join("."), value),
@@ -20,7 +20,7 @@ pub(super) fn take(options: &mut Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The key that an option has here: chat completions name some of them differently.
-fn placed(name: String, value: Value) -> (Vec<String>, Value) {
+fn map_option(name: String, value: Value) -> (Vec<String>, Value) {
     let path: &[&str] = match name.as_str() {
         "max_tokens" | "max_completion_tokens" => &["max_output_tokens"],
         "reasoning_effort" => &["reasoning", "effort"],
@@ -51,7 +51,7 @@ fn profile_with(profile: &Map<String, Value>, path: &[String], value: &Value) ->
         }
     }
     let read: AgentSettings = serde_json::from_value(longer.clone().into()).ok()?;
-    read.wrong_model_options().is_empty().then_some(longer)
+    read.invalid_model_options().is_empty().then_some(longer)
 }
 
 /// Our files fill in `${…}`: what looks like it stays what it is.

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Imported, go_agents, is_go_agents};
+use super::{ImportedConfig, from_go_agents, is_go_agents};
 use crate::config::provider::Preset;
-use crate::config::{LoadOptions, Loaded, load};
+use crate::config::{LoadOptions, LoadedConfig, load};
 
 /// The example of the document that this format comes from, as it stands there.
 const EXAMPLE: &str = include_str!("../../../tests/it/data/go-agents.json");
 
-fn imported(text: &str) -> Imported {
-    go_agents(text).unwrap_or_else(|error| panic!("{error}"))
+fn imported(text: &str) -> ImportedConfig {
+    from_go_agents(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn loaded(imported: &Imported) -> Loaded {
+fn loaded(imported: &ImportedConfig) -> LoadedConfig {
     let options = LoadOptions {
         file: Some("agent.json".into()),
         text: Some(imported.yaml.clone()),
@@ -127,7 +127,7 @@ fn what_cannot_be_read_is_an_error_that_names_it() {
         (r#"{"tools": {"allowed_tools": [1]}}"#, "tools.allowed_tools: expected a list"),
         (r#"{"name": 1}"#, "name: expected text"),
     ] {
-        let error = go_agents(text).expect_err(text);
+        let error = from_go_agents(text).expect_err(text);
         assert!(error.contains(part), "{text}: {error}");
     }
 }

@@ -7,7 +7,7 @@ use crate::config::units;
 
 /// How the gateway shows a server who it is.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case", try_from = "Said")]
+#[serde(tag = "type", rename_all = "snake_case", try_from = "RawMcpAuth")]
 pub enum McpAuth {
     /// Not at all, or by the `headers`.
     #[default]
@@ -77,7 +77,7 @@ pub struct TokenExchange {
 /// All keys that any kind has. Read as one section, so that errors name the key that they are about.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Said {
+struct RawMcpAuth {
     r#type: Kind,
     token: Option<SecretString>,
     client_id: Option<String>,
@@ -102,9 +102,9 @@ enum Kind {
     Forward,
 }
 
-impl Said {
+impl RawMcpAuth {
     /// The first key that was said and that the kind has no use for.
-    fn stray(&self) -> Option<&'static str> {
+    fn unused_key(&self) -> Option<&'static str> {
         use Kind::{Bearer, ClientCredentials, TokenExchange};
         let both = [ClientCredentials, TokenExchange].as_slice();
         let keys = [
@@ -123,11 +123,11 @@ impl Said {
     }
 }
 
-impl TryFrom<Said> for McpAuth {
+impl TryFrom<RawMcpAuth> for McpAuth {
     type Error = String;
 
-    fn try_from(said: Said) -> Result<Self, String> {
-        if let Some(key) = said.stray() {
+    fn try_from(said: RawMcpAuth) -> Result<Self, String> {
+        if let Some(key) = said.unused_key() {
             return Err(format!("`{key}` means nothing with this `type`"));
         }
         let client = said.client_id.ok_or_else(|| "`client_id` is missing".to_owned());

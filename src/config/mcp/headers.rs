@@ -3,7 +3,7 @@
 use reqwest::header::{HeaderName, HeaderValue};
 
 /// Headers that belong to the connection, to the body or to the protocol.
-const OURS: [&str; 22] = [
+const RESERVED_HEADERS: [&str; 22] = [
     "host",
     "content-length",
     "content-type",
@@ -34,7 +34,7 @@ const OURS: [&str; 22] = [
 /// What is wrong with it, to be said behind its name. Never holds the value.
 pub(crate) fn read(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
     let name = HeaderName::try_from(name).map_err(|_| "is not the name of a header")?;
-    if OURS.contains(&name.as_str()) {
+    if RESERVED_HEADERS.contains(&name.as_str()) {
         return Err("is set by the gateway");
     }
     let mut value = HeaderValue::try_from(value).map_err(|_| "has a value that no header can have")?;

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeveloperRole, Hint, MaxTokensField, ReasoningField, Roles, Supports, SystemPlacement};
+use super::{
+    DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
+};
 
 /// A kind of server whose ways are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -56,9 +58,9 @@ impl Preset {
         }
     }
 
-    pub(super) fn supports(self) -> Supports {
+    pub(super) fn supports(self) -> ProviderFeatures {
         let local = matches!(self, Self::Ollama | Self::LlamaCpp);
-        Supports {
+        ProviderFeatures {
             stream_options: true,
             // What a server of unknown kind makes of a field, it says itself.
             strict: !local,
@@ -76,17 +78,17 @@ impl Preset {
         }
     }
 
-    pub(super) fn forward(self) -> &'static [Hint] {
+    pub(super) fn forward(self) -> &'static [ForwardedField] {
         match self {
             // Not `metadata`: OpenAI takes it only with `store: true`, and keeping is our own business.
             Self::OpenAi => &[
-                Hint::User,
-                Hint::SafetyIdentifier,
-                Hint::PromptCacheKey,
-                Hint::PromptCacheRetention,
-                Hint::ServiceTier,
+                ForwardedField::User,
+                ForwardedField::SafetyIdentifier,
+                ForwardedField::PromptCacheKey,
+                ForwardedField::PromptCacheRetention,
+                ForwardedField::ServiceTier,
             ],
-            Self::Generic | Self::OpenRouter | Self::LiteLlm | Self::Vllm => &[Hint::User],
+            Self::Generic | Self::OpenRouter | Self::LiteLlm | Self::Vllm => &[ForwardedField::User],
             Self::Ollama | Self::LlamaCpp => &[],
         }
     }

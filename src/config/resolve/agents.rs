@@ -2,27 +2,27 @@
 
 use std::collections::BTreeMap;
 
-use super::Check;
-use super::tools::{NAME, globs, is_name};
-use crate::config::de::closest;
-use crate::config::settings::{AgentSettings, EngineSettings, LimitOverrides, McpServerSettings, Price};
+use super::Checker;
+use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
+use crate::config::de::suggestion;
+use crate::config::settings::{AgentSettings, EngineSettings, LimitOverrides, McpServerSettings, ModelPrice};
 
 pub(super) fn check(
     agents: &BTreeMap<String, AgentSettings>,
     servers: &BTreeMap<String, McpServerSettings>,
-    check: &mut Check<'_>,
+    check: &mut Checker<'_>,
 ) {
     for (name, agent) in agents {
         let of = |key| ["agents", name, key];
-        if !is_name(name) {
-            check.wrong(&["agents", name], NAME);
+        if !is_tool_name(name) {
+            check.error(&["agents", name], TOOL_NAME_RULE);
         }
         if agent.model.as_deref() == Some("") {
-            check.wrong(&of("model"), "is empty: leave it out for the request's model");
+            check.error(&of("model"), "is empty: leave it out for the request's model");
         }
         for (index, tool) in agent.tools.iter().enumerate() {
             if tool.is_empty() {
-                check.wrong(&["agents", name, "tools", &index.to_string()], "the name of a tool is empty");
+                check.error(&["agents", name, "tools", &index.to_string()], "the name of a tool is empty");
             }
         }
         for (index, label) in agent.mcp_servers.iter().enumerate() {
@@ -30,21 +30,21 @@ pub(super) fn check(
                 let known: Vec<&str> = servers.keys().map(String::as_str).collect();
                 let message = match known.as_slice() {
                     [] => "is none of mcp.servers, which is empty".to_owned(),
-                    known => format!("is none of mcp.servers{}", closest(label, known)),
+                    known => format!("is none of mcp.servers{}", suggestion(label, known)),
                 };
-                check.wrong(&["agents", name, "mcp_servers", &index.to_string()], message);
+                check.error(&["agents", name, "mcp_servers", &index.to_string()], message);
             }
         }
         globs(&of("allowed_tools"), agent.allowed_tools.as_deref(), check);
         globs(&of("blocked_tools"), Some(&agent.blocked_tools), check);
         overrides(&of("limits"), &agent.limits, check);
-        for (key, problem) in agent.wrong_model_options() {
-            check.wrong(&[&["agents", name], key].concat(), problem);
+        for (key, problem) in agent.invalid_model_options() {
+            check.error(&[&["agents", name], key].concat(), problem);
         }
     }
 }
 
-pub(super) fn limits(engine: &EngineSettings, check: &mut Check<'_>) {
+pub(super) fn limits(engine: &EngineSettings, check: &mut Checker<'_>) {
     let limits = engine.limits.clone();
     let general = LimitOverrides {
         max_turns: Some(limits.max_turns),
@@ -59,7 +59,7 @@ pub(super) fn limits(engine: &EngineSettings, check: &mut Check<'_>) {
     overrides(&["engine", "ceilings"], &engine.ceilings, check);
 }
 
-fn overrides(path: &[&str], limits: &LimitOverrides, check: &mut Check<'_>) {
+fn overrides(path: &[&str], limits: &LimitOverrides, check: &mut Checker<'_>) {
     for (key, zero) in [
         ("max_turns", limits.max_turns == Some(0)),
         ("max_tool_calls", limits.max_tool_calls == Some(0)),
@@ -71,13 +71,13 @@ fn overrides(path: &[&str], limits: &LimitOverrides, check: &mut Check<'_>) {
     }
     for (key, value) in [("max_seconds", limits.max_seconds), ("max_cost_usd", limits.max_cost_usd)] {
         if value.is_some_and(|value| !value.is_finite() || value <= 0.0) {
-            check.wrong(&[path, &[key]].concat(), "expected a number that is more than 0");
+            check.error(&[path, &[key]].concat(), "expected a number that is more than 0");
         }
     }
 }
 
 /// Prices of a provider's models.
-pub(super) fn prices(provider: &str, prices: &BTreeMap<String, Price>, check: &mut Check<'_>) {
+pub(super) fn prices(provider: &str, prices: &BTreeMap<String, ModelPrice>, check: &mut Checker<'_>) {
     for (model, price) in prices {
         for (key, value) in [
             ("input", Some(price.input)),
@@ -86,7 +86,7 @@ pub(super) fn prices(provider: &str, prices: &BTreeMap<String, Price>, check: &m
         ] {
             if value.is_some_and(|value| !value.is_finite() || value < 0.0) {
                 let path = ["providers", provider, "prices", model, key];
-                check.wrong(&path, "expected US dollars per million tokens, 0 or more");
+                check.error(&path, "expected US dollars per million tokens, 0 or more");
             }
         }
     }

@@ -5,34 +5,34 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use reqwest::Url;
 
-use super::Check;
+use super::Checker;
 use crate::config::settings::EgressSettings;
 
-pub(super) fn check(egress: &EgressSettings, check: &mut Check<'_>) {
+pub(super) fn check(egress: &EgressSettings, check: &mut Checker<'_>) {
     for (index, entry) in egress.allow.iter().enumerate() {
         if !is_destination(entry) {
             let message = format!(
                 "expected a host, an IP address (either with :port) or a CIDR such as 10.0.0.0/8, found \"{entry}\""
             );
-            check.wrong(&["egress", "allow", &index.to_string()], message);
+            check.error(&["egress", "allow", &index.to_string()], message);
         }
     }
     domains(&["egress", "allowed_domains"], egress.allowed_domains.as_deref(), check);
     check.above_zero(&["egress", "max_response_bytes"], egress.max_response_bytes == 0);
     check.above_zero(&["egress", "timeout"], egress.timeout.is_zero());
     if egress.max_redirects > 20 {
-        check.wrong(&["egress", "max_redirects"], "must be at most 20");
+        check.error(&["egress", "max_redirects"], "must be at most 20");
     }
 }
 
 /// Notes domains that no URL could have.
-pub(super) fn domains(path: &[&str], domains: Option<&[String]>, check: &mut Check<'_>) {
+pub(super) fn domains(path: &[&str], domains: Option<&[String]>, check: &mut Checker<'_>) {
     for (index, domain) in domains.unwrap_or_default().iter().enumerate() {
         if !is_host(domain) || domain.starts_with('.') {
             let message = format!(
                 "expected a domain such as example.com (what is below it is included), found \"{domain}\""
             );
-            check.wrong(&[path, &[&index.to_string()]].concat(), message);
+            check.error(&[path, &[&index.to_string()]].concat(), message);
         }
     }
 }

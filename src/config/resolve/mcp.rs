@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::tools::{NAME, globs, is_name};
-use super::{Check, egress, parse_http};
+use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
+use super::{Checker, egress, parse_http};
 use crate::config::settings::{McpServerSettings, McpSettings, McpTransport};
 
 mod auth;
@@ -13,9 +13,9 @@ mod auth;
 /// The label of the gateway's own tools.
 const OWN_LABEL: &str = "antwort";
 
-pub(super) fn check(mcp: &McpSettings, check: &mut Check<'_>) {
+pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
     for (label, server) in &mcp.servers {
-        one(label, server, check);
+        check_server(label, server, check);
     }
     let (requests, sampling) = (&mcp.requests, &mcp.sampling);
     for (path, zero) in [
@@ -37,11 +37,11 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Check<'_>) {
         check.above_zero(path, zero);
     }
     if requests.max_time < requests.timeout {
-        check.wrong(&["mcp", "requests", "max_time"], SHORTER);
+        check.error(&["mcp", "requests", "max_time"], SHORTER);
     }
     egress::domains(&["mcp", "requests", "allowed_domains"], requests.allowed_domains.as_deref(), check);
     match sampling.model.as_deref() {
-        Some("") => check.wrong(&["mcp", "sampling", "model"], "is empty"),
+        Some("") => check.error(&["mcp", "sampling", "model"], "is empty"),
         None if sampling.enabled => {
             check.missing(&["mcp", "sampling", "model"], "is missing: the model that servers may use");
         }
@@ -51,20 +51,20 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Check<'_>) {
 
 const SHORTER: &str = "is less than timeout, so that the latter limits nothing";
 
-fn one(label: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
-    if !is_name(label) {
-        check.wrong(&["mcp", "servers", label], NAME);
+    if !is_tool_name(label) {
+        check.error(&["mcp", "servers", label], TOOL_NAME_RULE);
     } else if label == OWN_LABEL {
-        check.wrong(&["mcp", "servers", label], "stands for the gateway's own tools: choose another label");
+        check.error(&["mcp", "servers", label], "stands for the gateway's own tools: choose another label");
     }
     match (&server.url, &server.command) {
         (Some(_), Some(_)) => {
-            check.wrong(&["mcp", "servers", label], "has both `url` and `command`: one is enough");
+            check.error(&["mcp", "servers", label], "has both `url` and `command`: one is enough");
         }
         (None, None) => check.missing(&["mcp", "servers", label], "needs a `url`, or a `command` to start"),
-        (Some(url), None) => at_url(label, url, server, check),
-        (None, Some(command)) => program(label, command, server, check),
+        (Some(url), None) => check_remote(label, url, server, check),
+        (None, Some(command)) => check_stdio(label, command, server, check),
     }
     let zero = |time: Option<Duration>| time.is_some_and(|time| time.is_zero());
     check.above_zero(&of("timeout"), zero(server.timeout));
@@ -72,46 +72,46 @@ fn one(label: &str, server: &McpServerSettings, check: &mut Check<'_>) {
     check.above_zero(&of("tool_ttl"), zero(server.tool_ttl));
     check.above_zero(&of("max_in_flight"), server.max_in_flight == Some(0));
     if server.timeout.zip(server.max_time).is_some_and(|(timeout, max)| max < timeout) {
-        check.wrong(&of("max_time"), SHORTER);
+        check.error(&of("max_time"), SHORTER);
     }
     globs(&of("allowed_tools"), server.allowed_tools.as_deref(), check);
     globs(&of("blocked_tools"), Some(&server.blocked_tools), check);
     for pattern in server.rules.keys() {
         if let Some(wrong) = super::tools::glob(pattern) {
-            check.wrong(&["mcp", "servers", label, "rules", pattern], wrong);
+            check.error(&["mcp", "servers", label, "rules", pattern], wrong);
         }
     }
     for (index, what) in server.context.iter().enumerate() {
         if server.context.iter().take(index).any(|other| other == what) {
-            check.wrong(&["mcp", "servers", label, "context", &index.to_string()], "is there twice");
+            check.error(&["mcp", "servers", label, "context", &index.to_string()], "is there twice");
         }
     }
     if let Some(tenants) = &server.tenants {
         if tenants.is_empty() {
-            check.wrong(&of("tenants"), "is empty, so that nobody may use it: leave it out for all tenants");
+            check.error(&of("tenants"), "is empty, so that nobody may use it: leave it out for all tenants");
         }
         for (index, _) in tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_empty()) {
             let path = ["mcp", "servers", label, "tenants", &index.to_string()];
-            check.wrong(&path, "the name of a tenant is empty");
+            check.error(&path, "the name of a tenant is empty");
         }
     }
 }
 
 /// A URL is never quoted in an error: people put keys into it.
-fn at_url(label: &str, said: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+fn check_remote(label: &str, said: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
     if server.transport == Some(McpTransport::Stdio) {
-        check.wrong(&of("transport"), "`stdio` needs a `command` instead of a `url`");
+        check.error(&of("transport"), "`stdio` needs a `command` instead of a `url`");
     }
     for (key, said) in
         [("args", !server.args.is_empty()), ("env", !server.env.is_empty()), ("cwd", server.cwd.is_some())]
     {
         if said {
-            check.wrong(&of(key), "is for servers with a `command`");
+            check.error(&of(key), "is for servers with a `command`");
         }
     }
     if let Some(problem) = server_url(parse_http(said).as_ref(), server.transport) {
-        check.wrong(&of("url"), problem);
+        check.error(&of("url"), problem);
     }
     auth::check(label, server, check);
 }
@@ -138,34 +138,34 @@ fn server_url(url: Option<&Url>, transport: Option<McpTransport>) -> Option<&'st
     }
 }
 
-fn program(label: &str, command: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+fn check_stdio(label: &str, command: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
     if command.is_empty() || command.contains('\0') {
-        check.wrong(&of("command"), "is empty, or no program can have this name");
+        check.error(&of("command"), "is empty, or no program can have this name");
     }
     if server.transport.is_some_and(|transport| transport != McpTransport::Stdio) {
-        check.wrong(&of("transport"), "a `command` is spoken to by `stdio` only");
+        check.error(&of("transport"), "a `command` is spoken to by `stdio` only");
     }
     if !server.headers.is_empty() {
-        check.wrong(&of("headers"), "are for servers with a `url`; a program gets its secrets by `env`");
+        check.error(&of("headers"), "are for servers with a `url`; a program gets its secrets by `env`");
     }
     if !matches!(server.auth, crate::config::settings::McpAuth::None) {
-        check.wrong(&of("auth"), "is for servers with a `url`; a program gets its secrets by `env`");
+        check.error(&of("auth"), "is for servers with a `url`; a program gets its secrets by `env`");
     }
     for (index, _) in server.args.iter().enumerate().filter(|(_, argument)| argument.contains('\0')) {
-        check.wrong(&["mcp", "servers", label, "args", &index.to_string()], NUL);
+        check.error(&["mcp", "servers", label, "args", &index.to_string()], NUL);
     }
     for (name, value) in &server.env {
         let path = ["mcp", "servers", label, "env", name];
         if name.is_empty() || name.contains(['=', '\0']) {
-            check.wrong(&path, "is not the name of a variable");
+            check.error(&path, "is not the name of a variable");
         }
         if secrecy::ExposeSecret::expose_secret(value).contains('\0') {
-            check.wrong(&path, NUL);
+            check.error(&path, NUL);
         }
     }
     if server.cwd.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
-        check.wrong(&of("cwd"), "is empty: leave it out for the gateway's own folder");
+        check.error(&of("cwd"), "is empty: leave it out for the gateway's own folder");
     }
 }
 

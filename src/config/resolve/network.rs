@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use reqwest::Url;
 
-use super::Check;
+use super::Checker;
 use crate::config::interpolate::Lookup;
 use crate::config::network::{NetworkSettings, ProxySource, TlsSettings};
 use crate::config::provider::ProviderSettings;
 use crate::config::settings::EgressSettings;
 use crate::net::client::{
-    Authorities, ClientCertificate, EnvironmentProxies, HttpClientOptions, Proxies, is_this_machine,
+    CaCertificates, ClientCertificate, EnvironmentProxies, HttpClientOptions, Proxies, is_loopback_url,
 };
 
 /// What holds for every client that says nothing else.
@@ -20,14 +20,14 @@ pub(super) fn for_all_clients(
     network: &NetworkSettings,
     tls: &TlsSettings,
     environment: Lookup<'_>,
-    check: &mut Check<'_>,
+    check: &mut Checker<'_>,
 ) -> HttpClientOptions {
     let proxies = match network.proxy {
         ProxySource::None => Proxies::Direct,
-        ProxySource::Environment => match EnvironmentProxies::read(environment) {
+        ProxySource::Environment => match EnvironmentProxies::from_lookup(environment) {
             Ok(proxies) => Proxies::Environment(Arc::new(proxies)),
             Err((variable, problem)) => {
-                check.wrong(&["network", "proxy"], format!("the variable {variable}: {problem}"));
+                check.error(&["network", "proxy"], format!("the variable {variable}: {problem}"));
                 Proxies::Direct
             }
         },
@@ -37,22 +37,22 @@ pub(super) fn for_all_clients(
 }
 
 /// What a provider has of its own.
-pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, check: &mut Check<'_>) {
+pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, check: &mut Checker<'_>) {
     let of = |key| ["providers", name, key];
     if let Some(proxy) = &settings.proxy {
-        if is_this_machine(url) {
-            check.wrong(
+        if is_loopback_url(url) {
+            check.error(
                 &of("proxy"),
                 "leads nowhere: `url` names this machine, and a proxy's localhost is another",
             );
         }
         settings.http.proxies = Proxies::All(proxy.clone());
     }
-    let to_proxy = settings.http.proxies.of(url).is_some_and(|proxy| proxy.is_tls());
+    let to_proxy = settings.http.proxies.for_url(url).is_some_and(|proxy| proxy.is_tls());
     if url.scheme() == "http" {
         for (key, file) in [("ca_file", &settings.ca_file), ("client_cert", &settings.client_cert)] {
             if file.is_some() && !to_proxy {
-                check.wrong(&of(key), "is of no use: `url` begins with http://, so there is no TLS");
+                check.error(&of(key), "is of no use: `url` begins with http://, so there is no TLS");
             }
         }
     }
@@ -60,11 +60,11 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
     settings.http.certificate = match (&settings.client_cert, &settings.client_key) {
         (Some(certificate), Some(key)) => client_certificate(name, certificate, key, check),
         (Some(_), None) => {
-            check.wrong(&of("client_cert"), "needs client_key beside it: the file with its private key");
+            check.error(&of("client_cert"), "needs client_key beside it: the file with its private key");
             None
         }
         (None, Some(_)) => {
-            check.wrong(&of("client_key"), "needs client_cert beside it: the file with its certificate");
+            check.error(&of("client_key"), "needs client_cert beside it: the file with its certificate");
             None
         }
         (None, None) => None,
@@ -72,7 +72,7 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
 }
 
 /// What tools and MCP servers have of their own.
-pub(super) fn egress(settings: &mut EgressSettings, clients: &HttpClientOptions, check: &mut Check<'_>) {
+pub(super) fn egress(settings: &mut EgressSettings, clients: &HttpClientOptions, check: &mut Checker<'_>) {
     settings.http = clients.clone();
     if let Some(proxy) = &settings.proxy {
         settings.http.proxies = Proxies::All(proxy.clone());
@@ -82,35 +82,35 @@ pub(super) fn egress(settings: &mut EgressSettings, clients: &HttpClientOptions,
 }
 
 /// The authorities of a file, if one was said.
-fn authorities(path: &[&str], file: Option<&Path>, check: &mut Check<'_>) -> Option<Authorities> {
+fn authorities(path: &[&str], file: Option<&Path>, check: &mut Checker<'_>) -> Option<CaCertificates> {
     let pem = read(path, file?, check)?;
-    Authorities::from_pem(&pem).map_err(|problem| check.wrong(path, problem.to_string())).ok()
+    CaCertificates::from_pem(&pem).map_err(|problem| check.error(path, problem.to_string())).ok()
 }
 
 fn client_certificate(
     name: &str,
     certificate: &Path,
     key: &Path,
-    check: &mut Check<'_>,
+    check: &mut Checker<'_>,
 ) -> Option<ClientCertificate> {
     let of = |key| ["providers", name, key];
     let (certificate, key) =
         (read(&of("client_cert"), certificate, check), read(&of("client_key"), key, check));
     let read = ClientCertificate::from_pem(&certificate?, &key?);
     let at_fault = |is_of_certificate| if is_of_certificate { "client_cert" } else { "client_key" };
-    read.map_err(|problem| check.wrong(&of(at_fault(problem.is_of_certificate())), problem.to_string())).ok()
+    read.map_err(|problem| check.error(&of(at_fault(problem.is_of_certificate())), problem.to_string())).ok()
 }
 
 /// The content of a file. Where the content was said instead of the path, as `file:` has it, it is not repeated.
-fn read(path: &[&str], file: &Path, check: &mut Check<'_>) -> Option<Vec<u8>> {
+fn read(path: &[&str], file: &Path, check: &mut Checker<'_>) -> Option<Vec<u8>> {
     let shown = file.to_string_lossy();
     if shown.contains('\n') || shown.contains("-----BEGIN") {
-        check.wrong(path, "expected the path of a PEM file, found its content: leave out `file:`");
+        check.error(path, "expected the path of a PEM file, found its content: leave out `file:`");
         return None;
     }
     check
         .contents
         .read(path, file)
-        .map_err(|error| check.wrong(path, format!("cannot read {shown}: {error}")))
+        .map_err(|error| check.error(path, format!("cannot read {shown}: {error}")))
         .ok()
 }

@@ -6,13 +6,13 @@ use reqwest::Url;
 use reqwest::header::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
 
-use super::{Check, agents, network, parse_http};
-use crate::config::provider::{ContextWindow, Preset, ProviderSettings, Roles, Supports};
+use super::{Checker, agents, network, parse_http};
+use crate::config::provider::{ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles};
 use crate::config::raw::{RawProvider, RawRoles, RawSupports};
 use crate::net::client::HttpClientOptions;
 
 /// Request fields that the translation writes itself: letting one through would send it twice.
-const TRANSLATED: &[&str] = &[
+const TRANSLATED_FIELDS: &[&str] = &[
     "model",
     "messages",
     "stream",
@@ -44,7 +44,7 @@ const TRANSLATED: &[&str] = &[
 ];
 
 /// Headers that belong to the connection or to the request's body.
-const OUR_HEADERS: &[&str] = &[
+const RESERVED_HEADERS: &[&str] = &[
     "host",
     "content-length",
     "content-type",
@@ -58,19 +58,19 @@ const OUR_HEADERS: &[&str] = &[
     "trailer",
 ];
 
-pub(super) fn all(
+pub(super) fn resolve_all(
     raw: BTreeMap<String, RawProvider>,
     clients: &HttpClientOptions,
-    check: &mut Check<'_>,
+    check: &mut Checker<'_>,
 ) -> BTreeMap<String, ProviderSettings> {
     let mut providers: BTreeMap<_, _> = raw
         .into_iter()
         .map(|(name, raw)| {
-            let settings = one(&name, raw, clients, check);
+            let settings = resolve_one(&name, raw, clients, check);
             (name, settings)
         })
         .collect();
-    no_two_claim_the_same(&providers, check);
+    check_unique_claims(&providers, check);
     choose_default(&mut providers);
     providers
 }
@@ -88,13 +88,13 @@ fn choose_default(providers: &mut BTreeMap<String, ProviderSettings>) {
     }
 }
 
-fn no_two_claim_the_same(providers: &BTreeMap<String, ProviderSettings>, check: &mut Check<'_>) {
+fn check_unique_claims(providers: &BTreeMap<String, ProviderSettings>, check: &mut Checker<'_>) {
     let (mut default, mut prefixes, mut aliases) = (None, BTreeMap::new(), BTreeMap::new());
     for (name, provider) in providers {
         if provider.default
             && let Some(other) = default.replace(name)
         {
-            check.wrong(
+            check.error(
                 &["providers", name, "default"],
                 format!("only one can be the default, and `{other}` is it too"),
             );
@@ -102,27 +102,32 @@ fn no_two_claim_the_same(providers: &BTreeMap<String, ProviderSettings>, check: 
         if let Some(prefix) = &provider.prefix
             && let Some(other) = prefixes.insert(prefix, name)
         {
-            check.wrong(&["providers", name, "prefix"], format!("`{prefix}` is the prefix of `{other}` too"));
+            check.error(&["providers", name, "prefix"], format!("`{prefix}` is the prefix of `{other}` too"));
         }
         for alias in provider.aliases.keys() {
             if let Some(other) = aliases.insert(alias, name) {
-                check.wrong(&["providers", name, "aliases", alias], format!("is an alias of `{other}` too"));
+                check.error(&["providers", name, "aliases", alias], format!("is an alias of `{other}` too"));
             }
         }
     }
 }
 
-fn one(name: &str, raw: RawProvider, clients: &HttpClientOptions, check: &mut Check<'_>) -> ProviderSettings {
+fn resolve_one(
+    name: &str,
+    raw: RawProvider,
+    clients: &HttpClientOptions,
+    check: &mut Checker<'_>,
+) -> ProviderSettings {
     if name.is_empty()
         || name.len() > 64
         || !name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
     {
-        check.wrong(&["providers", name], "a provider's name has 1 to 64 letters, digits, `-`, `_` or `.`");
+        check.error(&["providers", name], "a provider's name has 1 to 64 letters, digits, `-`, `_` or `.`");
     }
     let url = base_url(name, raw.url.as_deref(), check);
-    let preset = raw.preset.unwrap_or_else(|| url.as_ref().map_or(Preset::Generic, guess));
+    let preset = raw.preset.unwrap_or_else(|| url.as_ref().map_or(Preset::Generic, guess_preset));
     let base =
-        ProviderSettings::of(preset, url.as_ref().map_or("", |url| url.as_str().trim_end_matches('/')));
+        ProviderSettings::new(preset, url.as_ref().map_or("", |url| url.as_str().trim_end_matches('/')));
     let mut settings = ProviderSettings {
         api_key: raw.api_key,
         models: raw.models,
@@ -162,7 +167,7 @@ fn one(name: &str, raw: RawProvider, clients: &HttpClientOptions, check: &mut Ch
 }
 
 /// The URL is never quoted in an error: people put keys into it.
-fn base_url(name: &str, said: Option<&str>, check: &mut Check<'_>) -> Option<Url> {
+fn base_url(name: &str, said: Option<&str>, check: &mut Checker<'_>) -> Option<Url> {
     let path = ["providers", name, "url"];
     let Some(said) = said else {
         let hint = if name == "default" { " (or set ANTWORT_UPSTREAM_URL)" } else { "" };
@@ -170,7 +175,7 @@ fn base_url(name: &str, said: Option<&str>, check: &mut Check<'_>) -> Option<Url
         return None;
     };
     let Some(url) = parse_http(said) else {
-        check.wrong(&path, "expected an http or https URL, such as http://localhost:8000/v1");
+        check.error(&path, "expected an http or https URL, such as http://localhost:8000/v1");
         return None;
     };
     let wrong = if !url.username().is_empty() || url.password().is_some() {
@@ -182,12 +187,12 @@ fn base_url(name: &str, said: Option<&str>, check: &mut Check<'_>) -> Option<Url
     } else {
         return Some(url);
     };
-    check.wrong(&path, wrong);
+    check.error(&path, wrong);
     None
 }
 
 /// The preset of a well-known address, for those who say no more than the URL.
-fn guess(url: &Url) -> Preset {
+fn guess_preset(url: &Url) -> Preset {
     match (url.host_str(), url.port()) {
         (Some("api.openai.com"), _) => Preset::OpenAi,
         (Some("openrouter.ai"), _) => Preset::OpenRouter,
@@ -200,8 +205,8 @@ fn roles(raw: &RawRoles, base: Roles) -> Roles {
     Roles { developer: raw.developer.unwrap_or(base.developer), system: raw.system.unwrap_or(base.system) }
 }
 
-fn supports(raw: &RawSupports, base: Supports) -> Supports {
-    Supports {
+fn supports(raw: &RawSupports, base: ProviderFeatures) -> ProviderFeatures {
+    ProviderFeatures {
         stream_options: raw.stream_options.unwrap_or(base.stream_options),
         strict: raw.strict.unwrap_or(base.strict),
         parallel_tool_calls: raw.parallel_tool_calls.unwrap_or(base.parallel_tool_calls),
@@ -216,13 +221,13 @@ fn supports(raw: &RawSupports, base: Supports) -> Supports {
     }
 }
 
-fn names(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
+fn names(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
     if settings.prefix.as_deref() == Some("") {
-        check.wrong(&["providers", name, "prefix"], "is empty");
+        check.error(&["providers", name, "prefix"], "is empty");
     }
     for (index, pattern) in settings.models.iter().enumerate() {
         if pattern.is_empty() {
-            check.wrong(
+            check.error(
                 &["providers", name, "models", &index.to_string()],
                 "is empty; `*` stands for all models",
             );
@@ -231,43 +236,43 @@ fn names(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
     for (alias, model) in &settings.aliases {
         if alias.is_empty() || model.is_empty() {
             check
-                .wrong(&["providers", name, "aliases", alias], "neither an alias nor its model can be empty");
+                .error(&["providers", name, "aliases", alias], "neither an alias nor its model can be empty");
         }
     }
     for (index, field) in settings.passthrough.iter().enumerate() {
-        if TRANSLATED.contains(&field.as_str()) {
+        if TRANSLATED_FIELDS.contains(&field.as_str()) {
             let path = ["providers", name, "passthrough", &index.to_string()];
             check
-                .wrong(&path, format!("`{field}` is translated by the gateway and cannot be passed through"));
+                .error(&path, format!("`{field}` is translated by the gateway and cannot be passed through"));
         }
     }
 }
 
-fn headers(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
+fn headers(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
     for (header, value) in &settings.headers {
         let path = ["providers", name, "headers", header];
         if HeaderName::try_from(header).is_err() {
-            check.wrong(&path, "is not the name of a header");
-        } else if OUR_HEADERS.contains(&header.as_str()) {
-            check.wrong(&path, "is set by the gateway");
+            check.error(&path, "is not the name of a header");
+        } else if RESERVED_HEADERS.contains(&header.as_str()) {
+            check.error(&path, "is set by the gateway");
         } else if header == "authorization" && settings.api_key.is_some() {
-            check.wrong(&path, "is what api_key is sent as: remove one of the two");
+            check.error(&path, "is what api_key is sent as: remove one of the two");
         }
         if HeaderValue::try_from(value.expose_secret()).is_err() {
-            check.wrong(&path, "has a value that no header can have");
+            check.error(&path, "has a value that no header can have");
         }
     }
     if let Some(key) = &settings.api_key
         && (key.expose_secret().is_empty() || HeaderValue::try_from(key.expose_secret()).is_err())
     {
-        check.wrong(
+        check.error(
             &["providers", name, "api_key"],
             "cannot be sent in a header: empty, or with line ends in it",
         );
     }
 }
 
-fn limits(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
+fn limits(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
     let timeouts = &settings.timeouts;
     for (key, value) in [
         ("connect", timeouts.connect),
@@ -276,17 +281,17 @@ fn limits(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
         ("total", timeouts.total),
     ] {
         if value.is_zero() {
-            check.wrong(&["providers", name, "timeouts", key], "must be more than 0");
+            check.error(&["providers", name, "timeouts", key], "must be more than 0");
         }
     }
     if settings.retries.max > 10 {
-        check.wrong(&["providers", name, "retries", "max"], "must be at most 10");
+        check.error(&["providers", name, "retries", "max"], "must be at most 10");
     }
     for (key, value) in
         [("max_event_bytes", settings.max_event_bytes), ("max_answer_bytes", settings.max_answer_bytes)]
     {
         if value == 0 {
-            check.wrong(&["providers", name, key], "must be more than 0");
+            check.error(&["providers", name, key], "must be more than 0");
         }
     }
     let zero = match &settings.context_window {
@@ -295,6 +300,6 @@ fn limits(name: &str, settings: &ProviderSettings, check: &mut Check<'_>) {
         ContextWindow::Models(models) => models.values().any(|tokens| *tokens == 0),
     };
     if zero {
-        check.wrong(&["providers", name, "context_window"], "must be more than 0");
+        check.error(&["providers", name, "context_window"], "must be more than 0");
     }
 }

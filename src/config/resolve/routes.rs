@@ -2,41 +2,41 @@
 
 use globset::Glob;
 
-use super::Check;
+use super::Checker;
 use crate::config::settings::{
     McpRule, McpServerSettings, McpTrust, OnError, RouteSettings, Settings, mcp_label,
 };
 
 /// The executor of all servers that requests bring.
-const REQUESTS: &str = "mcp:request";
+const REQUEST_EXECUTOR: &str = "mcp:request";
 
-pub(super) fn check(settings: &Settings, check: &mut Check<'_>) {
+pub(super) fn check(settings: &Settings, check: &mut Checker<'_>) {
     let (tools, servers) = (&settings.tools, &settings.mcp.servers);
     for (name, route) in &tools.routes {
         if let [_] = route.executors.as_slice() {
             let message =
                 "names one executor, so that there is nothing to choose: name two or more, or none for all";
-            check.wrong(&["tools", "routes", name, "executors"], message);
+            check.error(&["tools", "routes", name, "executors"], message);
         }
         for (index, id) in route.executors.iter().enumerate() {
             let Some(label) = mcp_label(id) else { continue };
             let problem = match servers.get(label) {
                 None => Some(format!("there is no server `{label}` under mcp.servers")),
-                Some(server) => unusable(server, label, name),
+                Some(server) => unroutable_reason(server, label, name),
             };
             if let Some(problem) = problem {
-                check.wrong(&["tools", "routes", name, "executors", &index.to_string()], problem);
+                check.error(&["tools", "routes", name, "executors", &index.to_string()], problem);
             }
         }
     }
     for id in tools.executors.keys() {
         let path = ["tools", "executors", id];
         if id == "mcp" {
-            check.wrong(&path, "is called `mcp:request`: all servers that requests bring");
-        } else if let Some(label) = mcp_label(id).filter(|_| id != REQUESTS)
+            check.error(&path, "is called `mcp:request`: all servers that requests bring");
+        } else if let Some(label) = mcp_label(id).filter(|_| id != REQUEST_EXECUTOR)
             && !servers.contains_key(label)
         {
-            check.wrong(&path, format!("there is no server `{label}` under mcp.servers"));
+            check.error(&path, format!("there is no server `{label}` under mcp.servers"));
         }
     }
     let remote = |route: &RouteSettings| route.executors.iter().any(|id| mcp_label(id).is_some());
@@ -46,17 +46,17 @@ pub(super) fn check(settings: &Settings, check: &mut Check<'_>) {
     };
     const STANDS_IN: &str = "a tool that is routed to MCP servers cannot stand in for another";
     if cannot(&tools.on_error) {
-        check.wrong(&["tools", "on_error"], STANDS_IN);
+        check.error(&["tools", "on_error"], STANDS_IN);
     }
     for (name, own) in &tools.overrides {
         if own.on_error.as_ref().is_some_and(cannot) {
-            check.wrong(&["tools", "overrides", name, "on_error"], STANDS_IN);
+            check.error(&["tools", "overrides", name, "on_error"], STANDS_IN);
         }
     }
 }
 
 /// Why calls of a tool of a server could never be routed.
-fn unusable(server: &McpServerSettings, label: &str, tool: &str) -> Option<String> {
+fn unroutable_reason(server: &McpServerSettings, label: &str, tool: &str) -> Option<String> {
     let fits = |pattern: &str| Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(tool));
     let rule = server.rules.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rule)| *rule);
     let allowed = server.allowed_tools.as_ref().is_none_or(|allowed| allowed.iter().any(|glob| fits(glob)));

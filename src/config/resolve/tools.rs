@@ -6,12 +6,12 @@ use std::time::Duration;
 use globset::Glob;
 use secrecy::ExposeSecret;
 
-use super::{Check, parse_http};
+use super::{Checker, parse_http};
 use crate::config::settings::{
-    OnError, RouteSettings, SearchProvider, Strategy, ToolOverride, ToolsSettings,
+    OnError, RouteSettings, RouteStrategy, SearchProvider, ToolOverride, ToolsSettings,
 };
 
-pub(super) fn check(tools: &ToolsSettings, check: &mut Check<'_>) {
+pub(super) fn check(tools: &ToolsSettings, check: &mut Checker<'_>) {
     globs(&["tools", "allowed_tools"], tools.allowed_tools.as_deref(), check);
     globs(&["tools", "blocked_tools"], Some(&tools.blocked_tools), check);
     globs(&["tools", "cache", "never"], Some(&tools.cache.never), check);
@@ -33,30 +33,30 @@ pub(super) fn check(tools: &ToolsSettings, check: &mut Check<'_>) {
     }
     builtin(tools, check);
     for (name, mock) in &tools.mock {
-        if !is_name(name) {
-            check.wrong(&["tools", "mock", name], NAME);
+        if !is_tool_name(name) {
+            check.error(&["tools", "mock", name], TOOL_NAME_RULE);
         }
         if mock.parameters.as_ref().is_some_and(|schema| !schema.is_object()) {
             let path = ["tools", "mock", name, "parameters"];
-            check.wrong(&path, "expected a JSON Schema: a section of keys");
+            check.error(&path, "expected a JSON Schema: a section of keys");
         }
     }
 }
 
 /// What is wrong with a name that models and clients could not use.
-pub(super) const NAME: &str = "a name has 1 to 64 letters, digits, `_` or `-`";
+pub(super) const TOOL_NAME_RULE: &str = "a name has 1 to 64 letters, digits, `_` or `-`";
 
 /// Whether models and clients can use this name.
-pub(super) fn is_name(name: &str) -> bool {
+pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
 /// Notes patterns of which nothing could ever be matched.
-pub(super) fn globs(path: &[&str], patterns: Option<&[String]>, check: &mut Check<'_>) {
+pub(super) fn globs(path: &[&str], patterns: Option<&[String]>, check: &mut Checker<'_>) {
     for (index, pattern) in patterns.unwrap_or_default().iter().enumerate() {
         if let Some(wrong) = glob(pattern) {
-            check.wrong(&[path, &[&index.to_string()]].concat(), wrong);
+            check.error(&[path, &[&index.to_string()]].concat(), wrong);
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn glob(pattern: &str) -> Option<String> {
     }
 }
 
-fn limits(tools: &ToolsSettings, check: &mut Check<'_>) {
+fn limits(tools: &ToolsSettings, check: &mut Checker<'_>) {
     for (path, value) in [
         (["tools", "max_parallel"].as_slice(), tools.max_parallel),
         (&["tools", "results", "max_bytes"], tools.results.max_bytes),
@@ -92,28 +92,28 @@ fn limits(tools: &ToolsSettings, check: &mut Check<'_>) {
     }
     if tools.results.max_bytes > tools.results.max_stored_bytes {
         let message = "is more than tools.results.max_stored_bytes, so it limits nothing";
-        check.wrong(&["tools", "results", "max_bytes"], message);
+        check.error(&["tools", "results", "max_bytes"], message);
     }
     retries(&["tools", "retry", "max"], tools.retry.max, check);
     for (name, ttl) in &tools.cache.ttl {
         if ttl.is_zero() {
             let message = "must be more than 0; tools.cache.never names tools that are not cached";
-            check.wrong(&["tools", "cache", "ttl", name], message);
+            check.error(&["tools", "cache", "ttl", name], message);
         }
     }
 }
 
-fn retries(path: &[&str], max: u32, check: &mut Check<'_>) {
+fn retries(path: &[&str], max: u32, check: &mut Checker<'_>) {
     if max > 10 {
-        check.wrong(path, "must be at most 10");
+        check.error(path, "must be at most 10");
     }
 }
 
-fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, check: &mut Check<'_>) {
+fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, check: &mut Checker<'_>) {
     for (name, own) in overrides {
         let of = |key| ["tools", "overrides", name, key];
         if name.is_empty() {
-            check.wrong(&["tools", "overrides", name], "the name of a tool is missing");
+            check.error(&["tools", "overrides", name], "the name of a tool is missing");
         }
         let zero = |value: Option<Duration>| value.is_some_and(|value| value.is_zero());
         check.above_zero(&of("timeout"), zero(own.timeout));
@@ -121,10 +121,10 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
         check.above_zero(&of("max_calls"), own.max_calls == Some(0));
         check.above_zero(&of("max_result_bytes"), own.max_result_bytes == Some(0));
         if own.serial && own.max_parallel.is_some_and(|max| max > 1) {
-            check.wrong(&of("max_parallel"), "contradicts `serial`, which means one call at a time");
+            check.error(&of("max_parallel"), "contradicts `serial`, which means one call at a time");
         }
         if own.cacheable == Some(false) && own.cache_per_user {
-            check.wrong(&of("cache_per_user"), "contradicts `cacheable: false`");
+            check.error(&of("cache_per_user"), "contradicts `cacheable: false`");
         }
         if let Some(retry) = &own.retry {
             retries(&["tools", "overrides", name, "retry", "max"], retry.max, check);
@@ -135,8 +135,8 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
             check
                 .above_zero(&["tools", "overrides", name, "breaker", "open_for"], breaker.open_for.is_zero());
         }
-        if falls_in_a_circle(name, overrides) {
-            check.wrong(&of("on_error"), "falls back to itself, perhaps by way of others");
+        if has_fallback_cycle(name, overrides) {
+            check.error(&of("on_error"), "falls back to itself, perhaps by way of others");
         }
     }
     if let OnError::Fallback(tool) = general
@@ -145,12 +145,12 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
         let message = format!(
             "{tool} would fall back to itself: say tools.overrides.{tool}.on_error, such as `continue`"
         );
-        check.wrong(&["tools", "on_error"], message);
+        check.error(&["tools", "on_error"], message);
     }
 }
 
 /// Whether the fallbacks of a tool lead back to it.
-fn falls_in_a_circle(name: &str, overrides: &BTreeMap<String, ToolOverride>) -> bool {
+fn has_fallback_cycle(name: &str, overrides: &BTreeMap<String, ToolOverride>) -> bool {
     let next = |name: &str| match overrides.get(name).and_then(|own| own.on_error.as_ref()) {
         Some(OnError::Fallback(tool)) => Some(tool.clone()),
         _ => None,
@@ -160,56 +160,56 @@ fn falls_in_a_circle(name: &str, overrides: &BTreeMap<String, ToolOverride>) -> 
     steps.any(|tool| tool == name)
 }
 
-fn one_route(name: &str, route: &RouteSettings, check: &mut Check<'_>) {
+fn one_route(name: &str, route: &RouteSettings, check: &mut Checker<'_>) {
     let of = |key| ["tools", "routes", name, key];
     for (index, executor) in route.executors.iter().enumerate() {
         let path = ["tools", "routes", name, "executors", &index.to_string()];
         if executor.is_empty() {
-            check.wrong(&path, "is empty: the id of an executor such as `builtin` or `mcp:docs`");
+            check.error(&path, "is empty: the id of an executor such as `builtin` or `mcp:docs`");
         } else if route.executors.iter().take(index).any(|other| other == executor) {
-            check.wrong(&path, format!("`{executor}` is there twice"));
+            check.error(&path, format!("`{executor}` is there twice"));
         }
     }
-    if route.strategy != Strategy::Weighted && !route.weights.is_empty() {
-        check.wrong(&of("weights"), "count only with `strategy: weighted`");
+    if route.strategy != RouteStrategy::Weighted && !route.weights.is_empty() {
+        check.error(&of("weights"), "count only with `strategy: weighted`");
     }
     for executor in route.weights.keys() {
         if !route.executors.is_empty() && !route.executors.contains(executor) {
             let path = ["tools", "routes", name, "weights", executor];
-            check.wrong(&path, "is not among the route's executors");
+            check.error(&path, "is not among the route's executors");
         }
     }
     let all_zero = |weights: &BTreeMap<String, u32>| weights.values().all(|weight| *weight == 0);
     let each_has_one = route.executors.iter().all(|executor| route.weights.contains_key(executor));
     if !route.weights.is_empty() && each_has_one && all_zero(&route.weights) {
-        check.wrong(&of("weights"), "are all 0, so that no executor is ever chosen");
+        check.error(&of("weights"), "are all 0, so that no executor is ever chosen");
     }
 }
 
-fn builtin(tools: &ToolsSettings, check: &mut Check<'_>) {
+fn builtin(tools: &ToolsSettings, check: &mut Checker<'_>) {
     let (weather, search, files) =
         (&tools.builtin.get_weather, &tools.builtin.web_search, &tools.builtin.file_read);
     for (name, url) in [("get_weather", Some(&weather.base_url)), ("web_search", search.base_url.as_ref())] {
         if let Some(problem) = url.and_then(|url| base_url(url)) {
-            check.wrong(&["tools", "builtin", name, "base_url"], problem);
+            check.error(&["tools", "builtin", name, "base_url"], problem);
         }
     }
     for (index, path) in files.allowed_paths.iter().enumerate() {
         if path.as_os_str().is_empty() {
             let path = ["tools", "builtin", "file_read", "allowed_paths", &index.to_string()];
-            check.wrong(&path, "is empty: write ./ for the working directory");
+            check.error(&path, "is empty: write ./ for the working directory");
         }
     }
     for (name, key) in [("get_weather", &weather.api_key), ("web_search", &search.api_key)] {
         if key.as_ref().is_some_and(|key| key.expose_secret().contains(|c: char| c.is_control())) {
-            check.wrong(&["tools", "builtin", name, "api_key"], "has line ends or control characters in it");
+            check.error(&["tools", "builtin", name, "api_key"], "has line ends or control characters in it");
         }
     }
     // Without `required`, a tool whose key is missing is left out with a warning: that is not wrong.
     if weather.required && weather.api_key.is_none() {
-        check.wrong(&["tools", "builtin", "get_weather", "api_key"], "is missing, and the tool is required");
+        check.error(&["tools", "builtin", "get_weather", "api_key"], "is missing, and the tool is required");
     }
-    let needs = match search.engine() {
+    let needs = match search.search_provider() {
         Some(SearchProvider::Searxng) if search.base_url.is_none() => Some("base_url"),
         Some(SearchProvider::Brave | SearchProvider::Tavily) if search.api_key.is_none() => Some("api_key"),
         None if search.required => Some("provider"),
@@ -218,21 +218,21 @@ fn builtin(tools: &ToolsSettings, check: &mut Check<'_>) {
     match needs {
         Some("base_url") => {
             let path = ["tools", "builtin", "web_search", "base_url"];
-            check.wrong(&path, "is missing: where SearXNG is, such as http://searxng:8080");
+            check.error(&path, "is missing: where SearXNG is, such as http://searxng:8080");
         }
         Some(key) if search.required => {
             let path = ["tools", "builtin", "web_search", key];
-            check.wrong(&path, "is missing, and the tool is required");
+            check.error(&path, "is missing, and the tool is required");
         }
         _ => {}
     }
     if files.required && !tools.allow_file_access {
         let message = "is set, yet tools.allow_file_access is false";
-        check.wrong(&["tools", "builtin", "file_read", "required"], message);
+        check.error(&["tools", "builtin", "file_read", "required"], message);
     }
     if files.required && files.allowed_paths.is_empty() {
         let path = ["tools", "builtin", "file_read", "allowed_paths"];
-        check.wrong(&path, "is empty, and the tool is required");
+        check.error(&path, "is empty, and the tool is required");
     }
 }
 

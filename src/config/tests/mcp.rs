@@ -196,8 +196,8 @@ fn secrets_come_from_variables_and_files_and_are_never_shown() {
     let servers = &loaded.settings.mcp.servers;
     let McpAuth::Bearer { token } = &servers["bearer"].auth else { panic!("bearer") };
     assert_eq!(token.expose_secret(), "t0ken-of-ours");
-    assert_eq!(servers["bearer"].patience(), (Duration::from_secs(5), Duration::from_mins(10)));
-    assert_eq!(servers["program"].patience(), (Duration::from_secs(20), Duration::from_secs(20)));
+    assert_eq!(servers["bearer"].call_timeouts(), (Duration::from_secs(5), Duration::from_mins(10)));
+    assert_eq!(servers["program"].call_timeouts(), (Duration::from_secs(20), Duration::from_secs(20)));
     assert_eq!(servers["program"].env["KEY"].expose_secret(), "t0ken-of-ours");
     assert!(!servers["program"].env.contains_key("NONE"), "what is empty was not said");
     let McpAuth::ClientCredentials(client) = &servers["client"].auth else { panic!("client") };

@@ -116,7 +116,7 @@ fn keys_of_the_environment_alone_switch_their_tools_on() {
     let search = |yaml: &str, environment: &[(&str, &str)]| {
         let found = settings(yaml, environment).tools.builtin.web_search;
         let key = found.api_key.as_ref().map(|key| key.expose_secret().to_owned());
-        (found.engine(), key)
+        (found.search_provider(), key)
     };
     let weather = |yaml: &str| settings(yaml, &[("WEATHER_API_KEY", "w")]).tools.builtin.get_weather.api_key;
     assert_eq!(weather("").expect("a key").expose_secret(), "w");

@@ -12,7 +12,7 @@ const PRIVATE_KEY: &str = "PRIVATE KEY";
 
 /// A file of authorities that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadAuthorities {
+pub enum InvalidCaCertificates {
     /// There is none in it.
     #[error("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
     NoPem,
@@ -23,7 +23,7 @@ pub enum BadAuthorities {
 
 /// A certificate and key that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadCertificate {
+pub enum InvalidClientCertificate {
     /// The certificate's file.
     #[error("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
     NoCertificate,
@@ -41,7 +41,7 @@ pub enum BadCertificate {
     Malformed(String),
 }
 
-impl BadCertificate {
+impl InvalidClientCertificate {
     /// Whether it is about the certificate's file rather than the key's.
     pub fn is_of_certificate(&self) -> bool {
         matches!(self, Self::NoCertificate)
@@ -50,19 +50,19 @@ impl BadCertificate {
 
 /// Certificates of authorities.
 #[derive(Clone)]
-pub struct Authorities(Vec<Certificate>);
+pub struct CaCertificates(Vec<Certificate>);
 
-impl Authorities {
+impl CaCertificates {
     /// Reads a PEM file of one or more certificates.
     ///
     /// # Errors
     /// If it holds none, or one that cannot be used.
-    pub fn from_pem(pem: &[u8]) -> Result<Self, BadAuthorities> {
+    pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidCaCertificates> {
         let pem = sections(pem, |kind| kind == CERTIFICATE);
-        let malformed = |error: reqwest::Error| BadAuthorities::Malformed(reason(&error));
+        let malformed = |error: reqwest::Error| InvalidCaCertificates::Malformed(reason(&error));
         let certificates = Certificate::from_pem_bundle(pem.as_bytes()).map_err(malformed)?;
         if certificates.is_empty() {
-            return Err(BadAuthorities::NoPem);
+            return Err(InvalidCaCertificates::NoPem);
         }
         reqwest::Client::builder()
             .no_proxy()
@@ -77,7 +77,7 @@ impl Authorities {
     }
 }
 
-impl fmt::Debug for Authorities {
+impl fmt::Debug for CaCertificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} certificates", self.0.len())
     }
@@ -93,25 +93,25 @@ impl ClientCertificate {
     ///
     /// # Errors
     /// If one of them does not hold what it should, or the two do not belong together.
-    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, BadCertificate> {
+    pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, InvalidClientCertificate> {
         let certificate = sections(certificate, |kind| kind == CERTIFICATE);
         if certificate.is_empty() {
-            return Err(BadCertificate::NoCertificate);
+            return Err(InvalidClientCertificate::NoCertificate);
         }
         let key = sections(key, |kind| kind.ends_with(PRIVATE_KEY));
         if key.is_empty() {
-            return Err(BadCertificate::NoKey);
+            return Err(InvalidClientCertificate::NoKey);
         }
         if key.contains("ENCRYPTED") {
-            return Err(BadCertificate::EncryptedKey);
+            return Err(InvalidClientCertificate::EncryptedKey);
         }
         let identity = Identity::from_pem(format!("{certificate}{key}").as_bytes());
-        let identity = identity.map_err(|error| BadCertificate::Malformed(reason(&error)))?;
+        let identity = identity.map_err(|error| InvalidClientCertificate::Malformed(reason(&error)))?;
         let client = reqwest::Client::builder().no_proxy().tls_certs_only([]).identity(identity.clone());
         match client.build().map_err(|error| reason(&error)) {
             Ok(_) => Ok(Self(identity)),
-            Err(why) if why.contains("KeyMismatch") => Err(BadCertificate::Mismatch),
-            Err(why) => Err(BadCertificate::Malformed(why)),
+            Err(why) if why.contains("KeyMismatch") => Err(InvalidClientCertificate::Mismatch),
+            Err(why) => Err(InvalidClientCertificate::Malformed(why)),
         }
     }
 

@@ -22,7 +22,7 @@ pub const PROXY_VARIABLES: [[&str; 2]; 4] = [
 #[error(
     "expected the URL of an HTTP proxy with nothing behind its port, such as http://proxy.example.com:3128 or https://user:password@proxy.example.com"
 )]
-pub struct BadProxy;
+pub struct InvalidProxyUrl;
 
 /// An HTTP proxy, spoken to with or without TLS. Shown without its user and password.
 #[derive(Clone)]
@@ -39,22 +39,22 @@ impl ProxyUrl {
     ///
     /// # Errors
     /// If it is not `http` or `https`, or holds more than host, port and credentials.
-    pub fn parse(text: &str) -> Result<Self, BadProxy> {
-        let url = Url::parse(text.trim()).map_err(|_| BadProxy)?;
+    pub fn parse(text: &str) -> Result<Self, InvalidProxyUrl> {
+        let url = Url::parse(text.trim()).map_err(|_| InvalidProxyUrl)?;
         let is_plain = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
         if !matches!(url.scheme(), "http" | "https") || !url.has_host() || url.port() == Some(0) || !is_plain
         {
-            return Err(BadProxy);
+            return Err(InvalidProxyUrl);
         }
         // The client would go directly to servers if it could not read the URL.
         let reader = Matcher::builder().all(url.to_string()).build();
-        reader.intercept(&Uri::from_static("http://server.invalid/")).ok_or(BadProxy)?;
-        let proxy = Proxy::all(url.clone()).map_err(|_| BadProxy)?;
+        reader.intercept(&Uri::from_static("http://server.invalid/")).ok_or(InvalidProxyUrl)?;
+        let proxy = Proxy::all(url.clone()).map_err(|_| InvalidProxyUrl)?;
         Ok(Self(Arc::new(Readable { url, proxy })))
     }
 
     /// The same as other programs read variables of the environment: without a scheme it is `http`.
-    fn from_variable(text: &str) -> Result<Self, BadProxy> {
+    fn from_variable(text: &str) -> Result<Self, InvalidProxyUrl> {
         if text.contains("://") { Self::parse(text) } else { Self::parse(&format!("http://{text}")) }
     }
 
@@ -110,10 +110,10 @@ pub enum Proxies {
 
 impl Proxies {
     /// The proxy through which a URL is reached.
-    pub fn of(&self, url: &Url) -> Option<&ProxyUrl> {
+    pub fn for_url(&self, url: &Url) -> Option<&ProxyUrl> {
         match self {
-            Self::All(proxy) if !is_this_machine(url) => Some(proxy),
-            Self::Environment(proxies) if !is_this_machine(url) => proxies.of(url),
+            Self::All(proxy) if !is_loopback_url(url) => Some(proxy),
+            Self::Environment(proxies) if !is_loopback_url(url) => proxies.for_url(url),
             _ => None,
         }
     }
@@ -143,7 +143,9 @@ impl EnvironmentProxies {
     ///
     /// # Errors
     /// The name of one that is set to something else than an HTTP proxy.
-    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, (&'static str, BadProxy)> {
+    pub fn from_lookup(
+        lookup: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, (&'static str, InvalidProxyUrl)> {
         let [https, http, all, none] = PROXY_VARIABLES.map(|names| {
             names.into_iter().find_map(|name| Some((name, lookup(name).filter(|value| !value.is_empty())?)))
         });
@@ -162,7 +164,7 @@ impl EnvironmentProxies {
         })
     }
 
-    fn of(&self, url: &Url) -> Option<&ProxyUrl> {
+    fn for_url(&self, url: &Url) -> Option<&ProxyUrl> {
         let proxy = if url.scheme() == "https" { &self.https } else { &self.http };
         // What cannot be read as the client's kind of URL cannot be asked for either.
         let intercepted =
@@ -172,7 +174,7 @@ impl EnvironmentProxies {
 }
 
 /// Whether a URL names this machine, without asking a resolver.
-pub fn is_this_machine(url: &Url) -> bool {
+pub fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>().map(|address| address.to_canonical()) {
@@ -188,16 +190,16 @@ pub fn is_this_machine(url: &Url) -> bool {
 mod tests {
     use super::*;
 
-    fn environment(variables: &[(&str, &str)]) -> Result<Proxies, (&'static str, BadProxy)> {
+    fn environment(variables: &[(&str, &str)]) -> Result<Proxies, (&'static str, InvalidProxyUrl)> {
         let lookup = |wanted: &str| {
             let found = variables.iter().find(|(name, _)| *name == wanted);
             found.map(|(_, value)| (*value).to_owned())
         };
-        EnvironmentProxies::read(lookup).map(|proxies| Proxies::Environment(Arc::new(proxies)))
+        EnvironmentProxies::from_lookup(lookup).map(|proxies| Proxies::Environment(Arc::new(proxies)))
     }
 
     fn chosen(proxies: &Proxies, url: &str) -> String {
-        proxies.of(&url.parse().expect("a URL")).map(ToString::to_string).unwrap_or_default()
+        proxies.for_url(&url.parse().expect("a URL")).map(ToString::to_string).unwrap_or_default()
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl ProxyError {
     /// What an error says of the proxy that the request went through; `None`: the proxy did its part.
     ///
     /// `tunnelled` is whether the server is spoken to with TLS, for which proxies are asked for a tunnel (CONNECT).
-    pub fn of(error: &reqwest::Error, tunnelled: bool) -> Option<Self> {
+    pub fn from_reqwest(error: &reqwest::Error, tunnelled: bool) -> Option<Self> {
         if !tunnelled {
             // The only connection is that to the proxy.
             return (error.is_connect() && !error.is_timeout()).then_some(Self::Unreachable);
@@ -39,7 +39,7 @@ impl ProxyError {
         let mut source = error.source();
         while let Some(error) = source {
             if let Some(error) = error.downcast_ref::<TunnelError>() {
-                return Some(Self::of_tunnel(error));
+                return Some(Self::from_tunnel(error));
             }
             source = error.source();
         }
@@ -47,7 +47,7 @@ impl ProxyError {
     }
 
     /// By the library's words, as its variants have no names outside of it; a test holds them.
-    fn of_tunnel(error: &TunnelError) -> Self {
+    fn from_tunnel(error: &TunnelError) -> Self {
         let said = error.to_string();
         let says = |words| said.ends_with(words);
         if says("proxy authorization required") {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{Ipv4Net, Ipv6Net};
 
 /// IPv4 that is not public: IANA's special-purpose registry, multicast, and what clouds keep for themselves.
-const CLOSED_V4: &[Ipv4Net] = &[
+const NON_PUBLIC_V4: &[Ipv4Net] = &[
     v4([0, 0, 0, 0], 8),        // this network; many systems connect 0.0.0.0 to themselves
     v4([10, 0, 0, 0], 8),       // private
     v4([100, 64, 0, 0], 10),    // shared by carriers; Alibaba's metadata
@@ -29,7 +29,7 @@ const CLOSED_V4: &[Ipv4Net] = &[
 const PUBLIC_V6: Ipv6Net = v6([0x2000, 0, 0, 0], 3);
 
 /// What is closed within [`PUBLIC_V6`].
-const CLOSED_V6: &[Ipv6Net] = &[
+const NON_PUBLIC_V6: &[Ipv6Net] = &[
     v6([0x2001, 0, 0, 0], 23),     // protocol assignments: Teredo, benchmarks, ORCHID
     v6([0x2001, 0xdb8, 0, 0], 32), // documentation
     v6([0x2002, 0, 0, 0], 16),     // 6to4: carries any IPv4 address
@@ -54,13 +54,13 @@ pub fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) if TRANSLATED.contains(&address) => is_public_v4(last_four(address)),
         IpAddr::V6(address) => {
-            PUBLIC_V6.contains(&address) && !CLOSED_V6.iter().any(|net| net.contains(&address))
+            PUBLIC_V6.contains(&address) && !NON_PUBLIC_V6.iter().any(|net| net.contains(&address))
         }
     }
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
-    !CLOSED_V4.iter().any(|net| net.contains(&address))
+    !NON_PUBLIC_V4.iter().any(|net| net.contains(&address))
 }
 
 fn last_four(address: Ipv6Addr) -> Ipv4Addr {

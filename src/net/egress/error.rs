@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::net::causes::Cause;
+use crate::net::causes::FailureCause;
 use crate::net::client::ProxyError;
 
 /// A request that was refused or failed.
@@ -38,7 +38,7 @@ pub enum EgressError {
         host: String,
         /// For the log.
         #[source]
-        cause: Cause,
+        cause: FailureCause,
     },
     /// The proxy that leads to the host failed. Nothing has reached the host.
     #[error("no connection to {host}: {error}")]
@@ -49,7 +49,7 @@ pub enum EgressError {
         error: ProxyError,
         /// For the log.
         #[source]
-        cause: Cause,
+        cause: FailureCause,
     },
     /// The answer was not there in time. The server may have acted on the request.
     #[error("no answer within {} s", after.as_secs_f64())]
@@ -58,7 +58,7 @@ pub enum EgressError {
         after: Duration,
         /// For the log.
         #[source]
-        cause: Cause,
+        cause: FailureCause,
     },
     /// The connection broke. The server may have acted on the request.
     #[error("the connection to {host} broke")]
@@ -67,7 +67,7 @@ pub enum EgressError {
         host: String,
         /// For the log.
         #[source]
-        cause: Cause,
+        cause: FailureCause,
     },
     /// The answer is larger than it may be.
     #[error("the answer is larger than {limit} bytes")]
@@ -99,7 +99,7 @@ impl EgressError {
     }
 
     /// The same, of a URL to which a server redirected: its host is the server's to tell, not the caller's.
-    pub(super) fn redirected(self) -> Self {
+    pub(super) fn for_redirect(self) -> Self {
         let host = || "a redirect's target".to_owned();
         match self {
             Self::DomainNotAllowed { .. } => Self::DomainNotAllowed { host: host() },

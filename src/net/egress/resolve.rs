@@ -10,7 +10,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-use super::rules::{Host, Rules};
+use super::rules::{EgressRules, Host};
 
 /// Looks up names. The system's way unless a test brings another.
 #[async_trait]
@@ -20,19 +20,19 @@ pub trait Resolver: Send + Sync {
 }
 
 /// Asks the operating system.
-pub struct System;
+pub struct SystemResolver;
 
 #[async_trait]
-impl Resolver for System {
+impl Resolver for SystemResolver {
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         Ok(tokio::net::lookup_host((host, 0)).await?.map(|found| found.ip()).collect())
     }
 }
 
 /// A resolver as the HTTP client wants it, which keeps back what may not be connected to.
-pub(super) struct Guard {
+pub(super) struct GuardedResolver {
     pub resolver: Arc<dyn Resolver>,
-    pub rules: Arc<Rules>,
+    pub rules: Arc<EgressRules>,
     /// The port that its client connects to. A resolver is not told it, so every port that a rule names has a
     /// client of its own; `None`: any port that no rule names.
     pub port: Option<u16>,
@@ -41,13 +41,13 @@ pub(super) struct Guard {
 /// A host has addresses, and none of them may be connected to.
 #[derive(Debug, thiserror::Error)]
 #[error("none of the host's addresses is allowed")]
-pub(super) struct Refused;
+pub(super) struct AddressesRefused;
 
-impl Resolve for Guard {
+impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let (resolver, rules, port) = (Arc::clone(&self.resolver), Arc::clone(&self.rules), self.port);
         Box::pin(async move {
-            let Some(host) = Host::name(name.as_str()) else { return Err(Refused.into()) };
+            let Some(host) = Host::from_name(name.as_str()) else { return Err(AddressesRefused.into()) };
             let found = resolver.resolve(name.as_str()).await?;
             let none_found = found.is_empty();
             let open: Vec<SocketAddr> = found
@@ -56,7 +56,7 @@ impl Resolve for Guard {
                 .map(|address| SocketAddr::new(address, 0))
                 .collect();
             if open.is_empty() && !none_found {
-                return Err(Refused.into());
+                return Err(AddressesRefused.into());
             }
             let open: Addrs = Box::new(open.into_iter());
             Ok(open)

@@ -15,7 +15,7 @@ use super::error::EgressError;
 /// An entry of a list that cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{list}: '{entry}' {problem}")]
-pub struct BadRule {
+pub struct InvalidRule {
     /// The list: `allow` or `allowed_domains`.
     pub list: &'static str,
     /// The entry as it was written.
@@ -26,21 +26,21 @@ pub struct BadRule {
 
 /// Both lists, read.
 #[derive(Debug)]
-pub struct Rules {
-    open: Vec<Opening>,
+pub struct EgressRules {
+    open: Vec<AllowEntry>,
     domains: Option<Vec<String>>,
 }
 
 /// An entry of `allow`.
 #[derive(Debug)]
-struct Opening {
-    place: Place,
+struct AllowEntry {
+    place: AllowTarget,
     /// `None`: any.
     port: Option<u16>,
 }
 
 #[derive(Debug)]
-enum Place {
+enum AllowTarget {
     /// The host of a URL as [`Host`] writes it; opens whatever address it has.
     Host(String),
     Net(IpNet),
@@ -55,23 +55,23 @@ pub enum Host {
     Address(IpAddr),
 }
 
-impl Rules {
+impl EgressRules {
     /// Reads both lists.
-    pub fn read(allow: &[String], domains: Option<&[String]>) -> Result<Self, BadRule> {
-        let open = allow.iter().map(|entry| Opening::read(entry)).collect::<Result<_, _>>()?;
+    pub fn parse(allow: &[String], domains: Option<&[String]>) -> Result<Self, InvalidRule> {
+        let open = allow.iter().map(|entry| AllowEntry::parse(entry)).collect::<Result<_, _>>()?;
         let read_all = |list: &[String]| list.iter().map(|entry| domain(entry)).collect::<Result<_, _>>();
         Ok(Self { open, domains: domains.map(read_all).transpose()? })
     }
 
     /// Judges what a URL says of itself, before any name is resolved.
-    pub fn judge(&self, url: &Url) -> Result<(), EgressError> {
+    pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(EgressError::BadUrl("only http and https are allowed"));
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(EgressError::BadUrl("it must not hold a user or password"));
         }
-        let host = Host::of(url).ok_or(EgressError::BadUrl("it has no host"))?;
+        let host = Host::from_url(url).ok_or(EgressError::BadUrl("it has no host"))?;
         let port = url.port_or_known_default().unwrap_or_default();
         if port == 0 {
             return Err(EgressError::BadUrl("port 0 cannot be reached"));
@@ -95,21 +95,23 @@ impl Rules {
         self.open.iter().any(|opening| {
             opening.port.is_none_or(|only| Some(only) == port)
                 && match &opening.place {
-                    Place::Net(net) => net.contains(&address),
-                    Place::Host(open) => matches!(host, Host::Name(name) if name == open),
+                    AllowTarget::Net(net) => net.contains(&address),
+                    AllowTarget::Host(open) => matches!(host, Host::Name(name) if name == open),
                 }
         })
     }
 
     /// Whether an entry opens what a URL names, before any name is resolved.
-    pub fn opens(&self, url: &Url) -> bool {
-        let Some(host) = Host::of(url) else { return false };
+    pub fn is_allowlisted(&self, url: &Url) -> bool {
+        let Some(host) = Host::from_url(url) else { return false };
         let known = host.known_addresses();
         self.open.iter().any(|opening| {
             (opening.port.is_none() || opening.port == url.port_or_known_default())
                 && match &opening.place {
-                    Place::Net(net) => known.iter().any(|address| net.contains(&address.to_canonical())),
-                    Place::Host(open) => matches!(&host, Host::Name(name) if name == open),
+                    AllowTarget::Net(net) => {
+                        known.iter().any(|address| net.contains(&address.to_canonical()))
+                    }
+                    AllowTarget::Host(open) => matches!(&host, Host::Name(name) if name == open),
                 }
         })
     }
@@ -126,11 +128,11 @@ impl Rules {
     }
 }
 
-impl Opening {
-    fn read(entry: &str) -> Result<Self, BadRule> {
-        let bad = |problem| BadRule { list: "allow", entry: entry.to_owned(), problem };
+impl AllowEntry {
+    fn parse(entry: &str) -> Result<Self, InvalidRule> {
+        let bad = |problem| InvalidRule { list: "allow", entry: entry.to_owned(), problem };
         if let Some(net) = net(entry) {
-            return Ok(Self { place: Place::Net(net), port: None });
+            return Ok(Self { place: AllowTarget::Net(net), port: None });
         }
         let (place, port) = match entry.rsplit_once(':') {
             Some((place, port)) if !entry.ends_with(']') => {
@@ -141,15 +143,15 @@ impl Opening {
         };
         let bare = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
         if let Some(net) = net(bare) {
-            return Ok(Self { place: Place::Net(net), port });
+            return Ok(Self { place: AllowTarget::Net(net), port });
         }
         if place.contains('/') {
             return Err(bad("is no CIDR"));
         }
         match read_host(place) {
-            Some(Host::Name(name)) => Ok(Self { place: Place::Host(name), port }),
+            Some(Host::Name(name)) => Ok(Self { place: AllowTarget::Host(name), port }),
             // An address in a spelling that only URLs have, such as 127.1.
-            Some(Host::Address(address)) => Ok(Self { place: Place::Net(address.into()), port }),
+            Some(Host::Address(address)) => Ok(Self { place: AllowTarget::Net(address.into()), port }),
             None => Err(bad("is no host, address or CIDR")),
         }
     }
@@ -164,8 +166,8 @@ fn net(text: &str) -> Option<IpNet> {
 }
 
 /// An entry of `allowed_domains`.
-fn domain(entry: &str) -> Result<String, BadRule> {
-    let bad = |problem| BadRule { list: "allowed_domains", entry: entry.to_owned(), problem };
+fn domain(entry: &str) -> Result<String, InvalidRule> {
+    let bad = |problem| InvalidRule { list: "allowed_domains", entry: entry.to_owned(), problem };
     if entry.starts_with("*.") || entry.starts_with('.') {
         return Err(bad("must be a domain alone; what is below it is included"));
     }
@@ -175,7 +177,7 @@ fn domain(entry: &str) -> Result<String, BadRule> {
 
 /// The domains that are in both lists of `allowed_domains`, each with what is below it. What cannot be read is in
 /// neither.
-pub fn in_both(one: &[String], other: &[String]) -> Vec<String> {
+pub fn intersect_domains(one: &[String], other: &[String]) -> Vec<String> {
     let below = |domain: &String, list: &[String]| {
         let Ok(name) = self::domain(domain) else { return false };
         list.iter().filter_map(|above| self::domain(above).ok()).any(|above| is_within(&name, &above))
@@ -196,22 +198,22 @@ fn read_host(text: &str) -> Option<Host> {
     if text.contains(foreign) || (text.contains(':') && !text.starts_with('[')) {
         return None;
     }
-    Host::of(&Url::parse(&format!("http://{text}/")).ok()?)
+    Host::from_url(&Url::parse(&format!("http://{text}/")).ok()?)
 }
 
 impl Host {
     /// The host of an `http` or `https` URL.
-    pub fn of(url: &Url) -> Option<Self> {
+    pub fn from_url(url: &Url) -> Option<Self> {
         let text = url.host_str()?;
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse() {
             return Some(Self::Address(address));
         }
-        Self::name(text)
+        Self::from_name(text)
     }
 
     /// A name as a resolver is asked for it.
-    pub fn name(text: &str) -> Option<Self> {
+    pub fn from_name(text: &str) -> Option<Self> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         (!name.is_empty()).then_some(Self::Name(name))
     }
@@ -259,7 +261,11 @@ mod tests {
             ("", "example.com", ""),
             ("example.com", "", ""),
         ] {
-            assert_eq!(in_both(&list(general), &list(narrow)), list(both), "{general} and {narrow}");
+            assert_eq!(
+                intersect_domains(&list(general), &list(narrow)),
+                list(both),
+                "{general} and {narrow}"
+            );
         }
     }
 }

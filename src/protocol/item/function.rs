@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::ItemStatus;
 use crate::protocol::content::{ContentPart, null_is_default};
 use crate::protocol::id::Id;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// The model asks for a function to be called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,12 +84,12 @@ pub enum ToolOutput {
     Parts(Vec<ContentPart>),
 }
 
-impl Shape for ToolOutput {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ToolOutput {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         match raw.get().as_bytes().first() {
             Some(b'"') => parse::read(raw).map(Self::Text),
             Some(b'[') => parse::read_list(raw).map(Self::Parts),
-            _ => Err(ShapeError::wrong_type(
+            _ => Err(ParseError::wrong_type(
                 "",
                 format!("expected a string or an array of content parts, got {}.", parse::json_type(raw)),
             )),
@@ -108,36 +108,36 @@ struct OutputFields<'a> {
     output: &'a RawValue,
 }
 
-impl Shape for FunctionCallOutput {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for FunctionCallOutput {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: OutputFields<'_> = parse::read(raw)?;
         Ok(Self {
-            id: fields.id.unwrap_or_else(|| Id::mint("fco")),
+            id: fields.id.unwrap_or_else(|| Id::generate("fco")),
             status: fields.status.unwrap_or_default(),
             call_id: fields.call_id,
-            output: ToolOutput::read(fields.output).map_err(|e| e.within("output"))?,
+            output: ToolOutput::from_json(fields.output).map_err(|e| e.within("output"))?,
         })
     }
 }
 
-impl Shape for CustomToolCallOutput {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for CustomToolCallOutput {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: OutputFields<'_> = parse::read(raw)?;
         Ok(Self {
-            id: fields.id.unwrap_or_else(|| Id::mint("ctco")),
+            id: fields.id.unwrap_or_else(|| Id::generate("ctco")),
             status: fields.status.unwrap_or_default(),
             call_id: fields.call_id,
-            output: ToolOutput::read(fields.output).map_err(|e| e.within("output"))?,
+            output: ToolOutput::from_json(fields.output).map_err(|e| e.within("output"))?,
         })
     }
 }
 
 fn function_id() -> Id {
-    Id::mint("fc")
+    Id::generate("fc")
 }
 
 fn custom_id() -> Id {
-    Id::mint("ctc")
+    Id::generate("ctc")
 }
 
 fn function_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {

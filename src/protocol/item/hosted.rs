@@ -16,19 +16,21 @@ use serde_json::value::RawValue;
 
 use super::Item;
 use crate::protocol::id::Id;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 pub use code::{CodeInterpreterCall, CodeInterpreterOutput, ImageGenerationCall, Program, ProgramOutput};
 pub use computer::{
     ComputerAction, ComputerCall, ComputerCallOutput, ComputerScreenshot, MouseButton, Point, SafetyCheck,
 };
 pub use mcp::{
-    McpApprovalRequest, McpApprovalResponse, McpCall, McpCallError, McpListTools, McpListedTool, McpLogin,
+    McpApprovalRequest, McpApprovalResponse, McpAuthChallenge, McpCall, McpCallError, McpListTools,
+    McpListedTool,
 };
 pub use search::{FileSearchCall, FileSearchResult, WebSearchAction, WebSearchCall, WebSource};
 pub use shell::{
-    ApplyPatchCall, ApplyPatchCallOutput, Caller, LocalShellAction, LocalShellCall, LocalShellCallOutput,
+    ApplyPatchCall, ApplyPatchCallOutput, LocalShellAction, LocalShellCall, LocalShellCallOutput,
     PatchOperation, ShellAction, ShellCall, ShellCallOutput, ShellEnvironment, ShellOutcome, ShellOutput,
+    ToolCaller,
 };
 pub use tools::{AdditionalTools, ToolSearchCall, ToolSearchOutput};
 
@@ -38,7 +40,7 @@ const KINDS: &str = "message, reasoning, function_call, function_call_output, cu
     mcp_approval_response, or the call or output item of a hosted tool";
 
 /// Reads the item of the given `type` in its plain spelling, and gives it an id if it came without one.
-pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
+pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
     let (mut item, prefix) = match kind {
         "file_search_call" => (parse::read(raw).map(Item::FileSearchCall)?, "fs"),
         "web_search_call" => (parse::read(raw).map(Item::WebSearchCall)?, "ws"),
@@ -53,8 +55,8 @@ pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
         "apply_patch_call" => (parse::read(raw).map(Item::ApplyPatchCall)?, "apc"),
         "apply_patch_call_output" => (parse::read(raw).map(Item::ApplyPatchCallOutput)?, "apco"),
         "tool_search_call" => (parse::read(raw).map(Item::ToolSearchCall)?, "tsc"),
-        "tool_search_output" => (ToolSearchOutput::read(raw).map(Item::ToolSearchOutput)?, "tso"),
-        "additional_tools" => (AdditionalTools::read(raw).map(Item::AdditionalTools)?, "adt"),
+        "tool_search_output" => (ToolSearchOutput::from_json(raw).map(Item::ToolSearchOutput)?, "tso"),
+        "additional_tools" => (AdditionalTools::from_json(raw).map(Item::AdditionalTools)?, "adt"),
         "mcp_list_tools" => (parse::read(raw).map(Item::McpListTools)?, "mcpl"),
         "mcp_call" => (parse::read(raw).map(Item::McpCall)?, "mcp"),
         "mcp_approval_request" => (parse::read(raw).map(Item::McpApprovalRequest)?, "mcpr"),
@@ -63,10 +65,10 @@ pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ShapeError> {
         "program_output" => (parse::read(raw).map(Item::ProgramOutput)?, "prgo"),
         "antwort:tool_call" => (parse::read(raw).map(Item::ServerToolCall)?, "tc"),
         "antwort:user_message" => (parse::read(raw).map(Item::UserMessage)?, "um"),
-        other => return Err(ShapeError::unknown_type(other, KINDS)),
+        other => return Err(ParseError::unknown_type(other, KINDS)),
     };
     if item.id().as_str().is_empty() {
-        item.set_id(Id::mint(prefix));
+        item.set_id(Id::generate(prefix));
     }
     Ok(item)
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::ItemStatus;
 use crate::protocol::content::ContentPart;
 use crate::protocol::id::Id;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// Who speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ impl Message {
     /// The message that a string `input` stands for.
     pub fn user(text: impl Into<String>) -> Self {
         Self {
-            id: Id::mint("msg"),
+            id: Id::generate("msg"),
             status: ItemStatus::Completed,
             role: Role::User,
             content: vec![ContentPart::input_text(text)],
@@ -59,8 +59,8 @@ impl Message {
     }
 }
 
-impl Shape for Message {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for Message {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Fields<'a> {
             #[serde(default)]
@@ -75,7 +75,7 @@ impl Shape for Message {
         }
         let fields: Fields<'_> = parse::read(raw)?;
         Ok(Self {
-            id: fields.id.unwrap_or_else(|| Id::mint("msg")),
+            id: fields.id.unwrap_or_else(|| Id::generate("msg")),
             status: fields.status.unwrap_or_default(),
             role: fields.role,
             content: read_content(fields.content, fields.role).map_err(|e| e.within("content"))?,
@@ -84,7 +84,7 @@ impl Shape for Message {
     }
 }
 
-fn read_content(raw: &RawValue, role: Role) -> Result<Vec<ContentPart>, ShapeError> {
+fn read_content(raw: &RawValue, role: Role) -> Result<Vec<ContentPart>, ParseError> {
     if raw.get().starts_with('"') {
         let text: Cow<'_, str> = parse::read(raw)?;
         return Ok(vec![match role {

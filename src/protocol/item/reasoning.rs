@@ -64,7 +64,7 @@ impl Default for CompactionTrigger {
 }
 
 fn trigger_id() -> Id {
-    Id::mint("cmt")
+    Id::generate("cmt")
 }
 
 fn trigger_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
@@ -72,11 +72,11 @@ fn trigger_id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Resul
 }
 
 fn reasoning_id() -> Id {
-    Id::mint("rs")
+    Id::generate("rs")
 }
 
 fn compaction_id() -> Id {
-    Id::mint("cm")
+    Id::generate("cm")
 }
 
 fn id_or_new<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {

@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 use crate::protocol::error::ApiError;
 
 /// The fields of a JSON object in the order they came. Values are slices of the text.
-pub(super) type Pairs<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
+pub(super) type RawFields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
 /// Fields of one body: many more than there are, and few enough to compare them with each other.
 const MAX_FIELDS: usize = 256;
 
 /// Splits a body into its fields.
-pub(super) fn split(body: &[u8]) -> Result<Pairs<'_>, ApiError> {
+pub(super) fn split_fields(body: &[u8]) -> Result<RawFields<'_>, ApiError> {
     let text = std::str::from_utf8(body)
         .map_err(|error| invalid_json(format!("it is not UTF-8 from byte {} on", error.valid_up_to())))?;
     // Some editors and Windows shells put a byte order mark in front.
@@ -46,7 +46,7 @@ fn invalid_json(problem: impl fmt::Display) -> ApiError {
     ApiError::new(400, "invalid_request_error", "invalid_json", message)
 }
 
-struct Fields<'a>(Pairs<'a>);
+struct Fields<'a>(RawFields<'a>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -57,7 +57,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 struct FieldsVisitor;
 
 impl<'de> Visitor<'de> for FieldsVisitor {
-    type Value = Pairs<'de>;
+    type Value = RawFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")

@@ -21,13 +21,13 @@ pub const COMPACTION_FIELDS: &[&str] = &[
 ];
 
 /// Fields that earlier clients send along: the summary is made without tools, and is no answer that has a form.
-const WITHOUT_EFFECT: &[&str] = &["parallel_tool_calls", "text", "tool_choice", "tools"];
+const IGNORED_FIELDS: &[&str] = &["parallel_tool_calls", "text", "tool_choice", "tools"];
 
 impl CreateResponse {
     /// Reads the body of a request to compact a conversation. Nothing of it is stored, and nothing streamed.
     pub fn parse_compaction(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        let mut pairs = body::split(body)?;
-        pairs.retain(|(name, _)| !WITHOUT_EFFECT.contains(&name.as_ref()));
+        let mut pairs = body::split_fields(body)?;
+        pairs.retain(|(name, _)| !IGNORED_FIELDS.contains(&name.as_ref()));
         let is_of_responses_only = |name: &str| FIELDS.contains(&name) && !COMPACTION_FIELDS.contains(&name);
         if let Some((name, _)) = pairs.iter().find(|(name, _)| is_of_responses_only(name)) {
             let message = format!("'{name}' is no parameter of a compaction.");

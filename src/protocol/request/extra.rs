@@ -2,7 +2,7 @@
 
 use super::{CreateResponse, FIELDS};
 use crate::protocol::error::ApiError;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 /// What fields of other APIs are called in this one.
 const ALIASES: &[(&str, &str)] = &[
@@ -25,7 +25,7 @@ const ALIASES: &[(&str, &str)] = &[
 
 impl CreateResponse {
     /// Refuses fields that the API does not have, but for those that `allowed` lets through to the provider.
-    pub fn check_extra(&self, allowed: impl Fn(&str) -> bool) -> Result<(), ApiError> {
+    pub fn check_unknown_fields(&self, allowed: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         match self.extra.iter().find(|(name, _)| !allowed(name)) {
             Some((name, _)) => Err(unknown(name)),
             None => Ok(()),
@@ -34,8 +34,8 @@ impl CreateResponse {
 }
 
 fn unknown(name: &str) -> ApiError {
-    let shown = shorten(name);
-    let message = match meant(name) {
+    let shown = truncate_for_display(name);
+    let message = match suggestion(name) {
         Some(other) => format!("Unknown parameter '{shown}'. Did you mean '{other}'?"),
         None => format!("Unknown parameter '{shown}'."),
     };
@@ -43,13 +43,13 @@ fn unknown(name: &str) -> ApiError {
 }
 
 /// The field that was probably meant.
-fn meant(name: &str) -> Option<&'static str> {
+fn suggestion(name: &str) -> Option<&'static str> {
     // Longer than any field: not a misspelling, and costly to compare.
-    const LONGEST: usize = 40;
+    const MAX_LENGTH: usize = 40;
     if let Some((_, known)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
         return Some(known);
     }
-    if name.len() > LONGEST {
+    if name.len() > MAX_LENGTH {
         return None;
     }
     let tolerated = (name.len() / 3).min(2);
@@ -80,17 +80,17 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{distance, meant};
+    use super::{distance, suggestion};
 
     #[test]
     fn misspellings_and_names_of_other_apis_are_recognised() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(distance("", "abc"), 3);
-        assert_eq!(meant("max_tokens"), Some("max_output_tokens"));
-        assert_eq!(meant("temprature"), Some("temperature"));
-        assert_eq!(meant("tool"), Some("tools"));
-        assert_eq!(meant("top_k"), Some("top_p"));
-        assert_eq!(meant("chat_template_kwargs"), None);
-        assert_eq!(meant("x"), None);
+        assert_eq!(suggestion("max_tokens"), Some("max_output_tokens"));
+        assert_eq!(suggestion("temprature"), Some("temperature"));
+        assert_eq!(suggestion("tool"), Some("tools"));
+        assert_eq!(suggestion("top_k"), Some("top_p"));
+        assert_eq!(suggestion("chat_template_kwargs"), None);
+        assert_eq!(suggestion("x"), None);
     }
 }

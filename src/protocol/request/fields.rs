@@ -5,19 +5,20 @@ use std::collections::HashSet;
 use serde_json::value::RawValue;
 
 use super::scalar::{
-    any_object, boolean, decimal, filled_string, integer, name, short_string, string, strings,
+    any_object, boolean, bounded_string, decimal, enum_value, integer, non_empty_string, non_empty_strings,
+    string,
 };
 use super::{CreateResponse, Include, Metadata, ReasoningRequest, StreamOptions, TextConfig, input};
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tool::Tool;
 
-type Reader = fn(&mut CreateResponse, &RawValue) -> Result<(), ShapeError>;
+type Reader = fn(&mut CreateResponse, &RawValue) -> Result<(), ParseError>;
 
 /// Every field that is known, by name. Readers never see null.
 pub(super) const READERS: &[(&str, Reader)] = &[
-    ("agent", |r, raw| put_some(&mut r.agent, filled_string(raw))),
-    ("allowed_tools", |r, raw| put(&mut r.allowed_tools, strings(raw))),
-    ("antwort", |r, raw| put_some(&mut r.antwort, Shape::read(raw))),
+    ("agent", |r, raw| put_some(&mut r.agent, non_empty_string(raw))),
+    ("allowed_tools", |r, raw| put(&mut r.allowed_tools, non_empty_strings(raw))),
+    ("antwort", |r, raw| put_some(&mut r.antwort, FromJson::from_json(raw))),
     ("background", |_, raw| refuse_true(raw, "background responses are not served yet.")),
     ("client_metadata", |_, _| Ok(())),
     ("context_management", |_, _| refuse("compaction by the server is not served yet.")),
@@ -25,37 +26,37 @@ pub(super) const READERS: &[(&str, Reader)] = &[
         refuse("conversations are not served yet; continue a response by 'previous_response_id'.")
     }),
     ("frequency_penalty", |r, raw| put_some(&mut r.frequency_penalty, decimal(raw, -2.0, 2.0))),
-    ("include", |r, raw| put(&mut r.include, Include::read(raw))),
+    ("include", |r, raw| put(&mut r.include, Include::from_json(raw))),
     ("input", |r, raw| {
         r.input_bytes = raw.get().len();
         put(&mut r.input, input::read(raw))
     }),
     ("instructions", |r, raw| put_some(&mut r.instructions, string(raw))),
-    ("max_output_tokens", |r, raw| put_some(&mut r.max_output_tokens, integer(raw, 1, MOST_TOKENS))),
-    ("max_tool_calls", |r, raw| put_some(&mut r.max_tool_calls, integer(raw, 1, MOST_TOKENS))),
-    ("metadata", |r, raw| put(&mut r.metadata, Metadata::read(raw))),
-    ("model", |r, raw| put_some(&mut r.model, filled_string(raw))),
+    ("max_output_tokens", |r, raw| put_some(&mut r.max_output_tokens, integer(raw, 1, MAX_TOKEN_COUNT))),
+    ("max_tool_calls", |r, raw| put_some(&mut r.max_tool_calls, integer(raw, 1, MAX_TOKEN_COUNT))),
+    ("metadata", |r, raw| put(&mut r.metadata, Metadata::from_json(raw))),
+    ("model", |r, raw| put_some(&mut r.model, non_empty_string(raw))),
     ("moderation", |_, _| refuse("moderation is not served.")),
-    ("n", |_, raw| match integer(raw, 0, MOST_TOKENS)? {
+    ("n", |_, raw| match integer(raw, 0, MAX_TOKEN_COUNT)? {
         1 => Ok(()),
         _ => refuse("one response is made per request; send several requests."),
     }),
     ("parallel_tool_calls", |r, raw| put(&mut r.parallel_tool_calls, boolean(raw))),
     ("presence_penalty", |r, raw| put_some(&mut r.presence_penalty, decimal(raw, -2.0, 2.0))),
-    ("previous_response_id", |r, raw| put_some(&mut r.previous_response_id, filled_string(raw))),
-    ("prompt", |r, raw| put_some(&mut r.prompt, Shape::read(raw))),
-    ("prompt_cache_key", |r, raw| put_some(&mut r.prompt_cache_key, short_string(raw, 64))),
+    ("previous_response_id", |r, raw| put_some(&mut r.previous_response_id, non_empty_string(raw))),
+    ("prompt", |r, raw| put_some(&mut r.prompt, FromJson::from_json(raw))),
+    ("prompt_cache_key", |r, raw| put_some(&mut r.prompt_cache_key, bounded_string(raw, 64))),
     ("prompt_cache_options", |_, raw| any_object(raw)),
-    ("prompt_cache_retention", |r, raw| put_some(&mut r.prompt_cache_retention, name(raw))),
-    ("reasoning", |r, raw| put(&mut r.reasoning, ReasoningRequest::read(raw))),
-    ("safety_identifier", |r, raw| put_some(&mut r.safety_identifier, short_string(raw, 64))),
-    ("service_tier", |r, raw| put_some(&mut r.service_tier, name(raw))),
+    ("prompt_cache_retention", |r, raw| put_some(&mut r.prompt_cache_retention, enum_value(raw))),
+    ("reasoning", |r, raw| put(&mut r.reasoning, ReasoningRequest::from_json(raw))),
+    ("safety_identifier", |r, raw| put_some(&mut r.safety_identifier, bounded_string(raw, 64))),
+    ("service_tier", |r, raw| put_some(&mut r.service_tier, enum_value(raw))),
     ("store", |r, raw| put(&mut r.store, boolean(raw))),
     ("stream", |r, raw| put(&mut r.stream, boolean(raw))),
-    ("stream_options", |r, raw| put(&mut r.stream_options, StreamOptions::read(raw))),
+    ("stream_options", |r, raw| put(&mut r.stream_options, StreamOptions::from_json(raw))),
     ("temperature", |r, raw| put_some(&mut r.temperature, decimal(raw, 0.0, 2.0))),
-    ("text", |r, raw| put(&mut r.text, TextConfig::read(raw))),
-    ("tool_choice", |r, raw| put(&mut r.tool_choice, Shape::read(raw))),
+    ("text", |r, raw| put(&mut r.text, TextConfig::from_json(raw))),
+    ("tool_choice", |r, raw| put(&mut r.tool_choice, FromJson::from_json(raw))),
     ("tools", |r, raw| put(&mut r.tools, read_tools(raw))),
     ("top_logprobs", |r, raw| {
         let number = integer(raw, 0, 20)?;
@@ -63,7 +64,7 @@ pub(super) const READERS: &[(&str, Reader)] = &[
         Ok(())
     }),
     ("top_p", |r, raw| put_some(&mut r.top_p, decimal(raw, 0.0, 1.0))),
-    ("truncation", |r, raw| put(&mut r.truncation, name(raw))),
+    ("truncation", |r, raw| put(&mut r.truncation, enum_value(raw))),
     ("user", |r, raw| put_some(&mut r.user, string(raw))),
 ];
 
@@ -102,28 +103,28 @@ pub const NO_OPS: &[(&str, &str)] = &[
 ];
 
 /// A limit beyond all windows that keeps sums of counts from overflowing.
-const MOST_TOKENS: u64 = u32::MAX as u64;
+const MAX_TOKEN_COUNT: u64 = u32::MAX as u64;
 
-fn put<T>(slot: &mut T, value: Result<T, ShapeError>) -> Result<(), ShapeError> {
+fn put<T>(slot: &mut T, value: Result<T, ParseError>) -> Result<(), ParseError> {
     *slot = value?;
     Ok(())
 }
 
-fn put_some<T>(slot: &mut Option<T>, value: Result<T, ShapeError>) -> Result<(), ShapeError> {
+fn put_some<T>(slot: &mut Option<T>, value: Result<T, ParseError>) -> Result<(), ParseError> {
     *slot = Some(value?);
     Ok(())
 }
 
-fn refuse(why: &str) -> Result<(), ShapeError> {
-    Err(ShapeError::unsupported("", why))
+fn refuse(why: &str) -> Result<(), ParseError> {
+    Err(ParseError::unsupported("", why))
 }
 
-fn refuse_true(raw: &RawValue, why: &str) -> Result<(), ShapeError> {
+fn refuse_true(raw: &RawValue, why: &str) -> Result<(), ParseError> {
     if boolean(raw)? { refuse(why) } else { Ok(()) }
 }
 
 /// Reads the tools, and sees to it that a call can mean only one of them.
-fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ShapeError> {
+fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
     let tools: Vec<Tool> = parse::read_list(raw)?;
     let mut seen = HashSet::with_capacity(tools.len());
     for (i, tool) in tools.iter().enumerate() {
@@ -136,8 +137,9 @@ fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ShapeError> {
             _ => continue,
         };
         if !seen.insert((group, name)) {
-            let problem = format!("another {group} of this request is called '{}'.", parse::shorten(name));
-            return Err(ShapeError::invalid(field, problem).at(i));
+            let problem =
+                format!("another {group} of this request is called '{}'.", parse::truncate_for_display(name));
+            return Err(ParseError::invalid(field, problem).at(i));
         }
     }
     Ok(tools)

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::protocol::parse::{self, Shape, ShapeError, shorten};
+use crate::protocol::parse::{self, FromJson, ParseError, truncate_for_display};
 
 /// Names of one list: several times as many as there are.
 const MAX_NAMES: usize = 64;
@@ -44,14 +44,15 @@ impl Include {
     }
 }
 
-impl Shape for Include {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for Include {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let mut include = Self::default();
         for (i, raw) in parse::elements_up_to(raw, MAX_NAMES)?.into_iter().enumerate() {
             let name: Cow<'_, str> = parse::read(raw).map_err(|e| e.at(i))?;
             if !include.add(&name) {
-                let problem = format!("there is nothing called '{}' to include.", shorten(&name));
-                return Err(ShapeError::invalid("", problem).at(i));
+                let problem =
+                    format!("there is nothing called '{}' to include.", truncate_for_display(&name));
+                return Err(ParseError::invalid("", problem).at(i));
             }
         }
         Ok(include)

@@ -8,24 +8,24 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::scalar::check_length;
+use crate::protocol::cancellation;
 use crate::protocol::content::{ContentPart, InputAudio, InputFile, InputImage, InputVideo};
-use crate::protocol::interrupt;
 use crate::protocol::item::{InputItem, Item, Message, Role, ToolOutput};
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
-const LONGEST_TEXT: usize = 10_485_760;
-const LONGEST_IMAGE: usize = 20_971_520;
-const LONGEST_FILE: usize = 73_400_320;
-const LONGEST_CALL_ID: usize = 64;
+const MAX_TEXT_CHARS: usize = 10_485_760;
+const MAX_IMAGE_URL_CHARS: usize = 20_971_520;
+const MAX_FILE_CHARS: usize = 73_400_320;
+const MAX_CALL_ID_CHARS: usize = 64;
 /// Of the sealed summary in a compaction.
-const LONGEST_SUMMARY: usize = 10_485_760;
+const MAX_SUMMARY_CHARS: usize = 10_485_760;
 
 /// Reads a string, which is one user message, or a list of items.
-pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ShapeError> {
+pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
     match raw.get().as_bytes().first() {
         Some(b'"') => {
             let text: Cow<'_, str> = parse::read(raw)?;
-            check_length("", &text, LONGEST_TEXT)?;
+            check_length("", &text, MAX_TEXT_CHARS)?;
             Ok(match text.is_empty() {
                 true => Vec::new(),
                 false => vec![InputItem::Item(Item::Message(Message::user(text)))],
@@ -40,51 +40,51 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ShapeError> {
         }
         _ => {
             let got = parse::json_type(raw);
-            Err(ShapeError::wrong_type("", format!("expected a string or an array of items, got {got}.")))
+            Err(ParseError::wrong_type("", format!("expected a string or an array of items, got {got}.")))
         }
     }
 }
 
 /// A trigger compacts all that there is: what follows it can only be what it led to, in a conversation that is
 /// replayed.
-fn check_triggers(items: &[InputItem]) -> Result<(), ShapeError> {
+fn check_triggers(items: &[InputItem]) -> Result<(), ParseError> {
     let is_trigger = |item: &InputItem| matches!(item, InputItem::Item(Item::CompactionTrigger(_)));
     let misplaced = items.windows(2).position(
         |pair| matches!(pair, [a, b] if is_trigger(a) && !matches!(b, InputItem::Item(Item::Compaction(_)))),
     );
     match misplaced {
-        Some(i) => Err(ShapeError::invalid("type", "a 'compaction_trigger' must be the last item.").at(i)),
+        Some(i) => Err(ParseError::invalid("type", "a 'compaction_trigger' must be the last item.").at(i)),
         None => Ok(()),
     }
 }
 
-fn read_item(raw: &RawValue) -> Result<InputItem, ShapeError> {
-    interrupt::check()?;
-    let item = InputItem::read(raw)?;
+fn read_item(raw: &RawValue) -> Result<InputItem, ParseError> {
+    cancellation::check()?;
+    let item = InputItem::from_json(raw)?;
     match &item {
         InputItem::Item(item) => check_item(item)?,
         InputItem::Reference(id) if id.as_str().is_empty() => {
-            return Err(ShapeError::invalid("id", "must not be empty."));
+            return Err(ParseError::invalid("id", "must not be empty."));
         }
         InputItem::Reference(_) => {}
     }
     Ok(item)
 }
 
-fn check_item(item: &Item) -> Result<(), ShapeError> {
+fn check_item(item: &Item) -> Result<(), ParseError> {
     if let Some(id) = call_id(item) {
         if id.is_empty() {
             return Err(
-                ShapeError::invalid("call_id", "must not be empty.").with_code("string_below_min_length")
+                ParseError::invalid("call_id", "must not be empty.").with_code("string_below_min_length")
             );
         }
-        check_length("call_id", id, LONGEST_CALL_ID)?;
+        check_length("call_id", id, MAX_CALL_ID_CHARS)?;
     }
     match item {
         Item::Message(message) => check_parts(&message.content, |part| check_role(message.role, part))
             .map_err(|e| e.within("content")),
         Item::Compaction(compaction) => {
-            check_length("encrypted_content", &compaction.encrypted_content, LONGEST_SUMMARY)
+            check_length("encrypted_content", &compaction.encrypted_content, MAX_SUMMARY_CHARS)
         }
         Item::FunctionCallOutput(output) => check_output(&output.output),
         Item::CustomToolCallOutput(output) => check_output(&output.output),
@@ -119,9 +119,9 @@ fn call_id(item: &Item) -> Option<&str> {
     }
 }
 
-fn check_output(output: &ToolOutput) -> Result<(), ShapeError> {
+fn check_output(output: &ToolOutput) -> Result<(), ParseError> {
     match output {
-        ToolOutput::Text(text) => check_length("", text, LONGEST_TEXT),
+        ToolOutput::Text(text) => check_length("", text, MAX_TEXT_CHARS),
         ToolOutput::Parts(parts) => check_parts(parts, |part| match part {
             ContentPart::Refusal(_) => Err(misplaced("a tool's output holds no refusal.")),
             _ => Ok(()),
@@ -132,8 +132,8 @@ fn check_output(output: &ToolOutput) -> Result<(), ShapeError> {
 
 fn check_parts(
     parts: &[ContentPart],
-    allowed: impl Fn(&ContentPart) -> Result<(), ShapeError>,
-) -> Result<(), ShapeError> {
+    allowed: impl Fn(&ContentPart) -> Result<(), ParseError>,
+) -> Result<(), ParseError> {
     for (i, part) in parts.iter().enumerate() {
         allowed(part).and_then(|()| check_part(part)).map_err(|e| e.at(i))?;
     }
@@ -141,7 +141,7 @@ fn check_parts(
 }
 
 /// Which parts a role may hold. Text of either direction may stand everywhere: clients mix the names up.
-fn check_role(role: Role, part: &ContentPart) -> Result<(), ShapeError> {
+fn check_role(role: Role, part: &ContentPart) -> Result<(), ParseError> {
     use ContentPart::{InputText, OutputText, Refusal};
     match (role, part) {
         (_, InputText(_) | OutputText(_)) | (Role::Assistant, Refusal(_)) => Ok(()),
@@ -157,15 +157,15 @@ fn check_role(role: Role, part: &ContentPart) -> Result<(), ShapeError> {
     }
 }
 
-fn misplaced(problem: &str) -> ShapeError {
-    ShapeError::invalid("type", problem)
+fn misplaced(problem: &str) -> ParseError {
+    ParseError::invalid("type", problem)
 }
 
-fn check_part(part: &ContentPart) -> Result<(), ShapeError> {
+fn check_part(part: &ContentPart) -> Result<(), ParseError> {
     match part {
-        ContentPart::InputText(part) => check_length("text", &part.text, LONGEST_TEXT),
-        ContentPart::OutputText(part) => check_length("text", &part.text, LONGEST_TEXT),
-        ContentPart::Refusal(part) => check_length("refusal", &part.refusal, LONGEST_TEXT),
+        ContentPart::InputText(part) => check_length("text", &part.text, MAX_TEXT_CHARS),
+        ContentPart::OutputText(part) => check_length("text", &part.text, MAX_TEXT_CHARS),
+        ContentPart::Refusal(part) => check_length("refusal", &part.refusal, MAX_TEXT_CHARS),
         ContentPart::InputImage(InputImage { image_url, file_id, .. }) => {
             check_picture(image_url.as_deref(), file_id.as_deref())
         }
@@ -173,37 +173,37 @@ fn check_part(part: &ContentPart) -> Result<(), ShapeError> {
         ContentPart::InputVideo(InputVideo { video_url }) => {
             if !is_web_url(video_url) && !has_prefix(video_url, "data:video/") {
                 let problem = "expected a URL that begins with 'https://', 'http://' or 'data:video/'.";
-                return Err(ShapeError::invalid("video_url", problem));
+                return Err(ParseError::invalid("video_url", problem));
             }
-            check_length("video_url", video_url, LONGEST_FILE)
+            check_length("video_url", video_url, MAX_FILE_CHARS)
         }
         ContentPart::InputAudio(InputAudio { input_audio }) => match input_audio.format.as_str() {
             "mp3" | "wav" => Ok(()),
-            _ => Err(ShapeError::invalid("input_audio.format", "expected 'mp3' or 'wav'.")),
+            _ => Err(ParseError::invalid("input_audio.format", "expected 'mp3' or 'wav'.")),
         },
     }
 }
 
-fn check_picture(image_url: Option<&str>, file_id: Option<&str>) -> Result<(), ShapeError> {
+fn check_picture(image_url: Option<&str>, file_id: Option<&str>) -> Result<(), ParseError> {
     if file_id.is_some() {
         return Err(no_uploads("send the picture itself as a 'data:' URL in 'image_url'."));
     }
-    let url = image_url.ok_or_else(|| ShapeError::missing("image_url"))?;
+    let url = image_url.ok_or_else(|| ParseError::missing("image_url"))?;
     if !is_web_url(url) && !has_prefix(url, "data:image/") {
         let problem = "expected a URL that begins with 'https://', 'http://' or 'data:image/'.";
-        return Err(ShapeError::invalid("image_url", problem));
+        return Err(ParseError::invalid("image_url", problem));
     }
-    check_length("image_url", url, LONGEST_IMAGE)
+    check_length("image_url", url, MAX_IMAGE_URL_CHARS)
 }
 
-fn check_file(file: &InputFile) -> Result<(), ShapeError> {
+fn check_file(file: &InputFile) -> Result<(), ParseError> {
     let given = [&file.file_data, &file.file_url, &file.file_id];
     match given.iter().filter(|source| source.is_some()).count() {
-        0 => return Err(ShapeError::missing("file_data")),
+        0 => return Err(ParseError::missing("file_data")),
         1 => {}
         _ => {
             let problem = "give only one of 'file_data', 'file_url' and 'file_id'.";
-            return Err(ShapeError::invalid("", problem).with_code("mutually_exclusive_parameters"));
+            return Err(ParseError::invalid("", problem).with_code("mutually_exclusive_parameters"));
         }
     }
     if file.file_id.is_some() {
@@ -211,21 +211,21 @@ fn check_file(file: &InputFile) -> Result<(), ShapeError> {
     }
     if file.file_url.as_deref().is_some_and(|url| !is_web_url(url)) {
         let problem = "expected a URL that begins with 'https://' or 'http://'.";
-        return Err(ShapeError::invalid("file_url", problem));
+        return Err(ParseError::invalid("file_url", problem));
     }
     if file.file_url.is_some() {
         let problem = "chat completions take no URLs of files; send the document itself in 'file_data'.";
-        return Err(ShapeError::unsupported("file_url", problem));
+        return Err(ParseError::unsupported("file_url", problem));
     }
     match file.file_data.as_deref() {
-        Some("") => Err(ShapeError::invalid("file_data", "must not be empty.")),
-        Some(data) => check_length("file_data", data, LONGEST_FILE),
+        Some("") => Err(ParseError::invalid("file_data", "must not be empty.")),
+        Some(data) => check_length("file_data", data, MAX_FILE_CHARS),
         None => Ok(()),
     }
 }
 
-fn no_uploads(instead: &str) -> ShapeError {
-    ShapeError::unsupported("file_id", format!("uploaded files are not served yet; {instead}"))
+fn no_uploads(instead: &str) -> ParseError {
+    ParseError::unsupported("file_id", format!("uploaded files are not served yet; {instead}"))
 }
 
 fn is_web_url(url: &str) -> bool {

@@ -15,14 +15,14 @@ use std::fmt::Write as _;
 use serde::de::{Deserializer, Error};
 use serde_json::value::RawValue;
 
-use self::walk::{Place, Walk};
+use self::walk::{Walk, WalkContext};
 
-use super::body::Pairs;
-use crate::protocol::dialect::plain_item_type;
+use super::body::RawFields;
+use crate::protocol::cancellation;
+use crate::protocol::dialect::canonical_item_type;
 use crate::protocol::error::ApiError;
-use crate::protocol::interrupt;
 use crate::protocol::json;
-use crate::protocol::parse::{self, ShapeError};
+use crate::protocol::parse::{self, ParseError};
 use crate::protocol::schema;
 
 /// Entries of one object whose fields have any names: headers for an MCP server, the environment of a command.
@@ -65,11 +65,11 @@ impl Default for RequestSizeLimits {
 }
 
 /// A pattern takes so many bytes of a schema at least: a key of one byte and `true`, or `"pattern":""`.
-const BYTES_OF_PATTERN: usize = 6;
+const MIN_PATTERN_BYTES: usize = 6;
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CountedKind {
     Item,
     Part,
     Name,
@@ -79,7 +79,7 @@ enum Kind {
 }
 
 /// Counts what a request holds, field by field.
-pub(super) struct Counter<'de> {
+pub(super) struct RequestSizeCounter<'de> {
     limits: RequestSizeLimits,
     items: usize,
     parts: usize,
@@ -88,16 +88,16 @@ pub(super) struct Counter<'de> {
     listed_tools: usize,
     references: HashSet<Cow<'de, str>>,
     /// Where the value stands that is being read.
-    path: Vec<Step<'de>>,
-    problem: Option<ShapeError>,
+    path: Vec<PathSegment<'de>>,
+    problem: Option<ParseError>,
 }
 
-enum Step<'de> {
+enum PathSegment<'de> {
     Key(Cow<'de, str>),
     Index(usize),
 }
 
-impl<'de> Counter<'de> {
+impl<'de> RequestSizeCounter<'de> {
     pub(super) fn new(limits: RequestSizeLimits) -> Self {
         Self {
             limits,
@@ -113,22 +113,22 @@ impl<'de> Counter<'de> {
     }
 
     /// Counts what the fields of a request hold, and says which has more than allowed or cannot be read.
-    pub(super) fn check(&mut self, pairs: &Pairs<'de>) -> Result<(), ApiError> {
-        let small = self.is_small(pairs);
+    pub(super) fn check(&mut self, pairs: &RawFields<'de>) -> Result<(), ApiError> {
+        let small = self.is_surely_within_limits(pairs);
         for (name, raw) in pairs {
-            interrupt::check().map_err(|error| error.into_api_error(""))?;
-            let counted = match Place::of_field(name) {
+            cancellation::check().map_err(|error| error.into_api_error(""))?;
+            let counted = match WalkContext::for_field(name) {
                 Some(place) if !small => self.field(place, raw),
                 None if matches!(name.as_ref(), "instructions" | "prompt") => self.text(raw),
                 _ => Ok(()),
             };
-            counted.map_err(|error| error.into_api_error(&parse::shorten(name)))?;
+            counted.map_err(|error| error.into_api_error(&parse::truncate_for_display(name)))?;
         }
         Ok(())
     }
 
     /// Whether no limit can be exceeded, as far as a glance tells: most requests are not walked through.
-    fn is_small(&self, pairs: &Pairs<'de>) -> bool {
+    fn is_surely_within_limits(&self, pairs: &RawFields<'de>) -> bool {
         let limits = &self.limits;
         let lists = [
             limits.max_tools,
@@ -139,16 +139,16 @@ impl<'de> Counter<'de> {
         ];
         let fewest = lists.into_iter().min().unwrap_or(0);
         let mut entries = 0;
-        pairs.iter().filter(|(name, _)| Place::of_field(name).is_some()).all(|(_, raw)| {
+        pairs.iter().filter(|(name, _)| WalkContext::for_field(name).is_some()).all(|(_, raw)| {
             let text = raw.get();
-            entries += most_entries(text);
+            entries += max_possible_entries(text);
             entries <= fewest
                 && text.len() <= limits.max_schema_bytes
-                && (text.len() / BYTES_OF_PATTERN <= limits.max_schema_patterns || !may_have_patterns(text))
+                && (text.len() / MIN_PATTERN_BYTES <= limits.max_schema_patterns || !may_have_patterns(text))
         })
     }
 
-    fn field(&mut self, place: Place, raw: &'de RawValue) -> Result<(), ShapeError> {
+    fn field(&mut self, place: WalkContext, raw: &'de RawValue) -> Result<(), ParseError> {
         self.path.clear();
         let walk = Walk { counter: self, place };
         match serde_json::Deserializer::from_str(raw.get()).deserialize_any(walk) {
@@ -157,7 +157,7 @@ impl<'de> Counter<'de> {
         }
     }
 
-    fn text(&self, raw: &RawValue) -> Result<(), ShapeError> {
+    fn text(&self, raw: &RawValue) -> Result<(), ParseError> {
         let most = self.limits.max_instructions_bytes;
         // Two quotes more; an escaped letter takes more bytes than it stands for.
         if raw.get().len() <= most.saturating_add(2) {
@@ -168,77 +168,77 @@ impl<'de> Counter<'de> {
         }
         let problem =
             format!("at most {most} bytes are allowed (server.request_limits.max_instructions_bytes).");
-        Err(ShapeError::invalid("", problem).with_code("string_above_max_length"))
+        Err(ParseError::invalid("", problem).with_code("string_above_max_length"))
     }
 
     /// What is no JSON that this gateway reads cannot be counted either, whoever would have ignored it.
-    fn unreadable(&self, error: &serde_json::Error) -> ShapeError {
+    fn unreadable(&self, error: &serde_json::Error) -> ParseError {
         let text = error.to_string();
         if text.starts_with("recursion limit exceeded") {
-            return json::too_deep().within(&shown(self.path.get(..2).unwrap_or_default()));
+            return json::too_deep().within(&format_path(self.path.get(..2).unwrap_or_default()));
         }
-        parse::in_words(&shown(&self.path), &text)
+        parse::translate_serde_error(&format_path(&self.path), &text)
     }
 
-    fn count<E: Error>(&mut self, kind: Kind) -> Result<(), E> {
+    fn count<E: Error>(&mut self, kind: CountedKind) -> Result<(), E> {
         let limits = &self.limits;
         let (count, most, what, setting) = match kind {
-            Kind::Item => (&mut self.items, limits.max_input_items, "items", "max_input_items"),
-            Kind::Part => (
+            CountedKind::Item => (&mut self.items, limits.max_input_items, "items", "max_input_items"),
+            CountedKind::Part => (
                 &mut self.parts,
                 limits.max_content_parts,
                 "parts of contents and other entries of items",
                 "max_content_parts",
             ),
-            Kind::Name => {
+            CountedKind::Name => {
                 (&mut self.names, limits.max_allowed_tools, "names of allowed tools", "max_allowed_tools")
             }
-            Kind::Tool => (&mut self.tools, limits.max_tools, "tools", "max_tools"),
-            Kind::ListedTool => {
+            CountedKind::Tool => (&mut self.tools, limits.max_tools, "tools", "max_tools"),
+            CountedKind::ListedTool => {
                 let most = limits.max_tools.max(limits.max_content_parts);
                 (&mut self.listed_tools, most, "tools", "max_tools")
             }
         };
         *count += 1;
-        if *count <= most { Ok(()) } else { self.refuse(&too_many(most, what, setting)) }
+        if *count <= most { Ok(()) } else { self.fail(&too_many(most, what, setting)) }
     }
 
     /// Tools that were listed in an item are tools of the request only where the model may call them.
-    fn settle<E: Error>(&mut self, kind: Option<&str>) -> Result<(), E> {
+    fn count_listed_tools<E: Error>(&mut self, kind: Option<&str>) -> Result<(), E> {
         let listed = std::mem::take(&mut self.listed_tools);
         if listed == 0 {
             return Ok(());
         }
-        let kind = match kind.map(plain_item_type) {
-            Some("additional_tools" | "tool_search_output") => Kind::Tool,
-            _ => Kind::Part,
+        let kind = match kind.map(canonical_item_type) {
+            Some("additional_tools" | "tool_search_output") => CountedKind::Tool,
+            _ => CountedKind::Part,
         };
         match kind {
-            Kind::Tool => self.tools += listed - 1,
+            CountedKind::Tool => self.tools += listed - 1,
             _ => self.parts += listed - 1,
         }
-        self.path.push(Step::Key("tools".into()));
+        self.path.push(PathSegment::Key("tools".into()));
         self.count(kind)?;
         self.path.pop();
         Ok(())
     }
 
-    fn refer<E: Error>(&mut self, id: Cow<'de, str>) -> Result<(), E> {
+    fn count_reference<E: Error>(&mut self, id: Cow<'de, str>) -> Result<(), E> {
         self.references.insert(id);
         let most = self.limits.max_item_references;
         if self.references.len() <= most {
             return Ok(());
         }
-        self.refuse(&too_many(most, "different item references", "max_item_references"))
+        self.fail(&too_many(most, "different item references", "max_item_references"))
     }
 
     /// Of one object.
-    fn entries<E: Error>(&mut self, count: usize) -> Result<(), E> {
+    fn check_entry_count<E: Error>(&mut self, count: usize) -> Result<(), E> {
         if count <= MAX_MAP_ENTRIES {
             return Ok(());
         }
         let problem = format!("at most {MAX_MAP_ENTRIES} entries are allowed.");
-        self.refuse(&ShapeError::invalid("", problem).with_code("object_above_max_properties"))
+        self.fail(&ParseError::invalid("", problem).with_code("object_above_max_properties"))
     }
 
     fn schema<E: Error>(&mut self, raw: &RawValue) -> Result<(), E> {
@@ -247,48 +247,48 @@ impl<'de> Counter<'de> {
             let problem = format!(
                 "a JSON Schema may have at most {max_schema_bytes} bytes (server.request_limits.max_schema_bytes)."
             );
-            return self.refuse(&ShapeError::invalid("", problem).with_code("string_above_max_length"));
+            return self.fail(&ParseError::invalid("", problem).with_code("string_above_max_length"));
         }
-        if patterns(raw.get()) > max_schema_patterns {
+        if count_patterns(raw.get()) > max_schema_patterns {
             let what = "patterns in a JSON Schema";
-            return self.refuse(&too_many(max_schema_patterns, what, "max_schema_patterns"));
+            return self.fail(&too_many(max_schema_patterns, what, "max_schema_patterns"));
         }
         Ok(())
     }
 
     /// Stops reading.
-    fn refuse<E: Error>(&mut self, problem: &ShapeError) -> Result<(), E> {
-        self.problem = Some(problem.clone().within(&shown(&self.path)));
+    fn fail<E: Error>(&mut self, problem: &ParseError) -> Result<(), E> {
+        self.problem = Some(problem.clone().within(&format_path(&self.path)));
         Err(E::custom("more than allowed"))
     }
 }
 
-fn too_many(most: usize, what: &str, setting: &str) -> ShapeError {
+fn too_many(most: usize, what: &str, setting: &str) -> ParseError {
     let in_all = if what == "items" { "" } else { ", in all" };
     let problem = format!("at most {most} {what} are allowed{in_all} (server.request_limits.{setting}).");
-    ShapeError::invalid("", problem).with_code("array_above_max_length")
+    ParseError::invalid("", problem).with_code("array_above_max_length")
 }
 
-fn shown(path: &[Step<'_>]) -> String {
+fn format_path(path: &[PathSegment<'_>]) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Key(key) => {
+            PathSegment::Key(key) => {
                 text.push_str(if text.is_empty() { "" } else { "." });
-                text.push_str(&parse::shorten(key));
+                text.push_str(&parse::truncate_for_display(key));
             }
-            Step::Index(index) => _ = write!(text, "[{index}]"),
+            PathSegment::Index(index) => _ = write!(text, "[{index}]"),
         }
     }
     text
 }
 
 /// How many patterns the text of a schema has. One that cannot be read has none: whoever compiles it says what is wrong.
-fn patterns(text: &str) -> usize {
+fn count_patterns(text: &str) -> usize {
     if !may_have_patterns(text) {
         return 0;
     }
-    serde_json::from_str(text).map_or(0, |schema| schema::patterns(&schema))
+    serde_json::from_str(text).map_or(0, |schema| schema::count_patterns(&schema))
 }
 
 /// Whether there is a keyword for patterns in a text. A key may be written with escapes.
@@ -298,7 +298,7 @@ fn may_have_patterns(text: &str) -> bool {
 }
 
 /// No list in a JSON text has more entries, nor have all of them: each but the first of a list follows a comma.
-fn most_entries(text: &str) -> usize {
+fn max_possible_entries(text: &str) -> usize {
     if text.starts_with('"') {
         return 0;
     }
@@ -359,11 +359,11 @@ mod tests {
                 max_schema_bytes: most * 8,
                 max_instructions_bytes: 0,
             };
-            let pairs = body::split(text.as_bytes()).unwrap();
-            let mut counter = Counter::new(limits);
-            prop_assume!(counter.is_small(&pairs));
+            let pairs = body::split_fields(text.as_bytes()).unwrap();
+            let mut counter = RequestSizeCounter::new(limits);
+            prop_assume!(counter.is_surely_within_limits(&pairs));
             for (name, raw) in &pairs {
-                let place = Place::of_field(name).unwrap();
+                let place = WalkContext::for_field(name).unwrap();
                 prop_assert!(counter.field(place, raw).is_ok(), "{}", text);
             }
         }

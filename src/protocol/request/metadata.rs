@@ -7,29 +7,29 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::scalar::check_length;
-use crate::protocol::parse::{self, Shape, ShapeError, shorten};
+use crate::protocol::parse::{self, FromJson, ParseError, truncate_for_display};
 
-const MOST_PAIRS: usize = 16;
-const LONGEST_KEY: usize = 64;
-const LONGEST_VALUE: usize = 512;
+const MAX_PAIRS: usize = 16;
+const MAX_KEY_CHARS: usize = 64;
+const MAX_VALUE_CHARS: usize = 512;
 
 /// Up to 16 notes, in the order they came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata(pub Vec<(String, String)>);
 
-impl Shape for Metadata {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for Metadata {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let Counted { metadata, pairs } = parse::read(raw)?;
-        if pairs > MOST_PAIRS {
-            let problem = format!("at most {MOST_PAIRS} pairs are allowed, got {pairs}.");
-            return Err(ShapeError::invalid("", problem).with_code("object_above_max_properties"));
+        if pairs > MAX_PAIRS {
+            let problem = format!("at most {MAX_PAIRS} pairs are allowed, got {pairs}.");
+            return Err(ParseError::invalid("", problem).with_code("object_above_max_properties"));
         }
         for (i, (key, value)) in metadata.0.iter().enumerate() {
             if metadata.0.iter().take(i).any(|(earlier, _)| earlier == key) {
-                return Err(ShapeError::invalid(shorten(key), "the key is given twice."));
+                return Err(ParseError::invalid(truncate_for_display(key), "the key is given twice."));
             }
-            check_length("", key, LONGEST_KEY).map_err(|e| e.within(&shorten(key)))?;
-            check_length("", value, LONGEST_VALUE).map_err(|e| e.within(key))?;
+            check_length("", key, MAX_KEY_CHARS).map_err(|e| e.within(&truncate_for_display(key)))?;
+            check_length("", value, MAX_VALUE_CHARS).map_err(|e| e.within(key))?;
         }
         Ok(metadata)
     }
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for Counted {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Counted, A::Error> {
                 let mut kept = Vec::new();
-                while kept.len() < MOST_PAIRS
+                while kept.len() < MAX_PAIRS
                     && let Some(pair) = map.next_entry()?
                 {
                     kept.push(pair);

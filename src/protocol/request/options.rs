@@ -4,26 +4,26 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// How much the model thinks, and what is shown of it. Both keys are echoed, null when not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReasoningRequest {
     /// How much it thinks.
     #[serde(default)]
-    pub effort: Option<Effort>,
+    pub effort: Option<ReasoningEffort>,
     /// Whether and how its thoughts are summarised.
     #[serde(default)]
     pub summary: Option<SummaryMode>,
 }
 
-impl Shape for ReasoningRequest {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ReasoningRequest {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {
             #[serde(default)]
-            effort: Option<Effort>,
+            effort: Option<ReasoningEffort>,
             #[serde(default)]
             summary: Option<SummaryMode>,
             /// The earlier name of `summary`.
@@ -36,11 +36,11 @@ impl Shape for ReasoningRequest {
         }
         let fields: Fields = parse::read(raw)?;
         if fields.mode.is_some_and(|mode| mode != "standard") {
-            return Err(ShapeError::unsupported("mode", "only 'standard' is served."));
+            return Err(ParseError::unsupported("mode", "only 'standard' is served."));
         }
         // Whatever a client replays is replayed to the provider.
         if fields.context.is_some_and(|context| context != "auto" && context != "all_turns") {
-            return Err(ShapeError::unsupported("context", "only 'auto' and 'all_turns' are served."));
+            return Err(ParseError::unsupported("context", "only 'auto' and 'all_turns' are served."));
         }
         Ok(Self { effort: fields.effort, summary: fields.summary.or(fields.generate_summary) })
     }
@@ -50,7 +50,7 @@ impl Shape for ReasoningRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
-pub enum Effort {
+pub enum ReasoningEffort {
     None,
     Minimal,
     Low,
@@ -61,7 +61,7 @@ pub enum Effort {
     Max,
 }
 
-impl Effort {
+impl ReasoningEffort {
     /// The name on the wire, which is also Chat's.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -93,8 +93,8 @@ pub struct StreamOptions {
     pub include_obfuscation: bool,
 }
 
-impl Shape for StreamOptions {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for StreamOptions {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields {
@@ -147,7 +147,7 @@ pub enum ServiceTier {
 
 impl ServiceTier {
     /// The tier that a provider says has served a request. Clients know no others than the API's.
-    pub fn reported(name: &str) -> Self {
+    pub fn from_provider(name: &str) -> Self {
         const ALL: [ServiceTier; 7] = [
             ServiceTier::Auto,
             ServiceTier::Default,
@@ -177,14 +177,14 @@ impl ServiceTier {
 /// How long the provider's cache should keep a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the API's own")]
-pub enum CacheRetention {
+pub enum PromptCacheRetention {
     #[serde(rename = "in_memory")]
     InMemory,
     #[serde(rename = "24h")]
     Day,
 }
 
-impl CacheRetention {
+impl PromptCacheRetention {
     /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -3,64 +3,64 @@
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::protocol::parse::{self, ShapeError};
+use crate::protocol::parse::{self, ParseError};
 
 /// Reads a string.
-pub(super) fn string(raw: &RawValue) -> Result<String, ShapeError> {
+pub(super) fn string(raw: &RawValue) -> Result<String, ParseError> {
     parse::read(raw)
 }
 
 /// Reads a string that says something.
-pub(super) fn filled_string(raw: &RawValue) -> Result<String, ShapeError> {
+pub(super) fn non_empty_string(raw: &RawValue) -> Result<String, ParseError> {
     let text = string(raw)?;
     if text.is_empty() {
-        return Err(ShapeError::invalid("", "must not be empty.").with_code("string_below_min_length"));
+        return Err(ParseError::invalid("", "must not be empty.").with_code("string_below_min_length"));
     }
     Ok(text)
 }
 
 /// Reads a string of at most so many characters.
-pub(super) fn short_string(raw: &RawValue, most: usize) -> Result<String, ShapeError> {
+pub(super) fn bounded_string(raw: &RawValue, most: usize) -> Result<String, ParseError> {
     let text = string(raw)?;
     check_length("", &text, most)?;
     Ok(text)
 }
 
 /// Checks that a text has at most so many characters.
-pub(super) fn check_length(path: &str, text: &str, most: usize) -> Result<(), ShapeError> {
+pub(super) fn check_length(path: &str, text: &str, most: usize) -> Result<(), ParseError> {
     // Counting is for texts that could be too long: bytes are never fewer than characters.
     if text.len() > most && text.chars().count() > most {
-        return Err(ShapeError::invalid(path, format!("at most {most} characters are allowed."))
+        return Err(ParseError::invalid(path, format!("at most {most} characters are allowed."))
             .with_code("string_above_max_length"));
     }
     Ok(())
 }
 
 /// Reads a boolean.
-pub(super) fn boolean(raw: &RawValue) -> Result<bool, ShapeError> {
+pub(super) fn boolean(raw: &RawValue) -> Result<bool, ParseError> {
     parse::read(raw)
 }
 
 /// Reads a number between two limits, both allowed.
-pub(super) fn decimal(raw: &RawValue, least: f64, most: f64) -> Result<f64, ShapeError> {
+pub(super) fn decimal(raw: &RawValue, least: f64, most: f64) -> Result<f64, ParseError> {
     let number: f64 = parse::read(raw)?;
     if number < least {
-        let problem = format!("expected at least {least}, got {}.", parse::shorten(raw.get()));
-        return Err(ShapeError::invalid("", problem).with_code("decimal_below_min_value"));
+        let problem = format!("expected at least {least}, got {}.", parse::truncate_for_display(raw.get()));
+        return Err(ParseError::invalid("", problem).with_code("decimal_below_min_value"));
     }
     if number > most {
-        let problem = format!("expected at most {most}, got {}.", parse::shorten(raw.get()));
-        return Err(ShapeError::invalid("", problem).with_code("decimal_above_max_value"));
+        let problem = format!("expected at most {most}, got {}.", parse::truncate_for_display(raw.get()));
+        return Err(ParseError::invalid("", problem).with_code("decimal_above_max_value"));
     }
     Ok(number)
 }
 
 /// Reads an integer between two limits, both allowed. JSON has one kind of numbers: `100.0` is an integer.
-pub(super) fn integer(raw: &RawValue, least: u64, most: u64) -> Result<u64, ShapeError> {
+pub(super) fn integer(raw: &RawValue, least: u64, most: u64) -> Result<u64, ParseError> {
     let text = raw.get();
     let out_of_range = |code, bound: &str, limit: u64| {
-        let problem = format!("expected {bound} {limit}, got {}.", parse::shorten(text));
-        Err(ShapeError::invalid("", problem).with_code(code))
+        let problem = format!("expected {bound} {limit}, got {}.", parse::truncate_for_display(text));
+        Err(ParseError::invalid("", problem).with_code(code))
     };
     match read_integer(raw)? {
         Some(number) if number > most => out_of_range("integer_above_max_value", "at most", most),
@@ -70,7 +70,7 @@ pub(super) fn integer(raw: &RawValue, least: u64, most: u64) -> Result<u64, Shap
 }
 
 /// The integer; `None` if it is below 0. What does not fit 64 bits is beyond every limit.
-fn read_integer(raw: &RawValue) -> Result<Option<u64>, ShapeError> {
+fn read_integer(raw: &RawValue) -> Result<Option<u64>, ParseError> {
     let text = raw.get();
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -87,28 +87,32 @@ fn read_integer(raw: &RawValue) -> Result<Option<u64>, ShapeError> {
         },
         other => other,
     };
-    Err(ShapeError::wrong_type("", format!("expected an integer, got {}.", parse::shorten(got))))
+    Err(ParseError::wrong_type("", format!("expected an integer, got {}.", parse::truncate_for_display(got))))
 }
 
 /// Reads one of the names of an enumeration.
-pub(super) fn name<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ShapeError> {
+pub(super) fn enum_value<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ParseError> {
     // serde would also take `{"auto":null}` for `"auto"`.
     if !raw.get().starts_with('"') {
         let problem = format!("expected a string, got {}.", parse::json_type(raw));
-        return Err(ShapeError::wrong_type("", problem));
+        return Err(ParseError::wrong_type("", problem));
     }
     parse::read(raw)
 }
 
 /// Reads a list of strings that say something.
-pub(super) fn strings(raw: &RawValue) -> Result<Vec<String>, ShapeError> {
-    parse::elements(raw)?.iter().enumerate().map(|(i, raw)| filled_string(raw).map_err(|e| e.at(i))).collect()
+pub(super) fn non_empty_strings(raw: &RawValue) -> Result<Vec<String>, ParseError> {
+    parse::elements(raw)?
+        .iter()
+        .enumerate()
+        .map(|(i, raw)| non_empty_string(raw).map_err(|e| e.at(i)))
+        .collect()
 }
 
 /// Accepts an object without looking into it.
-pub(super) fn any_object(raw: &RawValue) -> Result<(), ShapeError> {
+pub(super) fn any_object(raw: &RawValue) -> Result<(), ParseError> {
     if raw.get().starts_with('{') {
         return Ok(());
     }
-    Err(ShapeError::wrong_type("", format!("expected an object, got {}.", parse::json_type(raw))))
+    Err(ParseError::wrong_type("", format!("expected an object, got {}.", parse::json_type(raw))))
 }

@@ -12,7 +12,7 @@ mod shapes;
 
 use super::CreateResponse;
 use crate::protocol::item::{InputItem, Item};
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 /// Parses a body that must be right.
 fn parsed(body: &str) -> CreateResponse {
@@ -50,7 +50,12 @@ fn part(part: &str) -> String {
 /// Checks rows of body, code and parameter.
 fn check(rows: &[(String, &str, &str)]) {
     for (body, code, param) in rows {
-        assert_eq!(refused(body), ((*code).to_owned(), (*param).to_owned()), "{}", shorten(body));
+        assert_eq!(
+            refused(body),
+            ((*code).to_owned(), (*param).to_owned()),
+            "{}",
+            truncate_for_display(body)
+        );
     }
 }
 

@@ -5,11 +5,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::protocol::dialect::Dialect;
-use crate::protocol::json::Json;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tool::check_name;
 
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// What the answer looks like.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ pub struct JsonSchemaFormat {
     /// What it is for, for the model.
     pub description: Option<String>,
     /// JSON schema: an object, byte for byte as it came.
-    pub schema: Json,
+    pub schema: RawJson,
     /// Whether the provider should hold the model to it; `None` leaves it to the provider.
     pub strict: Option<bool>,
 }
@@ -66,8 +66,8 @@ impl Verbosity {
     }
 }
 
-impl Shape for TextConfig {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for TextConfig {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct Fields<'a> {
@@ -77,19 +77,19 @@ impl Shape for TextConfig {
             verbosity: Option<Verbosity>,
         }
         let fields: Fields<'_> = parse::read(raw)?;
-        let format = fields.format.map(TextFormat::read).transpose().map_err(|e| e.within("format"))?;
+        let format = fields.format.map(TextFormat::from_json).transpose().map_err(|e| e.within("format"))?;
         Ok(Self { format, verbosity: fields.verbosity })
     }
 }
 
-impl Shape for TextFormat {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        match parse::peek(raw)?.kind.as_deref() {
+impl FromJson for TextFormat {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
             Some("text") => Ok(Self::Text),
             Some("json_object") => Ok(Self::JsonObject),
-            Some("json_schema") => JsonSchemaFormat::read(raw).map(Self::JsonSchema),
-            Some(other) => Err(ShapeError::unknown_type(other, "text, json_object or json_schema")),
-            None => Err(ShapeError::missing("type")),
+            Some("json_schema") => JsonSchemaFormat::from_json(raw).map(Self::JsonSchema),
+            Some(other) => Err(ParseError::unknown_type(other, "text, json_object or json_schema")),
+            None => Err(ParseError::missing("type")),
         }
     }
 }
@@ -135,13 +135,13 @@ impl<'de> Deserialize<'de> for TextFormat {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(from)?;
         let raw = serde_json::value::to_raw_value(&value).map_err(D::Error::custom)?;
-        Self::read(&raw).map_err(|error| D::Error::custom(error.into_api_error("").body.message))
+        Self::from_json(&raw).map_err(|error| D::Error::custom(error.into_api_error("").body.message))
     }
 }
 
-impl Shape for JsonSchemaFormat {
+impl FromJson for JsonSchemaFormat {
     /// Reads the flat form, or Chat's, in which the same fields stand under `json_schema`.
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: SchemaFields<'_> = parse::read(raw)?;
         match (fields.name.is_some(), fields.json_schema) {
             (false, Some(nested)) => {
@@ -167,14 +167,14 @@ struct SchemaFields<'a> {
 }
 
 impl JsonSchemaFormat {
-    fn from_fields(fields: SchemaFields<'_>) -> Result<Self, ShapeError> {
-        let name = fields.name.ok_or_else(|| ShapeError::missing("name"))?;
-        check_name("name", &name, LONGEST_NAME)?;
-        let schema = fields.schema.ok_or_else(|| ShapeError::missing("schema"))?;
+    fn from_fields(fields: SchemaFields<'_>) -> Result<Self, ParseError> {
+        let name = fields.name.ok_or_else(|| ParseError::missing("name"))?;
+        check_name("name", &name, MAX_NAME_CHARS)?;
+        let schema = fields.schema.ok_or_else(|| ParseError::missing("schema"))?;
         Ok(Self {
             name,
             description: fields.description,
-            schema: Json::object(schema).map_err(|e| e.within("schema"))?,
+            schema: RawJson::object(schema).map_err(|e| e.within("schema"))?,
             strict: fields.strict,
         })
     }
@@ -206,7 +206,12 @@ impl Serialize for Echo<'_> {
             Text,
             JsonObject,
             // `strict` is a boolean in every version of the response object, though null in a request.
-            JsonSchema { name: &'a str, description: Option<&'a str>, schema: Option<&'a Json>, strict: bool },
+            JsonSchema {
+                name: &'a str,
+                description: Option<&'a str>,
+                schema: Option<&'a RawJson>,
+                strict: bool,
+            },
         }
         let format = match &self.text.format {
             None | Some(TextFormat::Text) => Format::Text,

@@ -11,7 +11,7 @@ pub struct RunReport {
     #[serde(flatten)]
     options: Option<RunOptions>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    structured: Option<StructuredVerdict>,
+    structured: Option<StructuredValidation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turns: Option<u32>,
 }
@@ -22,12 +22,12 @@ pub struct RunOutcome {
     /// Inferences that were begun.
     pub turns: u32,
     /// Of the answer's form, where one was asked for.
-    pub structured: Option<StructuredVerdict>,
+    pub structured: Option<StructuredValidation>,
 }
 
 /// Whether the answer has the form that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StructuredVerdict {
+pub struct StructuredValidation {
     /// The setting that held.
     pub on_mismatch: OnMismatch,
     /// Null where there was no whole answer to judge: it was cut off or refused, or calls are still to be made.
@@ -45,7 +45,7 @@ impl RunReport {
     }
 
     /// At the end. The verdict stands where the request's `structured` was.
-    pub fn ended(echo: Option<Box<Self>>, outcome: RunOutcome) -> Box<Self> {
+    pub fn with_outcome(echo: Option<Box<Self>>, outcome: RunOutcome) -> Box<Self> {
         let mut options = echo.and_then(|echo| echo.options);
         if let (Some(options), true) = (&mut options, outcome.structured.is_some()) {
             options.structured = None;

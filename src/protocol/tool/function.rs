@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{Tool, check_name};
-use crate::protocol::json::Json;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tagged::tagged;
 
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_CHARS: usize = 128;
 
 /// A function that the client, or an executor of ours, runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,12 +18,12 @@ pub struct FunctionTool {
     /// What it does, for the model.
     pub description: Option<String>,
     /// JSON schema of its arguments: an object, byte for byte as it came.
-    pub parameters: Option<Json>,
+    pub parameters: Option<RawJson>,
     /// Whether arguments must keep to the schema; `None` leaves it to the provider.
     pub strict: Option<bool>,
     /// JSON schema of its result.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_schema: Option<Json>,
+    pub output_schema: Option<RawJson>,
     /// Not shown to the model until tool search finds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_loading: Option<bool>,
@@ -97,9 +97,9 @@ pub struct NamespaceTool {
     pub tools: Vec<Tool>,
 }
 
-impl Shape for FunctionTool {
+impl FromJson for FunctionTool {
     /// Reads the flat form, or Chat's, in which the same fields stand under `function`.
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: FunctionFields<'_> = parse::read(raw)?;
         match fields {
             FunctionFields { name: None, function: Some(nested), .. } => {
@@ -132,9 +132,9 @@ struct FunctionFields<'a> {
 }
 
 impl FunctionTool {
-    fn new(fields: FunctionFields<'_>) -> Result<Self, ShapeError> {
-        let name = fields.name.ok_or_else(|| ShapeError::missing("name"))?;
-        check_name("name", &name, LONGEST_NAME)?;
+    fn new(fields: FunctionFields<'_>) -> Result<Self, ParseError> {
+        let name = fields.name.ok_or_else(|| ParseError::missing("name"))?;
+        check_name("name", &name, MAX_NAME_CHARS)?;
         Ok(Self {
             name,
             description: fields.description,
@@ -147,8 +147,8 @@ impl FunctionTool {
     }
 }
 
-impl Shape for CustomTool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for CustomTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Fields {
             name: String,
@@ -162,7 +162,7 @@ impl Shape for CustomTool {
             allowed_callers: Option<Vec<AllowedCaller>>,
         }
         let fields: Fields = parse::read(raw)?;
-        check_name("name", &fields.name, LONGEST_NAME)?;
+        check_name("name", &fields.name, MAX_NAME_CHARS)?;
         Ok(Self {
             name: fields.name,
             description: fields.description,
@@ -173,8 +173,8 @@ impl Shape for CustomTool {
     }
 }
 
-impl Shape for NamespaceTool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for NamespaceTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Fields<'a> {
             name: String,
@@ -185,10 +185,10 @@ impl Shape for NamespaceTool {
             tools: &'a RawValue,
         }
         let fields: Fields<'_> = parse::read(raw)?;
-        check_name("name", &fields.name, LONGEST_NAME)?;
+        check_name("name", &fields.name, MAX_NAME_CHARS)?;
         let members = parse::read_list::<Member>(fields.tools).map_err(|e| e.within("tools"))?;
         if members.is_empty() {
-            return Err(ShapeError::invalid("tools", "a namespace needs at least one tool."));
+            return Err(ParseError::invalid("tools", "a namespace needs at least one tool."));
         }
         Ok(Self {
             name: fields.name,
@@ -201,20 +201,20 @@ impl Shape for NamespaceTool {
 /// A tool inside a namespace. Refuses a namespace before reading it: nesting costs no stack that way.
 struct Member(Tool);
 
-impl Shape for Member {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
-        match parse::peek(raw)?.kind.as_deref() {
-            Some("function") => FunctionTool::read(raw).map(|tool| Self(Tool::Function(tool))),
-            Some("custom") => CustomTool::read(raw).map(|tool| Self(Tool::Custom(tool))),
-            Some(other) => Err(ShapeError::unknown_type(other, "function or custom, inside a namespace")),
-            None => Err(ShapeError::missing("type")),
+impl FromJson for Member {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
+            Some("function") => FunctionTool::from_json(raw).map(|tool| Self(Tool::Function(tool))),
+            Some("custom") => CustomTool::from_json(raw).map(|tool| Self(Tool::Custom(tool))),
+            Some(other) => Err(ParseError::unknown_type(other, "function or custom, inside a namespace")),
+            None => Err(ParseError::missing("type")),
         }
     }
 }
 
-fn read_schema(field: &str, raw: Option<&RawValue>) -> Result<Option<Json>, ShapeError> {
+fn read_schema(field: &str, raw: Option<&RawValue>) -> Result<Option<RawJson>, ParseError> {
     match raw {
-        Some(raw) => Json::object(raw).map(Some).map_err(|e| e.within(field)),
+        Some(raw) => RawJson::object(raw).map(Some).map_err(|e| e.within(field)),
         None => Ok(None),
     }
 }

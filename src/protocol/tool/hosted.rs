@@ -4,14 +4,14 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use super::{AllowedCaller, Secret};
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tagged::tagged;
 
 /// Runs code that the model writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeInterpreterTool {
     /// Where it runs.
-    pub container: Container,
+    pub container: CodeInterpreterContainer,
     /// Who may call it; everyone when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<AllowedCaller>>,
@@ -20,7 +20,7 @@ pub struct CodeInterpreterTool {
 /// The container of a code interpreter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Container {
+pub enum CodeInterpreterContainer {
     /// Made for the purpose.
     Auto {
         /// Files to put into it; at most 50.
@@ -80,8 +80,8 @@ pub struct DomainSecret {
     pub value: Secret,
 }
 
-impl Shape for Container {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for CodeInterpreterContainer {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Auto {
             #[serde(default)]
@@ -94,20 +94,20 @@ impl Shape for Container {
         if raw.get().starts_with('"') {
             return parse::read(raw).map(Self::Id);
         }
-        match parse::peek(raw)?.kind.as_deref() {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
             Some("auto") => {
                 let Auto { file_ids, memory_limit, network_policy } = parse::read(raw)?;
                 Ok(Self::Auto { file_ids, memory_limit, network_policy })
             }
-            Some(other) => Err(ShapeError::unknown_type(other, "auto")),
-            None => Err(ShapeError::missing("type")),
+            Some(other) => Err(ParseError::unknown_type(other, "auto")),
+            None => Err(ParseError::missing("type")),
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Container {
+impl<'de> Deserialize<'de> for CodeInterpreterContainer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize_shape(deserializer)
+        parse::deserialize_from_json(deserializer)
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// Makes and edits images. What is absent is left to the executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,8 +113,8 @@ pub struct ImageMask {
     pub file_id: Option<String>,
 }
 
-impl Shape for ImageGenerationTool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ImageGenerationTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let tool: Self = parse::read(raw)?;
         let limits = [
             ("output_compression", tool.output_compression, 100),
@@ -123,7 +123,7 @@ impl Shape for ImageGenerationTool {
         for (field, value, most) in limits {
             if value.is_some_and(|value| value > most) {
                 let problem = format!("expected at most {most}.");
-                return Err(ShapeError::invalid(field, problem).with_code("integer_above_max_value"));
+                return Err(ParseError::invalid(field, problem).with_code("integer_above_max_value"));
             }
         }
         Ok(tool)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::AllowedCaller;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// An MCP server whose tools the model may call.
 ///
@@ -36,7 +36,7 @@ pub struct McpTool {
     /// Who may call them; everyone when absent.
     pub allowed_callers: Option<Vec<AllowedCaller>>,
     /// Which calls a person has to allow; what absence means depends on the server.
-    pub require_approval: Option<Approval>,
+    pub require_approval: Option<ApprovalPolicy>,
     /// Not shown to the model until tool search finds them.
     pub defer_loading: Option<bool>,
 }
@@ -84,7 +84,7 @@ pub struct McpToolFilter {
 /// Which calls a person has to allow.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Approval {
+pub enum ApprovalPolicy {
     /// All.
     #[default]
     Always,
@@ -135,24 +135,24 @@ struct Fields<'a> {
     defer_loading: Option<bool>,
 }
 
-impl Shape for McpTool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for McpTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: Fields<'_> = parse::read(raw)?;
         let tool = Self {
             allowed_tools: fields
                 .allowed_tools
-                .map(McpAllowedTools::read)
+                .map(McpAllowedTools::from_json)
                 .transpose()
                 .map_err(|e| e.within("allowed_tools"))?,
             require_approval: fields
                 .require_approval
-                .map(Approval::read)
+                .map(ApprovalPolicy::from_json)
                 .transpose()
                 .map_err(|e| e.within("require_approval"))?,
             server_label: fields.server_label,
-            server_url: place(fields.server_url),
-            connector_id: place(fields.connector_id),
-            tunnel_id: place(fields.tunnel_id),
+            server_url: non_empty(fields.server_url),
+            connector_id: non_empty(fields.connector_id),
+            tunnel_id: non_empty(fields.tunnel_id),
             authorization: fields.authorization,
             server_description: fields.server_description,
             headers: fields.headers.unwrap_or_default(),
@@ -165,18 +165,18 @@ impl Shape for McpTool {
 }
 
 /// Where a server is; an empty text names no place. `@ai-sdk/openai` cannot leave all three out.
-fn place(text: Option<String>) -> Option<String> {
+fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
 impl McpTool {
     /// Which calls a person has to allow: of a server that the client names, all, if nothing is said; of one
     /// that the operator configured, none.
-    pub fn approval(&self) -> Approval {
+    pub fn approval(&self) -> ApprovalPolicy {
         match &self.require_approval {
             Some(approval) => approval.clone(),
-            None if self.is_configured() => Approval::Never,
-            None => Approval::Always,
+            None if self.is_configured() => ApprovalPolicy::Never,
+            None => ApprovalPolicy::Always,
         }
     }
 
@@ -185,14 +185,14 @@ impl McpTool {
         self.server_url.is_none() && self.connector_id.is_none() && self.tunnel_id.is_none()
     }
 
-    fn check(&self) -> Result<(), ShapeError> {
+    fn check(&self) -> Result<(), ParseError> {
         if self.server_label.is_empty() {
-            return Err(ShapeError::invalid("server_label", "must not be empty."));
+            return Err(ParseError::invalid("server_label", "must not be empty."));
         }
         let places = [&self.server_url, &self.connector_id, &self.tunnel_id];
         match places.iter().filter(|place| place.is_some()).count() {
             0 | 1 => Ok(()),
-            _ => Err(ShapeError::invalid(
+            _ => Err(ParseError::invalid(
                 "server_url",
                 "give only one of 'server_url', 'connector_id' and 'tunnel_id'.",
             )
@@ -201,12 +201,12 @@ impl McpTool {
     }
 }
 
-impl Shape for McpAllowedTools {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for McpAllowedTools {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         match raw.get().as_bytes().first() {
             Some(b'[') => parse::read(raw).map(Self::Names),
             Some(b'{') => parse::read(raw).map(Self::Filter),
-            _ => Err(ShapeError::wrong_type(
+            _ => Err(ParseError::wrong_type(
                 "",
                 format!("expected an array of names or an object, got {}.", parse::json_type(raw)),
             )),
@@ -214,16 +214,16 @@ impl Shape for McpAllowedTools {
     }
 }
 
-impl Shape for Approval {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ApprovalPolicy {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         match raw.get() {
             r#""always""# => Ok(Self::Always),
             r#""never""# => Ok(Self::Never),
             text if text.starts_with('{') => parse::read(raw).map(Self::Rules),
             text if text.starts_with('"') => {
-                Err(ShapeError::invalid("", "expected 'always', 'never' or an object."))
+                Err(ParseError::invalid("", "expected 'always', 'never' or an object."))
             }
-            _ => Err(ShapeError::wrong_type(
+            _ => Err(ParseError::wrong_type(
                 "",
                 format!("expected 'always', 'never' or an object, got {}.", parse::json_type(raw)),
             )),

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::protocol::json::Json;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tagged::tagged;
 
 /// Search on the web.
@@ -24,7 +24,7 @@ pub struct WebSearchTool {
     pub user_location: Option<UserLocation>,
     /// How much of what was found the model reads; medium when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search_context_size: Option<ContextSize>,
+    pub search_context_size: Option<SearchContextSize>,
     /// Text, images or both; Codex sends it here, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_content_types: Option<Vec<ContentKind>>,
@@ -93,7 +93,7 @@ pub enum Approximate {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
-pub enum ContextSize {
+pub enum SearchContextSize {
     Low,
     Medium,
     High,
@@ -119,7 +119,7 @@ pub struct WebSearchPreviewTool {
     pub user_location: Option<UserLocation>,
     /// How much of what was found the model reads; medium when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search_context_size: Option<ContextSize>,
+    pub search_context_size: Option<SearchContextSize>,
     /// Text, images or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_content_types: Option<Vec<ContentKind>>,
@@ -213,16 +213,16 @@ pub enum FilterValue {
     List(Vec<FilterValue>),
 }
 
-impl Shape for FileSearchTool {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for FileSearchTool {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let tool: Self = parse::read(raw)?;
         if tool.vector_store_ids.is_empty() {
-            return Err(ShapeError::invalid("vector_store_ids", "at least one is needed."));
+            return Err(ParseError::invalid("vector_store_ids", "at least one is needed."));
         }
         match tool.max_num_results {
-            Some(0) => Err(ShapeError::invalid("max_num_results", "expected at least 1.")
+            Some(0) => Err(ParseError::invalid("max_num_results", "expected at least 1.")
                 .with_code("integer_below_min_value")),
-            Some(51..) => Err(ShapeError::invalid("max_num_results", "expected at most 50.")
+            Some(51..) => Err(ParseError::invalid("max_num_results", "expected at most 50.")
                 .with_code("integer_above_max_value")),
             _ => Ok(tool),
         }
@@ -234,20 +234,20 @@ impl Shape for FileSearchTool {
 pub struct ToolSearchTool {
     /// Who searches; the server when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub execution: Option<Execution>,
+    pub execution: Option<ToolSearchExecution>,
     /// What it does, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON schema of the search's arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<Json>,
+    pub parameters: Option<RawJson>,
 }
 
 /// Where a tool runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
-pub enum Execution {
+pub enum ToolSearchExecution {
     #[default]
     Server,
     Client,

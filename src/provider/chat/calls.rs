@@ -13,23 +13,23 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::thoughts::size_when_read;
+use super::reasoning::max_parsed_size;
 use super::wire::{CallPiece, FunctionPiece};
-use crate::provider::errors::{Failure, ProviderError};
-use crate::response::extent::Extent;
-use crate::response::turn::{CallKind, Fields, ModelEvent, ModelTool};
+use crate::provider::errors::{ProviderError, ProviderErrorKind};
+use crate::response::json_scanner::JsonScanner;
+use crate::response::turn::{CallKind, ModelEvent, ModelTool, ProviderFields};
 
 /// Calls in one turn. No model asks for as many; a server that is out of its mind might.
-const MOST_CALLS: usize = 1024;
+const MAX_CALLS: usize = 1024;
 
 /// Indices under which their pieces come.
-const MOST_INDICES: usize = 4 * MOST_CALLS;
+const MAX_INDICES: usize = 4 * MAX_CALLS;
 
 const EMPTY_OBJECT: &str = "{}";
 
 /// The calls of one turn.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct CallAssembler {
     tools: Arc<[Arc<ModelTool>]>,
     calls: Vec<Call>,
     /// Which call a piece with this index last went to.
@@ -54,16 +54,16 @@ struct Call {
     raw: bool,
     /// Arguments that were not handed over: the name is not known yet, they are a custom tool's, or they
     /// are an empty object that may be a placeholder.
-    held: String,
-    extent: Extent,
+    buffered: String,
+    extent: JsonScanner,
     /// A custom tool's input was handed over.
     delivered: bool,
     /// What the provider sent with it and wants back: Gemini's thought signature.
-    fields: Option<Box<Fields>>,
+    fields: Option<Box<ProviderFields>>,
 }
 
 /// A piece, with the ways of servers to write it smoothed out.
-struct Piece<'a> {
+struct NormalizedDelta<'a> {
     index: Option<i64>,
     id: &'a str,
     name: &'a str,
@@ -72,7 +72,7 @@ struct Piece<'a> {
     extra: Option<&'a RawValue>,
 }
 
-impl Calls {
+impl CallAssembler {
     pub fn new(tools: Arc<[Arc<ModelTool>]>) -> Self {
         Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0, kept_bytes: 0 }
     }
@@ -94,7 +94,7 @@ impl Calls {
         position: Option<usize>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        self.take(&Piece::of(piece, position), out)
+        self.take(&NormalizedDelta::new(piece, position), out)
     }
 
     /// Takes in a piece of the single call of servers from before `tool_calls`.
@@ -104,7 +104,7 @@ impl Calls {
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         let (name, arguments) = (piece.name.as_str(), piece.arguments.0.as_ref());
-        self.take(&Piece { index: Some(0), id: "", name, arguments, raw: false, extra: None }, out)
+        self.take(&NormalizedDelta { index: Some(0), id: "", name, arguments, raw: false, extra: None }, out)
     }
 
     /// Hands over what was held back, as the answer is over; `cut` says that the token limit ended it.
@@ -116,19 +116,22 @@ impl Calls {
         if cut || self.calls.iter().all(|call| call.slot.is_some()) {
             return Ok(());
         }
-        Err(ProviderError::new(Failure::Malformed, "The model provider sent a tool call without a name."))
+        Err(ProviderError::new(
+            ProviderErrorKind::Malformed,
+            "The model provider sent a tool call without a name.",
+        ))
     }
 
-    fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    fn take(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         if !piece.is_head() && piece.arguments.is_empty() {
             self.sign(piece, out);
             return Ok(());
         }
         let place = self.place(piece);
         let indices = self.by_index.len();
-        if place >= MOST_CALLS || indices >= MOST_INDICES {
+        if place >= MAX_CALLS || indices >= MAX_INDICES {
             return Err(ProviderError::new(
-                Failure::Malformed,
+                ProviderErrorKind::Malformed,
                 "The model provider sent too many tool calls.",
             ));
         }
@@ -139,7 +142,7 @@ impl Calls {
             self.by_index.insert(index, place);
         }
         if let Some(call) = self.calls.get_mut(place) {
-            self.kept_bytes += call.learn(piece);
+            self.kept_bytes += call.merge(piece);
             self.kept_bytes += call.sign(piece, out);
         }
         self.start(place, false, out);
@@ -148,7 +151,7 @@ impl Calls {
     }
 
     /// Takes in what comes with a call that has begun, without more of the call.
-    fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
+    fn sign(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) {
         let place = piece.index.and_then(|index| self.by_index.get(&index).copied()).or(self.open);
         if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
             self.kept_bytes += call.sign(piece, out);
@@ -156,7 +159,7 @@ impl Calls {
     }
 
     /// The call that a piece belongs to; a new one if it begins one.
-    fn place(&mut self, piece: &Piece<'_>) -> usize {
+    fn place(&mut self, piece: &NormalizedDelta<'_>) -> usize {
         let by_id = self.calls.iter().rposition(|call| !piece.id.is_empty() && call.id == piece.id);
         let found = match (by_id, piece.index) {
             (Some(place), _) if self.is_double(place, piece) => None,
@@ -173,15 +176,15 @@ impl Calls {
     }
 
     /// Whether a piece whose id is known is another call all the same: under an index of its own, with a name.
-    fn is_double(&self, place: usize, piece: &Piece<'_>) -> bool {
+    fn is_double(&self, place: usize, piece: &NormalizedDelta<'_>) -> bool {
         let elsewhere = piece.index.is_some_and(|index| self.by_index.get(&index) != Some(&place));
         elsewhere && !piece.name.is_empty() && self.calls.get(place).is_some_and(|call| call.indexed)
     }
 
     /// Under a new index, a piece without id and name is the tail of the open call, unless that is whole.
-    fn open_for_tail(&self, piece: &Piece<'_>) -> Option<usize> {
+    fn open_for_tail(&self, piece: &NormalizedDelta<'_>) -> Option<usize> {
         let open = self.open.filter(|_| !piece.is_head())?;
-        self.calls.get(open).filter(|call| call.extent != Extent::Whole).map(|_| open)
+        self.calls.get(open).filter(|call| call.extent != JsonScanner::Complete).map(|_| open)
     }
 
     /// Announces a call once its name is known. `over`: nothing more will come.
@@ -190,7 +193,7 @@ impl Calls {
         let tool = tool_named(&call.name, &self.tools);
         // What only begins like a tool's name may be a fragment of it, as long as no arguments follow.
         let fragment =
-            tool.is_none() && call.extent == Extent::Nothing && begins_a_name(&call.name, &self.tools);
+            tool.is_none() && call.extent == JsonScanner::Empty && begins_a_name(&call.name, &self.tools);
         if call.name.is_empty() || fragment && !over {
             return;
         }
@@ -210,22 +213,23 @@ impl Calls {
     }
 
     /// Adds arguments to a call, and hands over what need not be held back.
-    fn append(&mut self, place: usize, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) {
+    fn append(&mut self, place: usize, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) {
         let Some(call) = self.calls.get_mut(place) else { return };
         match (call.slot, call.custom) {
             (Some(slot), Some(false)) => {
-                let mut delta = std::mem::take(&mut call.held);
+                let mut delta = std::mem::take(&mut call.buffered);
                 delta.push_str(piece.arguments);
                 if delta.trim() == EMPTY_OBJECT {
-                    call.held = delta;
+                    call.buffered = delta;
                 } else if !delta.is_empty() {
                     out.push(ModelEvent::CallDelta { slot, delta });
                 }
             }
             (_, custom) => {
-                call.held.push_str(piece.arguments);
+                call.buffered.push_str(piece.arguments);
                 self.kept_bytes += piece.arguments.len();
-                let whole = !call.raw && call.extent == Extent::Whole && call.held.trim() != EMPTY_OBJECT;
+                let whole =
+                    !call.raw && call.extent == JsonScanner::Complete && call.buffered.trim() != EMPTY_OBJECT;
                 if custom == Some(true) && whole {
                     self.flush(place, out);
                 }
@@ -237,7 +241,7 @@ impl Calls {
     fn flush(&mut self, place: usize, out: &mut Vec<ModelEvent>) {
         let Some(call) = self.calls.get_mut(place) else { return };
         let (Some(slot), Some(custom)) = (call.slot, call.custom) else { return };
-        let held = std::mem::take(&mut call.held);
+        let held = std::mem::take(&mut call.buffered);
         let delta = match custom {
             true if call.delivered => return,
             true if call.raw => held,
@@ -251,8 +255,8 @@ impl Calls {
     }
 }
 
-impl<'a> Piece<'a> {
-    fn of(piece: &'a CallPiece<'a>, position: Option<usize>) -> Self {
+impl<'a> NormalizedDelta<'a> {
+    fn new(piece: &'a CallPiece<'a>, position: Option<usize>) -> Self {
         let (name, arguments, raw) = match (&piece.function, &piece.custom) {
             (Some(function), _) => (function.name.as_str(), function.arguments.0.as_ref(), false),
             (None, Some(custom)) => (custom.name.as_str(), custom.input.as_str(), true),
@@ -277,7 +281,7 @@ impl<'a> Piece<'a> {
 
 impl Call {
     /// Whether the piece, though placed here by its id, its index or its turn, must belong to a later call.
-    fn is_before(&self, piece: &Piece<'_>, tools: &[Arc<ModelTool>]) -> bool {
+    fn is_before(&self, piece: &NormalizedDelta<'_>, tools: &[Arc<ModelTool>]) -> bool {
         let same_id = !piece.id.is_empty() && self.id == piece.id;
         if !same_id && !piece.id.is_empty() && !self.id.is_empty() {
             return true;
@@ -287,14 +291,14 @@ impl Call {
         }
         if same_id || self.name == piece.name {
             // The same name again is a repetition until the arguments show that the call was whole.
-            return self.extent == Extent::Whole && !piece.arguments.trim().is_empty();
+            return self.extent == JsonScanner::Complete && !piece.arguments.trim().is_empty();
         }
         !(self.slot.is_none() && is_fragment(&format!("{}{}", self.name, piece.name), tools))
     }
 
     /// Keeps what came with a piece, and says how many bytes of it; what comes behind the beginning of the call is
     /// handed over at once.
-    fn sign(&mut self, piece: &Piece<'_>, out: &mut Vec<ModelEvent>) -> usize {
+    fn sign(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> usize {
         const EXTRA: &str = "extra_content";
         let extra = piece.extra.and_then(|extra| serde_json::from_str::<Value>(extra.get()).ok());
         let Some(extra) = extra.filter(|extra| !extra.is_null()) else { return 0 };
@@ -306,11 +310,11 @@ impl Call {
         if let Some(slot) = self.slot {
             out.push(ModelEvent::CallState { slot, fields: fields.clone() });
         }
-        piece.extra.map_or(0, size_when_read)
+        piece.extra.map_or(0, max_parsed_size)
     }
 
     /// Keeps what a piece says of its call, and says how many bytes of it.
-    fn learn(&mut self, piece: &Piece<'_>) -> usize {
+    fn merge(&mut self, piece: &NormalizedDelta<'_>) -> usize {
         let known = self.id.len() + self.name.len();
         self.indexed |= piece.index.is_some();
         self.raw |= piece.raw;
@@ -318,16 +322,16 @@ impl Call {
             piece.id.clone_into(&mut self.id);
         }
         if self.name.is_empty()
-            || self.slot.is_none() && self.extent == Extent::Nothing && self.name != piece.name
+            || self.slot.is_none() && self.extent == JsonScanner::Empty && self.name != piece.name
         {
             self.name.push_str(piece.name);
         }
-        if self.held.trim() == EMPTY_OBJECT && !piece.arguments.trim().is_empty() {
+        if self.buffered.trim() == EMPTY_OBJECT && !piece.arguments.trim().is_empty() {
             // It held the place of the arguments that come now.
-            self.held.clear();
-            self.extent = Extent::Nothing;
+            self.buffered.clear();
+            self.extent = JsonScanner::Empty;
         }
-        self.extent.read(piece.arguments);
+        self.extent.advance(piece.arguments);
         (self.id.len() + self.name.len()).saturating_sub(known)
     }
 }

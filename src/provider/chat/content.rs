@@ -8,22 +8,22 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::message::{Audio, Content, File, ImageUrl, Part, VideoUrl};
+use super::message::{Audio, File, ImageUrl, MessageContent, MessagePart, VideoUrl};
 use super::request::unsupported;
-use crate::config::Supports;
+use crate::config::ProviderFeatures;
 use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
 use crate::protocol::item::ToolOutput;
 use crate::provider::errors::ProviderError;
 
 /// The content of a user's message: plain text if there is nothing else.
-pub(super) fn of_user<'a>(
+pub(super) fn user_content<'a>(
     parts: &'a [ContentPart],
-    supports: Supports,
-) -> Result<Content<'a>, ProviderError> {
+    supports: ProviderFeatures,
+) -> Result<MessageContent<'a>, ProviderError> {
     if let Some(text) = text_of(parts, "\n") {
-        return Ok(Content::Text(text));
+        return Ok(MessageContent::Text(text));
     }
-    parts.iter().map(|part| translate(part, supports)).collect::<Result<_, _>>().map(Content::Parts)
+    parts.iter().map(|part| translate(part, supports)).collect::<Result<_, _>>().map(MessageContent::Parts)
 }
 
 /// The text of parts that are nothing but text.
@@ -42,17 +42,17 @@ pub(super) fn join<'a>(texts: &[&'a str], separator: &str) -> Cow<'a, str> {
 }
 
 /// The outputs of one call, which one tool message must hold: servers refuse a second for the same call.
-pub(super) fn of_outputs<'a>(
+pub(super) fn outputs_content<'a>(
     outputs: &[&'a ToolOutput],
-    supports: Supports,
-) -> Result<(Cow<'a, str>, Vec<Part<'a>>), ProviderError> {
+    supports: ProviderFeatures,
+) -> Result<(Cow<'a, str>, Vec<MessagePart<'a>>), ProviderError> {
     if let [output] = outputs {
-        return of_output(output, supports);
+        return output_content(output, supports);
     }
     let mut texts = Vec::with_capacity(outputs.len());
     let mut others = Vec::new();
     for output in outputs {
-        let (text, more) = of_output(output, supports)?;
+        let (text, more) = output_content(output, supports)?;
         texts.push(text);
         others.extend(more);
     }
@@ -60,10 +60,10 @@ pub(super) fn of_outputs<'a>(
 }
 
 /// A tool's output, split into the text that a tool message may hold and what must follow it.
-fn of_output<'a>(
+fn output_content<'a>(
     output: &'a ToolOutput,
-    supports: Supports,
-) -> Result<(Cow<'a, str>, Vec<Part<'a>>), ProviderError> {
+    supports: ProviderFeatures,
+) -> Result<(Cow<'a, str>, Vec<MessagePart<'a>>), ProviderError> {
     let parts = match output {
         ToolOutput::Text(text) => return Ok((Cow::Borrowed(text), Vec::new())),
         ToolOutput::Parts(parts) => parts,
@@ -87,7 +87,10 @@ fn words(part: &ContentPart) -> Option<&str> {
     }
 }
 
-fn translate<'a>(part: &'a ContentPart, supports: Supports) -> Result<Part<'a>, ProviderError> {
+fn translate<'a>(
+    part: &'a ContentPart,
+    supports: ProviderFeatures,
+) -> Result<MessagePart<'a>, ProviderError> {
     match part {
         ContentPart::InputImage(image) => translate_image(image, supports),
         ContentPart::InputFile(file) => translate_file(file, supports),
@@ -95,22 +98,25 @@ fn translate<'a>(part: &'a ContentPart, supports: Supports) -> Result<Part<'a>, 
             Err(unsupported("input", "The model's provider takes no videos."))
         }
         ContentPart::InputVideo(video) => {
-            Ok(Part::VideoUrl { video_url: VideoUrl { url: &video.video_url } })
+            Ok(MessagePart::VideoUrl { video_url: VideoUrl { url: &video.video_url } })
         }
         ContentPart::InputAudio(_) if !supports.audio => {
             Err(unsupported("input", "The model's provider takes no audio."))
         }
         ContentPart::InputAudio(audio) => {
             let audio = &audio.input_audio;
-            Ok(Part::InputAudio { input_audio: Audio { data: &audio.data, format: &audio.format } })
+            Ok(MessagePart::InputAudio { input_audio: Audio { data: &audio.data, format: &audio.format } })
         }
         ContentPart::InputText(_) | ContentPart::OutputText(_) | ContentPart::Refusal(_) => {
-            Ok(Part::Text { text: words(part).unwrap_or_default().into() })
+            Ok(MessagePart::Text { text: words(part).unwrap_or_default().into() })
         }
     }
 }
 
-fn translate_image<'a>(image: &'a InputImage, supports: Supports) -> Result<Part<'a>, ProviderError> {
+fn translate_image<'a>(
+    image: &'a InputImage,
+    supports: ProviderFeatures,
+) -> Result<MessagePart<'a>, ProviderError> {
     if !supports.images {
         return Err(unsupported("input", "The model's provider takes no images."));
     }
@@ -123,10 +129,13 @@ fn translate_image<'a>(image: &'a InputImage, supports: Supports) -> Result<Part
         // Chat has nothing above it.
         ImageDetail::High | ImageDetail::Original => Some("high"),
     };
-    Ok(Part::ImageUrl { image_url: ImageUrl { url, detail } })
+    Ok(MessagePart::ImageUrl { image_url: ImageUrl { url, detail } })
 }
 
-fn translate_file<'a>(file: &'a InputFile, supports: Supports) -> Result<Part<'a>, ProviderError> {
+fn translate_file<'a>(
+    file: &'a InputFile,
+    supports: ProviderFeatures,
+) -> Result<MessagePart<'a>, ProviderError> {
     let Some(data) = &file.file_data else {
         return Err(unsupported(
             "input",
@@ -135,10 +144,12 @@ fn translate_file<'a>(file: &'a InputFile, supports: Supports) -> Result<Part<'a
     };
     let filename = file.filename.as_deref();
     if supports.files {
-        return Ok(Part::File { file: File { filename, file_data: data } });
+        return Ok(MessagePart::File { file: File { filename, file_data: data } });
     }
     match plain_text(data) {
-        Some(text) => Ok(Part::Text { text: format!("{}:\n\n{text}", filename.unwrap_or("File")).into() }),
+        Some(text) => {
+            Ok(MessagePart::Text { text: format!("{}:\n\n{text}", filename.unwrap_or("File")).into() })
+        }
         None => Err(unsupported("input", "The model's provider takes no files but those of plain text.")),
     }
 }

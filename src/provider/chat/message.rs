@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use crate::response::turn::Fields;
+use crate::response::turn::ProviderFields;
 
 /// One message.
 #[derive(Debug, Serialize)]
@@ -15,7 +15,7 @@ pub(super) enum Message<'a> {
     /// Of a person or of the one who runs the model.
     Plain {
         role: &'static str,
-        content: Content<'a>,
+        content: MessageContent<'a>,
     },
     Assistant(Assistant<'a>),
     /// What a call gave.
@@ -30,8 +30,12 @@ impl Message<'_> {
     /// Bytes of its texts and files, without what JSON adds.
     pub(super) fn text_bytes(&self) -> usize {
         match self {
-            Self::Plain { content: Content::Text(text), .. } | Self::Tool { content: text, .. } => text.len(),
-            Self::Plain { content: Content::Parts(parts), .. } => parts.iter().map(Part::text_bytes).sum(),
+            Self::Plain { content: MessageContent::Text(text), .. } | Self::Tool { content: text, .. } => {
+                text.len()
+            }
+            Self::Plain { content: MessageContent::Parts(parts), .. } => {
+                parts.iter().map(MessagePart::text_bytes).sum()
+            }
             Self::Assistant(said) => said.text_bytes(),
         }
     }
@@ -40,14 +44,14 @@ impl Message<'_> {
 /// A message's content: plain where it can be, as older servers know nothing else.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Content<'a> {
+pub(super) enum MessageContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Part<'a>>),
+    Parts(Vec<MessagePart<'a>>),
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Part<'a> {
+pub(super) enum MessagePart<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -66,7 +70,7 @@ pub(super) enum Part<'a> {
     },
 }
 
-impl Part<'_> {
+impl MessagePart<'_> {
     fn text_bytes(&self) -> usize {
         match self {
             Self::Text { text } => text.len(),
@@ -118,7 +122,7 @@ pub(super) struct Reasoning<'a> {
     pub field: Option<&'static str>,
     pub text: Cow<'a, str>,
     /// The provider's own fields, of one or several stretches of reasoning.
-    pub fields: Vec<&'a Fields>,
+    pub fields: Vec<&'a ProviderFields>,
 }
 
 #[derive(Debug)]
@@ -127,7 +131,7 @@ pub(super) struct Call<'a> {
     pub name: Cow<'a, str>,
     pub input: CallInput<'a>,
     /// What the provider sent with it and wants back.
-    pub fields: Option<&'a Fields>,
+    pub fields: Option<&'a ProviderFields>,
 }
 
 #[derive(Debug)]
@@ -139,11 +143,11 @@ pub(super) enum CallInput<'a> {
 }
 
 /// Fields of a message that are the gateway's to write, whatever a provider sent under these names.
-const OF_MESSAGE: &[&str] = &["role", "content", "tool_calls"];
+const MESSAGE_FIELDS: &[&str] = &["role", "content", "tool_calls"];
 /// In which Gemini signs its answers.
 const SIGNATURE: &str = "extra_content";
 /// Those of a call.
-const OF_CALL: &[&str] = &["id", "type", "function", "custom"];
+const CALL_FIELDS: &[&str] = &["id", "type", "function", "custom"];
 
 impl Assistant<'_> {
     fn text_bytes(&self) -> usize {
@@ -188,7 +192,7 @@ impl Reasoning<'_> {
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.fields.iter().flat_map(|fields| fields.keys()).map(String::as_str) {
-            if !names.contains(&name) && !OF_MESSAGE.contains(&name) {
+            if !names.contains(&name) && !MESSAGE_FIELDS.contains(&name) {
                 names.push(name);
             }
         }
@@ -235,7 +239,7 @@ impl Serialize for Call<'_> {
             }
         }
         let own = self.fields.into_iter().flatten();
-        for (name, value) in own.filter(|(name, _)| !OF_CALL.contains(&name.as_str())) {
+        for (name, value) in own.filter(|(name, _)| !CALL_FIELDS.contains(&name.as_str())) {
             map.serialize_entry(name, value)?;
         }
         map.end()

@@ -14,14 +14,14 @@ use std::collections::{HashMap, VecDeque};
 use serde::de::IgnoredAny;
 
 use super::content;
-use super::message::{Assistant, Call, CallInput, Content, Part, Reasoning};
+use super::message::{Assistant, Call, CallInput, MessageContent, MessagePart, Reasoning};
 use super::options::ChatOptions;
 use crate::config::{DeveloperRole, ReasoningField, ResultFormat, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, Message as MessageItem, Role, ToolOutput};
 use crate::provider::errors::ProviderError;
-use crate::response::told::told;
-use crate::response::turn::{Context, Fields, ModelRequest, Place, ProviderState};
+use crate::response::result_text::format_result;
+use crate::response::turn::{HistoryItem, ModelRequest, ProviderFields, ProviderState, StatePosition};
 
 pub(super) use super::message::Message;
 
@@ -49,24 +49,24 @@ struct Builder<'a> {
     outputs: HashMap<&'a str, VecDeque<Outputs<'a>>>,
     system: Vec<Cow<'a, str>>,
     messages: Vec<Message<'a>>,
-    open: Option<Open<'a>>,
+    open: Option<OpenMessage<'a>>,
     /// Reasoning whose message is not known yet.
-    pending: Thoughts<'a>,
+    pending: PendingReasoning<'a>,
 }
 
 /// The assistant message that is being put together.
 #[derive(Default)]
-struct Open<'a> {
+struct OpenMessage<'a> {
     message: Assistant<'a>,
-    thoughts: Thoughts<'a>,
+    reasoning: PendingReasoning<'a>,
     /// What its calls gave.
-    answers: Vec<(&'a str, Answer<'a>)>,
+    answers: Vec<(&'a str, CallOutput<'a>)>,
     /// The output of one of its calls is an item that is still to come.
     waits: bool,
 }
 
 /// What a call gave.
-enum Answer<'a> {
+enum CallOutput<'a> {
     Outputs(Outputs<'a>),
     Text(Cow<'a, str>),
 }
@@ -75,9 +75,9 @@ enum Answer<'a> {
 type Outputs<'a> = Vec<&'a ToolOutput>;
 
 #[derive(Default)]
-struct Thoughts<'a> {
+struct PendingReasoning<'a> {
     texts: Vec<&'a str>,
-    fields: Vec<&'a Fields>,
+    fields: Vec<&'a ProviderFields>,
     /// Another answer begins with them.
     leads: bool,
 }
@@ -108,11 +108,11 @@ impl<'a> Builder<'a> {
             system: Vec::new(),
             messages: Vec::new(),
             open: None,
-            pending: Thoughts::default(),
+            pending: PendingReasoning::default(),
         }
     }
 
-    fn add(&mut self, context: &'a Context) -> Result<(), ProviderError> {
+    fn add(&mut self, context: &'a HistoryItem) -> Result<(), ProviderError> {
         // Calls of two turns in one message would change what the provider has seen, and cached, already.
         if context.begins_turn && self.open.is_some() {
             self.close(Attach::Back)?;
@@ -143,7 +143,7 @@ impl<'a> Builder<'a> {
                 let input = CallInput::Json(object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
                 let outcome = outcome(call, self.format);
-                let answer = Some(Answer::Text(outcome));
+                let answer = Some(CallOutput::Text(outcome));
                 self.add_call(context, call.id.as_str(), name, input, answer)
             }
             _ => Ok(()),
@@ -151,10 +151,10 @@ impl<'a> Builder<'a> {
     }
 
     /// Reasoning waits for what it led to; state that came amid an answer belongs to that.
-    fn add_reasoning(&mut self, context: &'a Context) {
-        let amid = context.state.as_ref().is_some_and(|state| state.place != Place::Leads);
+    fn add_reasoning(&mut self, context: &'a HistoryItem) {
+        let amid = context.state.as_ref().is_some_and(|state| state.place != StatePosition::Leads);
         match &mut self.open {
-            Some(open) if amid => open.thoughts.add(context),
+            Some(open) if amid => open.reasoning.add(context),
             _ => {
                 self.pending.add(context);
                 self.pending.leads |= !amid && (context.state.is_some() || !self.pending.texts.is_empty());
@@ -178,7 +178,7 @@ impl<'a> Builder<'a> {
             (Role::System | Role::Developer, Some(text)) => self.add_system(text, message.role),
             // Pictures and files are for models to look at, whoever shows them: no server takes them of the system.
             _ => {
-                let content = content::of_user(&message.content, self.options.supports)?;
+                let content = content::user_content(&message.content, self.options.supports)?;
                 self.messages.push(Message::Plain { role: "user", content });
             }
         }
@@ -190,7 +190,7 @@ impl<'a> Builder<'a> {
             self.system.push(text);
         } else {
             let role = self.role(role);
-            self.messages.push(Message::Plain { role, content: Content::Text(text) });
+            self.messages.push(Message::Plain { role, content: MessageContent::Text(text) });
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Builder<'a> {
             self.close(Attach::Forward)?;
         }
         let open = self.opened();
-        open.thoughts.add_state(state);
+        open.reasoning.add_state(state);
         let message = &mut open.message;
         message.text = match std::mem::take(&mut message.text) {
             before if before.is_empty() => text,
@@ -227,15 +227,15 @@ impl<'a> Builder<'a> {
 
     fn add_call(
         &mut self,
-        context: &'a Context,
+        context: &'a HistoryItem,
         id: &'a str,
         name: (Option<&'a str>, &'a str),
         input: CallInput<'a>,
-        answer: Option<Answer<'a>>,
+        answer: Option<CallOutput<'a>>,
     ) -> Result<(), ProviderError> {
         // Reasoning begins another turn, unless this one still waits for outputs; so does a turn's state that is kept
         // with its first call, but for the text before that.
-        let leads = context.state.as_ref().is_some_and(|state| state.place == Place::Leads);
+        let leads = context.state.as_ref().is_some_and(|state| state.place == StatePosition::Leads);
         let begins = self.pending.leads
             || leads && self.open.as_ref().is_some_and(|open| !open.message.calls.is_empty());
         if begins && self.open.as_ref().is_some_and(|open| !open.waits) {
@@ -248,9 +248,9 @@ impl<'a> Builder<'a> {
         let waits = answer.is_none();
         let given = |outputs: &Outputs<'_>| !outputs.is_empty();
         let answer =
-            answer.or_else(|| self.outputs.get_mut(id)?.pop_front().filter(given).map(Answer::Outputs));
+            answer.or_else(|| self.outputs.get_mut(id)?.pop_front().filter(given).map(CallOutput::Outputs));
         let open = self.opened();
-        open.thoughts.add_state(context.state.as_ref());
+        open.reasoning.add_state(context.state.as_ref());
         open.message.calls.push(Call { id, name, input, fields: context.call_fields.as_ref() });
         open.waits |= waits;
         open.answers.extend(answer.map(|answer| (id, answer)));
@@ -258,10 +258,10 @@ impl<'a> Builder<'a> {
     }
 
     /// The open assistant message, a new one if need be, with the reasoning that led to what comes next.
-    fn opened(&mut self) -> &mut Open<'a> {
+    fn opened(&mut self) -> &mut OpenMessage<'a> {
         let pending = std::mem::take(&mut self.pending);
         let open = self.open.get_or_insert_default();
-        open.thoughts.join(pending);
+        open.reasoning.join(pending);
         open
     }
 
@@ -273,7 +273,7 @@ impl<'a> Builder<'a> {
         match self.outputs.get_mut(id) {
             Some(waiting) if waiting.front().is_some_and(|first| is_first(first, output)) => {
                 let outputs = waiting.pop_front().unwrap_or_default();
-                self.write_answers(vec![(id, Answer::Outputs(outputs))])
+                self.write_answers(vec![(id, CallOutput::Outputs(outputs))])
             }
             _ => Ok(()),
         }
@@ -281,9 +281,14 @@ impl<'a> Builder<'a> {
 
     /// Writes the assistant message that is open, and what its calls gave.
     fn close(&mut self, attach: Attach) -> Result<(), ProviderError> {
-        let pending =
-            if attach == Attach::Back { std::mem::take(&mut self.pending) } else { Thoughts::default() };
-        let Some(Open { mut message, mut thoughts, answers, .. }) = self.open.take() else { return Ok(()) };
+        let pending = if attach == Attach::Back {
+            std::mem::take(&mut self.pending)
+        } else {
+            PendingReasoning::default()
+        };
+        let Some(OpenMessage { mut message, reasoning: mut thoughts, answers, .. }) = self.open.take() else {
+            return Ok(());
+        };
         thoughts.join(pending);
         message.reasoning = thoughts.into_reasoning(self.options.reasoning_field);
         self.messages.push(Message::Assistant(message));
@@ -291,21 +296,23 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes tool messages, and behind them what these cannot hold.
-    fn write_answers(&mut self, answers: Vec<(&'a str, Answer<'a>)>) -> Result<(), ProviderError> {
-        let mut shown: Vec<Part<'a>> = Vec::new();
+    fn write_answers(&mut self, answers: Vec<(&'a str, CallOutput<'a>)>) -> Result<(), ProviderError> {
+        let mut shown: Vec<MessagePart<'a>> = Vec::new();
         for (tool_call_id, answer) in answers {
             let (content, others) = match answer {
-                Answer::Outputs(outputs) => content::of_outputs(&outputs, self.options.supports)?,
-                Answer::Text(text) => (text, Vec::new()),
+                CallOutput::Outputs(outputs) => content::outputs_content(&outputs, self.options.supports)?,
+                CallOutput::Text(text) => (text, Vec::new()),
             };
             self.messages.push(Message::Tool { role: "tool", tool_call_id, content });
             if !others.is_empty() {
-                shown.push(Part::Text { text: format!("Output of the tool call {tool_call_id}:").into() });
+                shown.push(MessagePart::Text {
+                    text: format!("Output of the tool call {tool_call_id}:").into(),
+                });
                 shown.extend(others);
             }
         }
         if !shown.is_empty() {
-            self.messages.push(Message::Plain { role: "user", content: Content::Parts(shown) });
+            self.messages.push(Message::Plain { role: "user", content: MessageContent::Parts(shown) });
         }
         Ok(())
     }
@@ -315,15 +322,15 @@ impl<'a> Builder<'a> {
             return self.messages;
         }
         let texts: Vec<&str> = self.system.iter().map(Cow::as_ref).collect();
-        let content = Content::Text(Cow::Owned(texts.join("\n\n")));
+        let content = MessageContent::Text(Cow::Owned(texts.join("\n\n")));
         let role = self.role(Role::Developer);
         let head = Message::Plain { role, content };
         std::iter::once(head).chain(self.messages).collect()
     }
 }
 
-impl<'a> Thoughts<'a> {
-    fn add(&mut self, context: &'a Context) {
+impl<'a> PendingReasoning<'a> {
+    fn add(&mut self, context: &'a HistoryItem) {
         let Item::Reasoning(item) = context.item.as_ref() else { return };
         match &context.state {
             Some(state) if !state.text.is_empty() => {}
@@ -354,7 +361,7 @@ impl<'a> Thoughts<'a> {
 }
 
 /// What calls gave, by their ids. An output belongs to the last call before it, as a further one if it is custom.
-fn outputs_by_call(conversation: &[Context]) -> HashMap<&str, VecDeque<Outputs<'_>>> {
+fn outputs_by_call(conversation: &[HistoryItem]) -> HashMap<&str, VecDeque<Outputs<'_>>> {
     let mut outputs: HashMap<&str, VecDeque<Outputs<'_>>> = HashMap::new();
     for context in conversation {
         match context.item.as_ref() {
@@ -409,9 +416,9 @@ fn outcome(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
     let result = match (&call.output, &call.error) {
         (Some(output), _) => Ok(output.as_str()),
         (None, Some(error)) => {
-            return Cow::Owned(told(format, call.id.as_str(), Err(&error.message())).into_owned());
+            return Cow::Owned(format_result(format, call.id.as_str(), Err(&error.message())).into_owned());
         }
         (None, None) => Ok("The call gave nothing."),
     };
-    told(format, call.id.as_str(), result)
+    format_result(format, call.id.as_str(), result)
 }

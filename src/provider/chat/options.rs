@@ -1,6 +1,8 @@
 //! What the translators must know of a provider: the part of its settings that shapes requests and answers.
 
-use crate::config::{Hint, MaxTokensField, ProviderSettings, ReasoningField, Roles, Supports, ThinkTags};
+use crate::config::{
+    ForwardedField, MaxTokensField, ProviderFeatures, ProviderSettings, ReasoningField, Roles, ThinkTags,
+};
 
 /// How one provider likes to be asked.
 #[derive(Debug, Clone)]
@@ -12,9 +14,9 @@ pub struct ChatOptions {
     /// The field in which it takes its reasoning back.
     pub reasoning_field: ReasoningField,
     /// What it understands.
-    pub supports: Supports,
+    pub supports: ProviderFeatures,
     /// Bookkeeping fields that it gets.
-    pub forward: Vec<Hint>,
+    pub forward: Vec<ForwardedField>,
     /// Whether its answers hold reasoning in tags.
     pub think: ThinkTags,
 }

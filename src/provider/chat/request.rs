@@ -7,14 +7,14 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::messages::{self, Message};
 use super::options::ChatOptions;
-use super::tools::{Choice, Tools};
-use crate::config::{Hint, MaxTokensField};
+use super::tools::{ChatToolChoice, ChatTools};
+use crate::config::{ForwardedField, MaxTokensField};
 use crate::protocol::request::{JsonSchemaFormat, TextFormat};
-use crate::provider::errors::{Failure, ProviderError};
-use crate::response::turn::{Hints, ModelRequest};
+use crate::provider::errors::{ProviderError, ProviderErrorKind};
+use crate::response::turn::{ModelRequest, ProviderHints};
 
 /// Fields of the body that this module writes: no passed-through field may have one of these names.
-const OWNED: &[&str] = &[
+const RESERVED_FIELDS: &[&str] = &[
     "model",
     "messages",
     "tools",
@@ -46,8 +46,8 @@ const OWNED: &[&str] = &[
 ];
 
 /// Whether the translator writes a field of this name itself, so that it cannot be passed through.
-pub fn is_owned(name: &str) -> bool {
-    OWNED.contains(&name)
+pub fn is_reserved(name: &str) -> bool {
+    RESERVED_FIELDS.contains(&name)
 }
 
 /// Writes the body of the request. `include_usage`: whether a stream is asked to end with its usage.
@@ -81,7 +81,7 @@ pub fn encode(
 
 /// The error for what cannot be said to a provider.
 pub(super) fn unsupported(param: &'static str, message: &str) -> ProviderError {
-    ProviderError::new(Failure::Unsupported { param }, message)
+    ProviderError::new(ProviderErrorKind::Unsupported { param }, message)
 }
 
 struct Body<'a> {
@@ -98,8 +98,8 @@ impl Serialize for Body<'_> {
         map.serialize_entry("model", &request.model)?;
         map.serialize_entry("messages", messages)?;
         if !request.tools.is_empty() {
-            map.serialize_entry("tools", &Tools::new(&request.tools, options.supports))?;
-            let choice = Choice::new(&request.tool_choice, &request.tools, options.supports);
+            map.serialize_entry("tools", &ChatTools::new(&request.tools, options.supports))?;
+            let choice = ChatToolChoice::new(&request.tool_choice, &request.tools, options.supports);
             option(&mut map, "tool_choice", choice.as_ref())?;
             // OpenAI refuses it without tools, and llama.cpp's default is false.
             if options.supports.parallel_tool_calls {
@@ -115,7 +115,7 @@ impl Serialize for Body<'_> {
             }
         }
         write_hints(&mut map, &request.hints, &options.forward)?;
-        for (name, value) in request.extra.iter().filter(|(name, _)| !is_owned(name)) {
+        for (name, value) in request.extra.iter().filter(|(name, _)| !is_reserved(name)) {
             map.serialize_entry(name, value)?;
         }
         map.end()
@@ -155,17 +155,27 @@ impl Body<'_> {
     }
 }
 
-fn write_hints<M: SerializeMap>(map: &mut M, hints: &Hints, forward: &[Hint]) -> Result<(), M::Error> {
+fn write_hints<M: SerializeMap>(
+    map: &mut M,
+    hints: &ProviderHints,
+    forward: &[ForwardedField],
+) -> Result<(), M::Error> {
     for hint in forward {
         match hint {
-            Hint::User => option(map, "user", hints.user.as_ref())?,
-            Hint::SafetyIdentifier => option(map, "safety_identifier", hints.safety_identifier.as_ref())?,
-            Hint::PromptCacheKey => option(map, "prompt_cache_key", hints.prompt_cache_key.as_ref())?,
-            Hint::PromptCacheRetention => {
+            ForwardedField::User => option(map, "user", hints.user.as_ref())?,
+            ForwardedField::SafetyIdentifier => {
+                option(map, "safety_identifier", hints.safety_identifier.as_ref())?;
+            }
+            ForwardedField::PromptCacheKey => {
+                option(map, "prompt_cache_key", hints.prompt_cache_key.as_ref())?;
+            }
+            ForwardedField::PromptCacheRetention => {
                 option(map, "prompt_cache_retention", hints.prompt_cache_retention.as_ref())?;
             }
-            Hint::ServiceTier => option(map, "service_tier", hints.service_tier.map(|tier| tier.as_str()))?,
-            Hint::Metadata => {
+            ForwardedField::ServiceTier => {
+                option(map, "service_tier", hints.service_tier.map(|tier| tier.as_str()))?;
+            }
+            ForwardedField::Metadata => {
                 option(map, "metadata", Some(&hints.metadata).filter(|metadata| !metadata.0.is_empty()))?;
             }
         }

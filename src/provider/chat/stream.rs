@@ -10,35 +10,35 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::calls::Calls;
-use super::surrogates::{self, Mended};
-use super::think::{Piece, Splitter};
-use super::thoughts::{Thoughts, size_when_read};
-use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, MOST_ELEMENTS, Tokens, first_elements};
+use super::calls::CallAssembler;
+use super::reasoning::{ReasoningAssembler, max_parsed_size};
+use super::surrogates::{self, Repaired};
+use super::think_tags::{Piece, ThinkTagParser};
+use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, MAX_ELEMENTS, UsageCounts, first_elements};
 use crate::config::ThinkTags;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
-use crate::provider::errors::{Failure, ProviderError};
-use crate::provider::lenient::{Number, Text};
-use crate::provider::reported::Fault;
+use crate::provider::errors::{ProviderError, ProviderErrorKind};
+use crate::provider::lenient::{LenientNumber, LenientText};
+use crate::provider::upstream_error::UpstreamError;
 use crate::response::machine::MAX_ANNOTATIONS;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
 /// Events of a stream that are skipped because they are no JSON objects, such as a stray `ping`.
-const MOST_SKIPPED: usize = 8;
+const MAX_SKIPPED: usize = 8;
 /// Unless it is told another number.
 const DEFAULT_MAX_HELD_BYTES: usize = 64 << 20;
 /// Log probabilities in a chunk beside one for each byte of its text: of tokens that have no text.
-const MOST_TEXTLESS_TOKENS: usize = 64;
+const MAX_TEXTLESS_TOKENS: usize = 64;
 /// Alternatives for a token that the API knows.
-const MOST_TOP_LOGPROBS: usize = 20;
+const MAX_TOP_LOGPROBS: usize = 20;
 
 /// Turns one answer into model events.
 #[derive(Debug)]
 pub struct Translator {
-    calls: Calls,
-    thoughts: Thoughts,
-    think: Splitter,
+    calls: CallAssembler,
+    reasoning: ReasoningAssembler,
+    think: ThinkTagParser,
     wants_logprobs: bool,
     usage: Option<Usage>,
     service_tier: bool,
@@ -59,9 +59,9 @@ impl Translator {
     /// For the answer to one request: its tools, and whether it asked for log probabilities.
     pub fn new(tools: Arc<[Arc<ModelTool>]>, wants_logprobs: bool, think: ThinkTags) -> Self {
         Self {
-            calls: Calls::new(tools),
-            thoughts: Thoughts::default(),
-            think: Splitter::new(think),
+            calls: CallAssembler::new(tools),
+            reasoning: ReasoningAssembler::default(),
+            think: ThinkTagParser::new(think),
             wants_logprobs,
             usage: None,
             service_tier: false,
@@ -98,10 +98,10 @@ impl Translator {
         let held = self.held.take();
         if data.trim() == "[DONE]" {
             self.done = true;
-            return held.map_or(Ok(()), |held| self.read(&surrogates::whole(&held), out));
+            return held.map_or(Ok(()), |held| self.read(&surrogates::repair_all(&held), out));
         }
         if name == Some("error") {
-            return Err(Fault::read(data).into_error(None, None));
+            return Err(UpstreamError::parse(data).into_error(None, None));
         }
         match held {
             Some(held) => {
@@ -115,9 +115,9 @@ impl Translator {
 
     /// Reads a chunk; one that ends within a character waits for the next.
     fn mend(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        match surrogates::mend(data, true) {
-            Mended::Whole(data) => self.read(&data, out),
-            Mended::Half(data) => {
+        match surrogates::repair(data, true) {
+            Repaired::Whole(data) => self.read(&data, out),
+            Repaired::Half(data) => {
                 self.held = Some(data);
                 Ok(())
             }
@@ -133,9 +133,9 @@ impl Translator {
 
     /// Takes in the body of an answer that is no stream, and ends the answer.
     pub fn push_body(&mut self, body: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let body = match surrogates::mend(body, false) {
-            Mended::Whole(body) => body,
-            Mended::Half(body) => body.into(),
+        let body = match surrogates::repair(body, false) {
+            Repaired::Whole(body) => body,
+            Repaired::Half(body) => body.into(),
         };
         match serde_json::from_str::<Chunk<'_>>(&body) {
             Ok(chunk) => self.take(chunk, true, out)?,
@@ -149,14 +149,14 @@ impl Translator {
     /// Ends the answer: at `[DONE]`, or when the connection has ended.
     pub fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         if let Some(held) = self.held.take() {
-            self.read(&surrogates::whole(&held), out)?;
+            self.read(&surrogates::repair_all(&held), out)?;
         }
         let reason = match self.finish {
             Some(reason) => Ok(reason),
             None if self.done && self.answered => Ok(FinishReason::Stop),
             None if self.done || !self.understood => Err(malformed()),
             None => Err(ProviderError::new(
-                Failure::Cut,
+                ProviderErrorKind::Cut,
                 "The model provider broke off in the middle of its answer.",
             )),
         };
@@ -166,7 +166,7 @@ impl Translator {
         self.think.end(&mut pieces);
         self.write_pieces(pieces, out);
         self.calls.finish(reason == FinishReason::Length, out)?;
-        self.thoughts.pause(out);
+        self.reasoning.flush_state(out);
         out.push(ModelEvent::Finish(reason));
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Translator {
             return Err(fault.into_error(None, None));
         }
         if object.as_str() == "error" {
-            return Err(Fault::of(message, code, kind).into_error(None, None));
+            return Err(UpstreamError::from_fields(message, code, kind).into_error(None, None));
         }
         if !self.service_tier && !service_tier.is_empty() {
             self.service_tier = true;
@@ -230,13 +230,13 @@ impl Translator {
     ) -> Result<(), ProviderError> {
         let before = out.len();
         self.check_counts(&delta)?;
-        self.thoughts.push(&mut delta, whole, self.max_held_bytes, out)?;
+        self.reasoning.push(&mut delta, whole, self.max_held_bytes, out)?;
         match delta.content {
             Content::Text(text) => self.write_text(text, logprobs, out),
             Content::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
         }
         if !delta.refusal.is_empty() {
-            self.thoughts.pause(out);
+            self.reasoning.flush_state(out);
             out.push(ModelEvent::Refusal(delta.refusal.0.into_owned()));
         }
         if let Some(annotations) = delta.annotations {
@@ -245,12 +245,12 @@ impl Translator {
         let pieces = delta.tool_calls.0;
         let several = pieces.len() > 1;
         for (position, piece) in pieces.iter().enumerate() {
-            self.thoughts.pause(out);
-            self.check_held(piece.extra_content.map_or(0, size_when_read))?;
+            self.reasoning.flush_state(out);
+            self.check_held(piece.extra_content.map_or(0, max_parsed_size))?;
             self.calls.push(piece, several.then_some(position), out)?;
         }
         if let Some(call) = delta.function_call {
-            self.thoughts.pause(out);
+            self.reasoning.flush_state(out);
             self.calls.push_legacy(&call, out)?;
         }
         self.answered |= out.len() > before || self.calls.any();
@@ -262,7 +262,7 @@ impl Translator {
         if self.calls.held_bytes() + more <= self.max_held_bytes {
             return Ok(());
         }
-        Err(too_much("of tool calls", self.max_held_bytes))
+        Err(limit_exceeded("of tool calls", self.max_held_bytes))
     }
 
     /// Refuses lists that were not read to their end.
@@ -272,11 +272,11 @@ impl Translator {
             Content::Parts(parts) => parts.len(),
         };
         let lists = [("parts of a message", parts), ("tool calls", delta.tool_calls.0.len())];
-        match lists.into_iter().find(|(_, count)| *count > MOST_ELEMENTS) {
+        match lists.into_iter().find(|(_, count)| *count > MAX_ELEMENTS) {
             None => Ok(()),
             Some((what, _)) => Err(ProviderError::new(
-                Failure::Malformed,
-                format!("The model provider sent more than {MOST_ELEMENTS} {what} at once."),
+                ProviderErrorKind::Malformed,
+                format!("The model provider sent more than {MAX_ELEMENTS} {what} at once."),
             )),
         }
     }
@@ -291,7 +291,7 @@ impl Translator {
             self.answered = true;
             return self.write_pieces(pieces, out);
         }
-        self.thoughts.pause(out);
+        self.reasoning.flush_state(out);
         let delta = text.into_owned();
         let logprobs = logprobs.filter(|_| self.wants_logprobs);
         let logprobs = logprobs.map(|raw| read_logprobs(raw, delta.len())).unwrap_or_default();
@@ -303,7 +303,7 @@ impl Translator {
             match piece {
                 Piece::Reasoning(text) => out.push(ModelEvent::Reasoning(text)),
                 Piece::Text(delta) => {
-                    self.thoughts.pause(out);
+                    self.reasoning.flush_state(out);
                     out.push(ModelEvent::Text { delta, logprobs: Vec::new() });
                 }
             }
@@ -325,7 +325,7 @@ impl Translator {
     /// the answer, and an answer with a hole must not look whole.
     fn skip(&mut self, data: &str) -> Result<(), ProviderError> {
         self.skipped += 1;
-        if data.trim_start().starts_with('{') || self.skipped > MOST_SKIPPED {
+        if data.trim_start().starts_with('{') || self.skipped > MAX_SKIPPED {
             return Err(malformed());
         }
         tracing::debug!(
@@ -337,12 +337,15 @@ impl Translator {
 }
 
 /// More came of something that has to be whole than may be held.
-pub(super) fn too_much(what: &str, limit: usize) -> ProviderError {
-    ProviderError::new(Failure::Malformed, format!("The model provider sent more than {limit} bytes {what}."))
+pub(super) fn limit_exceeded(what: &str, limit: usize) -> ProviderError {
+    ProviderError::new(
+        ProviderErrorKind::Malformed,
+        format!("The model provider sent more than {limit} bytes {what}."),
+    )
 }
 
 fn malformed() -> ProviderError {
-    ProviderError::new(Failure::Malformed, "The model provider's answer is not a chat completion.")
+    ProviderError::new(ProviderErrorKind::Malformed, "The model provider's answer is not a chat completion.")
 }
 
 /// What a `finish_reason` means. `tool_calls` says no more than the calls themselves, and servers say
@@ -357,7 +360,7 @@ fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
         _ => {
             let shown: String = reason.chars().filter(|c| !c.is_control()).take(40).collect();
             let message = format!("The model provider ended its answer with finish_reason '{shown}'.");
-            return Err(ProviderError::new(Failure::Reported, message));
+            return Err(ProviderError::new(ProviderErrorKind::Reported, message));
         }
     })
 }
@@ -365,13 +368,13 @@ fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
 /// Tokens spent; nothing if all counts are 0, as in the chunks of servers that fill the field in later.
 fn read_usage(raw: &RawValue) -> Option<Usage> {
     let object = Some(raw.get()).filter(|text| text.starts_with('{'))?;
-    let tokens: Tokens = serde_json::from_str(object).ok()?;
+    let tokens: UsageCounts = serde_json::from_str(object).ok()?;
     let prompt = tokens.prompt_tokens_details.unwrap_or_default();
     let completion = tokens.completion_tokens_details.unwrap_or_default();
     let cached = prompt.cached_tokens.count().max(tokens.prompt_cache_hit_tokens.count());
     let (input_tokens, output_tokens) = (tokens.prompt_tokens.count(), tokens.completion_tokens.count());
     let total = match tokens.total_tokens {
-        Number(None) => input_tokens.saturating_add(output_tokens),
+        LenientNumber(None) => input_tokens.saturating_add(output_tokens),
         told => told.count(),
     };
     let usage = Usage {
@@ -395,10 +398,9 @@ fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
         content: Option<&'a RawValue>,
     }
     let Ok(LogProbs { content: Some(content) }) = serde_json::from_str(raw.get()) else { return Vec::new() };
-    let mut tokens =
-        first_elements::<LogProb>(content, text_bytes + MOST_TEXTLESS_TOKENS).unwrap_or_default();
-    for token in tokens.iter_mut().filter(|token| token.top_logprobs.len() > MOST_TOP_LOGPROBS) {
-        let known = std::mem::take(&mut token.top_logprobs).into_iter().take(MOST_TOP_LOGPROBS);
+    let mut tokens = first_elements::<LogProb>(content, text_bytes + MAX_TEXTLESS_TOKENS).unwrap_or_default();
+    for token in tokens.iter_mut().filter(|token| token.top_logprobs.len() > MAX_TOP_LOGPROBS) {
+        let known = std::mem::take(&mut token.top_logprobs).into_iter().take(MAX_TOP_LOGPROBS);
         token.top_logprobs = known.collect();
     }
     tokens
@@ -416,13 +418,13 @@ fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
     #[derive(Deserialize)]
     struct Citation<'a> {
         #[serde(borrow, default)]
-        url: Text<'a>,
+        url: LenientText<'a>,
         #[serde(borrow, default)]
-        title: Text<'a>,
+        title: LenientText<'a>,
         #[serde(default)]
-        start_index: Number,
+        start_index: LenientNumber,
         #[serde(default)]
-        end_index: Number,
+        end_index: LenientNumber,
     }
     let read = first_elements::<Outer<'_>>(raw, MAX_ANNOTATIONS).unwrap_or_default();
     let citations = read.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));

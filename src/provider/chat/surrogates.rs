@@ -13,7 +13,7 @@ const REPLACEMENT: &str = "\\ufffd";
 
 /// JSON whose escapes are all whole characters, or whose end is still to come.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Mended<'a> {
+pub(super) enum Repaired<'a> {
     /// As it can be read.
     Whole(Cow<'a, str>),
     /// A text in it ends with the first half of a character. [`join`] completes it.
@@ -21,10 +21,10 @@ pub(super) enum Mended<'a> {
 }
 
 /// Mends one chunk. `more`: others follow, and may begin with what is missing here.
-pub(super) fn mend(json: &str, more: bool) -> Mended<'_> {
+pub(super) fn repair(json: &str, more: bool) -> Repaired<'_> {
     // Most chunks have no escape at all.
     if memchr(b'\\', json.as_bytes()).is_none() {
-        return Mended::Whole(Cow::Borrowed(json));
+        return Repaired::Whole(Cow::Borrowed(json));
     }
     let mut mended = String::new();
     let (mut copied, mut open) = (0, false);
@@ -38,10 +38,10 @@ pub(super) fn mend(json: &str, more: bool) -> Mended<'_> {
         copied = at + ESCAPE;
     }
     if copied == 0 {
-        return if open { Mended::Half(json.to_owned()) } else { Mended::Whole(Cow::Borrowed(json)) };
+        return if open { Repaired::Half(json.to_owned()) } else { Repaired::Whole(Cow::Borrowed(json)) };
     }
     mended.push_str(json.get(copied..).unwrap_or_default());
-    if open { Mended::Half(mended) } else { Mended::Whole(Cow::Owned(mended)) }
+    if open { Repaired::Half(mended) } else { Repaired::Whole(Cow::Owned(mended)) }
 }
 
 /// Completes a chunk that ends within a character by the one behind it, from which the other half is taken, if it
@@ -50,20 +50,20 @@ pub(super) fn join(half: &str, next: &str) -> (String, String) {
     let first = lone(half).find(|lone| lone.kind == Kind::FirstAtEnd);
     let second = lone(next).find(|lone| lone.kind == Kind::SecondAtStart);
     let (Some(first), Some(second)) = (first, second) else {
-        return (whole(half), next.to_owned());
+        return (repair_all(half), next.to_owned());
     };
     let (end, begin) = (first.at + ESCAPE, second.at + ESCAPE);
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
     let completed = part(half, 0..end) + &part(next, second.at..begin) + &part(half, end..half.len());
     let rest = part(next, 0..second.at) + &part(next, begin..next.len());
-    (whole(&completed), rest)
+    (repair_all(&completed), rest)
 }
 
 /// The chunk, with nothing behind it that could complete it.
-pub(super) fn whole(json: &str) -> String {
-    match mend(json, false) {
-        Mended::Whole(json) => json.into_owned(),
-        Mended::Half(json) => json,
+pub(super) fn repair_all(json: &str) -> String {
+    match repair(json, false) {
+        Repaired::Whole(json) => json.into_owned(),
+        Repaired::Half(json) => json,
     }
 }
 
@@ -148,13 +148,13 @@ mod tests {
             (r#""\\ud83d\"\\""#, "\\ud83d\"\\"),
             (r#""\ud83d\"""#, "\u{fffd}\""),
         ] {
-            assert_eq!(text(&whole(json)), expected, "{json}");
+            assert_eq!(text(&repair_all(json)), expected, "{json}");
         }
     }
 
     #[test]
     fn a_character_cut_between_two_chunks_is_joined() {
-        let Mended::Half(half) = mend(r#"{"a":"x\ud83d","b":1}"#, true) else { panic!("whole") };
+        let Repaired::Half(half) = repair(r#"{"a":"x\ud83d","b":1}"#, true) else { panic!("whole") };
         let (first, second) = join(&half, r#"{"a":"\ude00y","b":2}"#);
         assert_eq!(
             (first.as_str(), second.as_str()),
@@ -162,7 +162,7 @@ mod tests {
         );
         let (first, second) = join(&half, r#"{"a":"y"}"#);
         assert_eq!((first.as_str(), second.as_str()), (r#"{"a":"x\ufffd","b":1}"#, r#"{"a":"y"}"#));
-        assert_eq!(mend(r#"{"a":"\ud83d b"}"#, true), Mended::Whole(r#"{"a":"\ufffd b"}"#.into()));
+        assert_eq!(repair(r#"{"a":"\ud83d b"}"#, true), Repaired::Whole(r#"{"a":"\ufffd b"}"#.into()));
     }
 
     proptest! {
@@ -179,11 +179,11 @@ mod tests {
                 format!("\"{escaped}\"")
             };
             let (before, behind) = units.split_at(cut.index(units.len() + 1));
-            let (first, second) = match mend(&json(before), true) {
-                Mended::Whole(first) => (first.into_owned(), json(behind)),
-                Mended::Half(half) => join(&half, &json(behind)),
+            let (first, second) = match repair(&json(before), true) {
+                Repaired::Whole(first) => (first.into_owned(), json(behind)),
+                Repaired::Half(half) => join(&half, &json(behind)),
             };
-            let read = text(&first) + &text(&whole(&second));
+            let read = text(&first) + &text(&repair_all(&second));
             prop_assert_eq!(read, String::from_utf16_lossy(&units));
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use super::Translator;
 use crate::config::ThinkTags;
 use crate::net::sse::Decoder;
-use crate::provider::{Failure, ProviderError};
+use crate::provider::{ProviderError, ProviderErrorKind};
 use crate::response::turn::{CallKind, ModelEvent, ModelTool, ToolInput};
 
 /// A row: what is shown, the chunks, and the events that they give.
@@ -79,7 +79,7 @@ fn run_body(body: &str) -> Vec<String> {
 fn shown(events: &[ModelEvent], result: Result<(), ProviderError>) -> Vec<String> {
     let mut shown: Vec<String> = events.iter().map(show).collect();
     shown.extend(result.err().map(|error| match error.kind {
-        Failure::Reported | Failure::Status(_) | Failure::ContextLength => {
+        ProviderErrorKind::Reported | ProviderErrorKind::Status(_) | ProviderErrorKind::ContextLength => {
             format!("{:?}: {}", error.kind, error.message)
         }
         kind => format!("{kind:?}"),

@@ -10,22 +10,22 @@ use serde::Serialize;
 use serde::ser::Serializer;
 use serde_json::value::RawValue;
 
-use crate::config::Supports;
+use crate::config::ProviderFeatures;
 use crate::response::turn::{CallChoice, ModelTool, ToolInput};
 
 /// The list of tools.
-pub(super) struct Tools<'a> {
+pub(super) struct ChatTools<'a> {
     tools: &'a [Arc<ModelTool>],
-    supports: Supports,
+    supports: ProviderFeatures,
 }
 
-impl<'a> Tools<'a> {
-    pub fn new(tools: &'a [Arc<ModelTool>], supports: Supports) -> Self {
+impl<'a> ChatTools<'a> {
+    pub fn new(tools: &'a [Arc<ModelTool>], supports: ProviderFeatures) -> Self {
         Self { tools, supports }
     }
 }
 
-impl Serialize for Tools<'_> {
+impl Serialize for ChatTools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.tools.iter().map(|tool| ToolOut::new(tool, self.supports)))
     }
@@ -90,7 +90,7 @@ struct Property {
 }
 
 impl<'a> ToolOut<'a> {
-    fn new(tool: &'a ModelTool, supports: Supports) -> Self {
+    fn new(tool: &'a ModelTool, supports: ProviderFeatures) -> Self {
         let (name, description) = (tool.wire_name.as_str(), tool.description.as_deref());
         match &tool.input {
             ToolInput::Json { schema, strict } => {
@@ -134,7 +134,7 @@ fn describe<'a>(description: Option<&'a str>, grammar: Option<&'a str>) -> Optio
 /// `tool_choice`; there is none for what is every provider's default.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Choice<'a> {
+pub(super) enum ChatToolChoice<'a> {
     Mode(&'static str),
     One(Named<'a>),
     Allowed { r#type: &'static str, allowed_tools: Allowed<'a> },
@@ -159,8 +159,8 @@ pub(super) struct Allowed<'a> {
     tools: Vec<Named<'a>>,
 }
 
-impl<'a> Choice<'a> {
-    pub fn new(choice: &CallChoice, tools: &'a [Arc<ModelTool>], supports: Supports) -> Option<Self> {
+impl<'a> ChatToolChoice<'a> {
+    pub fn new(choice: &CallChoice, tools: &'a [Arc<ModelTool>], supports: ProviderFeatures) -> Option<Self> {
         match choice {
             CallChoice::Auto => None,
             CallChoice::None => Some(Self::Mode("none")),
@@ -187,7 +187,7 @@ impl<'a> Choice<'a> {
 }
 
 impl<'a> Named<'a> {
-    fn new(tool: &'a ModelTool, supports: Supports) -> Self {
+    fn new(tool: &'a ModelTool, supports: ProviderFeatures) -> Self {
         let name = Name { name: &tool.wire_name };
         match tool.input {
             ToolInput::Text { .. } if supports.custom_tools => Self::Custom { custom: name },

@@ -12,12 +12,12 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::super::lenient::{Number, Text};
-use super::super::reported::Fault;
+use super::super::lenient::{LenientNumber, LenientText};
+use super::super::upstream_error::UpstreamError;
 
 /// Elements of a list that counts for something in an answer: calls, parts of a content. No model says as much in one
 /// message; a server that is out of its mind might, and an element takes many times what it is written with.
-pub(super) const MOST_ELEMENTS: usize = 1024;
+pub(super) const MAX_ELEMENTS: usize = 1024;
 
 /// A chunk of a stream, or a body.
 #[derive(Debug, Deserialize)]
@@ -27,18 +27,18 @@ pub(super) struct Chunk<'a> {
     #[serde(borrow, default)]
     pub usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
-    pub service_tier: Text<'a>,
+    pub service_tier: LenientText<'a>,
     #[serde(borrow, default)]
-    pub error: Option<Fault<'a>>,
+    pub error: Option<UpstreamError<'a>>,
     /// `error` in vLLM's older form of an error, whose fields follow here.
     #[serde(borrow, default)]
-    pub object: Text<'a>,
+    pub object: LenientText<'a>,
     #[serde(borrow, default)]
-    pub message: Text<'a>,
+    pub message: LenientText<'a>,
     #[serde(borrow, default)]
-    pub code: Text<'a>,
+    pub code: LenientText<'a>,
     #[serde(borrow, default, rename = "type")]
-    pub kind: Text<'a>,
+    pub kind: LenientText<'a>,
 }
 
 /// The choice with index 0; others are not asked for and are skipped unread.
@@ -48,19 +48,19 @@ pub(super) struct FirstChoice<'a>(pub Option<Choice<'a>>);
 #[derive(Debug, Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(default)]
-    pub index: Number,
+    pub index: LenientNumber,
     #[serde(borrow, default)]
     pub delta: Option<Delta<'a>>,
     /// In place of `delta`: of a whole body, and of servers that mix the two.
     #[serde(borrow, default)]
     pub message: Option<Delta<'a>>,
     #[serde(borrow, default)]
-    pub finish_reason: Text<'a>,
+    pub finish_reason: LenientText<'a>,
     #[serde(borrow, default)]
     pub logprobs: Option<&'a RawValue>,
     /// OpenRouter reports errors here.
     #[serde(borrow, default)]
-    pub error: Option<Fault<'a>>,
+    pub error: Option<UpstreamError<'a>>,
 }
 
 /// What is new in the message.
@@ -69,13 +69,13 @@ pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
     pub content: Content<'a>,
     #[serde(borrow, default)]
-    pub refusal: Text<'a>,
+    pub refusal: LenientText<'a>,
     #[serde(borrow, default)]
-    pub reasoning_content: Text<'a>,
+    pub reasoning_content: LenientText<'a>,
     #[serde(borrow, default)]
-    pub reasoning: Text<'a>,
+    pub reasoning: LenientText<'a>,
     #[serde(borrow, default)]
-    pub thinking: Text<'a>,
+    pub thinking: LenientText<'a>,
     #[serde(borrow, default)]
     pub reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -109,9 +109,9 @@ impl Default for Content<'_> {
 #[derive(Debug, Deserialize)]
 pub(super) struct ContentPiece<'a> {
     #[serde(borrow, default)]
-    pub text: Text<'a>,
+    pub text: LenientText<'a>,
     #[serde(borrow, default)]
-    pub refusal: Text<'a>,
+    pub refusal: LenientText<'a>,
     /// Mistral's reasoning models.
     #[serde(borrow, default)]
     pub thinking: Joined<'a>,
@@ -129,9 +129,9 @@ pub(super) struct CallPieces<'a>(pub Vec<CallPiece<'a>>);
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CallPiece<'a> {
     #[serde(default)]
-    pub index: Number,
+    pub index: LenientNumber,
     #[serde(borrow, default)]
-    pub id: Text<'a>,
+    pub id: LenientText<'a>,
     #[serde(borrow, default)]
     pub function: Option<FunctionPiece<'a>>,
     /// In place of `function` where custom tools exist.
@@ -145,7 +145,7 @@ pub(super) struct CallPiece<'a> {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct FunctionPiece<'a> {
     #[serde(borrow, default)]
-    pub name: Text<'a>,
+    pub name: LenientText<'a>,
     #[serde(borrow, default)]
     pub arguments: Arguments<'a>,
 }
@@ -153,9 +153,9 @@ pub(super) struct FunctionPiece<'a> {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CustomPiece<'a> {
     #[serde(borrow, default)]
-    pub name: Text<'a>,
+    pub name: LenientText<'a>,
     #[serde(borrow, default)]
-    pub input: Text<'a>,
+    pub input: LenientText<'a>,
 }
 
 /// Arguments as text; Ollama sends the object itself, whose digits stay as they were written.
@@ -165,27 +165,27 @@ pub(super) struct Arguments<'a>(pub Cow<'a, str>);
 /// Tokens, by all names that are in use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Tokens {
-    pub prompt_tokens: Number,
-    pub completion_tokens: Number,
-    pub total_tokens: Number,
+pub(super) struct UsageCounts {
+    pub prompt_tokens: LenientNumber,
+    pub completion_tokens: LenientNumber,
+    pub total_tokens: LenientNumber,
     pub prompt_tokens_details: Option<PromptDetails>,
     pub completion_tokens_details: Option<CompletionDetails>,
     /// DeepSeek's name for cached tokens.
-    pub prompt_cache_hit_tokens: Number,
+    pub prompt_cache_hit_tokens: LenientNumber,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct PromptDetails {
-    pub cached_tokens: Number,
-    pub cache_write_tokens: Number,
+    pub cached_tokens: LenientNumber,
+    pub cache_write_tokens: LenientNumber,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CompletionDetails {
-    pub reasoning_tokens: Number,
+    pub reasoning_tokens: LenientNumber,
 }
 
 /// Derives a reader for a type that comes in several JSON types: strings, null, lists, objects.
@@ -272,7 +272,7 @@ any_reader!(JoinedVisitor => Joined {
         #[derive(Deserialize)]
         struct Piece<'a> {
             #[serde(borrow, default)]
-            text: Text<'a>,
+            text: LenientText<'a>,
         }
         let mut joined = String::new();
         while let Some(piece) = list.next_element::<Piece<'de>>()? {
@@ -291,7 +291,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
         Ok(Self(match raw.as_bytes().first() {
-            Some(b'"') => serde_json::from_str::<Text<'de>>(raw).map_err(D::Error::custom)?.0,
+            Some(b'"') => serde_json::from_str::<LenientText<'de>>(raw).map_err(D::Error::custom)?.0,
             Some(b'{' | b'[') => Cow::Borrowed(raw),
             _ if raw == "null" => Cow::Borrowed(""),
             _ => return Err(D::Error::custom("arguments are a string or an object")),
@@ -299,9 +299,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
     }
 }
 
-/// Reads a list of calls or parts: [`MOST_ELEMENTS`] and one more, by which one sees that there were too many.
+/// Reads a list of calls or parts: [`MAX_ELEMENTS`] and one more, by which one sees that there were too many.
 fn bounded<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(list: A) -> Result<Vec<T>, A::Error> {
-    First(MOST_ELEMENTS + 1, PhantomData).visit_seq(list)
+    First(MAX_ELEMENTS + 1, PhantomData).visit_seq(list)
 }
 
 /// The first elements of a list, so many at most; the others are passed over unread. `None`: it is no such list.

@@ -9,7 +9,9 @@ use super::*;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Message};
 use crate::protocol::request::{ReasoningRequest, TextFormat};
-use crate::response::turn::{CallChoice, Context, FinishReason, Hints, ModelEvent, Sampling};
+use crate::response::turn::{
+    CallChoice, FinishReason, HistoryItem, ModelEvent, ProviderHints, SamplingParams,
+};
 use crate::telemetry::metrics::Metrics;
 use server::{Server as Script, Step, json, status, stream};
 
@@ -22,7 +24,7 @@ fn request(stream: bool) -> ModelRequest {
     ModelRequest {
         model: "m".to_owned(),
         instructions: None,
-        conversation: vec![Context::from(Item::Message(Message::user("hi")))],
+        conversation: vec![HistoryItem::from(Item::Message(Message::user("hi")))],
         tools: Arc::new([]),
         tool_choice: CallChoice::Auto,
         result_format: crate::config::ResultFormat::Text,
@@ -31,8 +33,8 @@ fn request(stream: bool) -> ModelRequest {
         format: TextFormat::Text,
         verbosity: None,
         reasoning: ReasoningRequest::default(),
-        sampling: Sampling::default(),
-        hints: Hints::default(),
+        sampling: SamplingParams::default(),
+        hints: ProviderHints::default(),
         extra: Vec::new(),
         stream,
     }
@@ -53,7 +55,7 @@ fn settings(url: &str) -> ProviderSettings {
 fn provider(url: &str, change: impl FnOnce(&mut ProviderSettings)) -> ChatProvider {
     let mut settings = settings(url);
     change(&mut settings);
-    ChatProvider::new("p", &settings, &Metrics::install()).unwrap()
+    ChatProvider::new("p", &settings, &Metrics::new()).unwrap()
 }
 
 /// The whole answer: its events in batches, and how it ended.
@@ -187,14 +189,14 @@ async fn each_time_limit_has_its_own_failure() {
     .await;
     let short = Duration::from_millis(60);
     let first_byte = provider(&server.url, |settings| settings.timeouts.first_byte = short);
-    assert_eq!(failure_of(&first_byte, true).await.kind, Failure::FirstByteTimeout);
-    assert_eq!(failure_of(&first_byte, true).await.kind, Failure::FirstByteTimeout);
+    assert_eq!(failure_of(&first_byte, true).await.kind, ProviderErrorKind::FirstByteTimeout);
+    assert_eq!(failure_of(&first_byte, true).await.kind, ProviderErrorKind::FirstByteTimeout);
     let idle = provider(&server.url, |settings| settings.timeouts.idle = short);
     let (heard, end) = hear(&idle, true).await;
-    assert_eq!((heard.len(), end.unwrap_err().kind), (1, Failure::IdleTimeout));
+    assert_eq!((heard.len(), end.unwrap_err().kind), (1, ProviderErrorKind::IdleTimeout));
     let total = provider(&server.url, |settings| settings.timeouts.total = short);
-    assert_eq!(failure_of(&total, true).await.kind, Failure::TotalTimeout);
-    assert_eq!(failure_of(&total, false).await.kind, Failure::TotalTimeout);
+    assert_eq!(failure_of(&total, true).await.kind, ProviderErrorKind::TotalTimeout);
+    assert_eq!(failure_of(&total, false).await.kind, ProviderErrorKind::TotalTimeout);
     // None of them is worth a second try: the server may still be at work.
     assert_eq!(server.requests().len(), 5);
 }
@@ -205,7 +207,7 @@ async fn a_server_that_is_not_there_is_tried_again_and_then_reported() {
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
     drop(listener);
     let error = failure_of(&provider(&url, |_| {}), true).await;
-    assert_eq!(error.kind, Failure::Connect);
+    assert_eq!(error.kind, ProviderErrorKind::Connect);
     let told = ApiError::from(error);
     assert_eq!((told.status, told.code()), (502, "upstream_unreachable"));
     assert!(!told.body.message.contains("127.0.0.1"));
@@ -224,7 +226,7 @@ async fn a_connection_that_takes_too_long_is_told_apart() {
         settings.timeouts.connect = Duration::from_millis(60);
         settings.retries.max = 0;
     });
-    assert_eq!(failure_of(&provider, true).await.kind, Failure::ConnectTimeout);
+    assert_eq!(failure_of(&provider, true).await.kind, ProviderErrorKind::ConnectTimeout);
 }
 
 #[tokio::test]
@@ -247,12 +249,12 @@ async fn tries_end_with_the_first_event() {
 
     let server = Script::start([cut(&[HELLO]), stream([HELLO, STOP, DONE])]).await;
     let (heard, end) = hear(&provider(&server.url, |_| {}), true).await;
-    assert_eq!((heard.len(), end.unwrap_err().kind), (1, Failure::Cut));
+    assert_eq!((heard.len(), end.unwrap_err().kind), (1, ProviderErrorKind::Cut));
     assert_eq!(server.requests().len(), 1);
 
     let server = Script::start([busy(), busy(), busy(), busy()]).await;
     let error = failure_of(&provider(&server.url, |settings| settings.retries.max = 2), false).await;
-    assert_eq!((error.kind, error.message.as_str()), (Failure::Status(503), "busy"));
+    assert_eq!((error.kind, error.message.as_str()), (ProviderErrorKind::Status(503), "busy"));
     assert_eq!(server.requests().len(), 3);
 }
 
@@ -276,7 +278,10 @@ async fn a_long_wait_is_for_the_client_to_decide() {
         Script::start([status(429, &[("retry-after", "223920")], r#"{"error":{"message":"slow down"}}"#)])
             .await;
     let error = failure_of(&provider(&server.url, |_| {}), true).await;
-    assert_eq!((error.kind, error.retry_after), (Failure::Status(429), Some(Duration::from_secs(223_920))));
+    assert_eq!(
+        (error.kind, error.retry_after),
+        (ProviderErrorKind::Status(429), Some(Duration::from_secs(223_920)))
+    );
     let told = ApiError::from(error);
     assert_eq!((told.status, told.retry_after), (429, Some(Duration::from_secs(223_920))));
     assert_eq!(server.requests().len(), 1);
@@ -344,8 +349,8 @@ async fn sizes_are_limited() {
         settings.max_event_bytes = 1000;
         settings.max_answer_bytes = 1000;
     });
-    assert_eq!(failure_of(&provider, true).await.kind, Failure::Malformed);
-    assert_eq!(failure_of(&provider, false).await.kind, Failure::Malformed);
+    assert_eq!(failure_of(&provider, true).await.kind, ProviderErrorKind::Malformed);
+    assert_eq!(failure_of(&provider, false).await.kind, ProviderErrorKind::Malformed);
 }
 
 #[tokio::test]
@@ -378,8 +383,8 @@ async fn models_are_listed_however_they_are_written() {
     };
     assert_eq!(models, [model("org/m:7b", 1, "o"), model("n", 0, "")]);
     assert_eq!(server.requests()[0].line, "GET /v1/models HTTP/1.1");
-    assert_eq!(provider.models().await.unwrap_err().kind, Failure::Malformed);
-    assert_eq!(provider.models().await.unwrap_err().kind, Failure::Status(404));
+    assert_eq!(provider.models().await.unwrap_err().kind, ProviderErrorKind::Malformed);
+    assert_eq!(provider.models().await.unwrap_err().kind, ProviderErrorKind::Status(404));
 }
 
 #[tokio::test]
@@ -399,7 +404,7 @@ async fn what_is_passed_through_keeps_its_bytes() {
     let pass = async || {
         provider.pass_through("/embeddings", Bytes::from_static(b"{\"model\": \"m\"}"), &call()).await
     };
-    let read = async |passed: Passed| {
+    let read = async |passed: ProxiedResponse| {
         let collected = http_body_util::BodyExt::collect(passed.body).await;
         collected.map(|body| String::from_utf8(body.to_bytes().to_vec()).unwrap()).map_err(|_| passed.status)
     };

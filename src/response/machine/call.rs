@@ -1,10 +1,10 @@
 //! Writes calls of functions and custom tools.
 
-use super::{BegunCall, Events, Machine, Open, Violation};
-use crate::protocol::event::Event;
+use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
+use crate::protocol::event::ResponseEvent;
 use crate::protocol::id::Id;
 use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus};
-use crate::response::extent::Completeness;
+use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{CallKind, ModelEvent, ToolCallRequest};
 
 /// The call that is being written.
@@ -14,27 +14,27 @@ pub(super) struct OpenCall {
     output_index: u32,
     slot: u32,
     custom: bool,
-    completeness: Completeness,
+    completeness: JsonCompleteness,
 }
 
-impl Machine {
+impl ResponseMachine {
     /// Whether the event is more of the call that is being written.
     pub(super) fn continues_open_call(&self, event: &ModelEvent) -> bool {
         let ModelEvent::CallDelta { slot, .. } = event else { return false };
-        matches!(&self.open, Open::Call(open) if *slot == open.slot) || self.continues_server_call(*slot)
+        matches!(&self.open, OpenItem::Call(open) if *slot == open.slot) || self.continues_server_call(*slot)
     }
 
     pub(super) fn open_call(
         &mut self,
-        begun: BegunCall,
+        begun: CallStart,
         kind: CallKind,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let BegunCall { slot, call_id, call: ToolCallRequest { name, namespace, .. }, fields } = begun;
+        let CallStart { slot, call_id, call: ToolCallRequest { name, namespace, .. }, fields } = begun;
         let custom = kind == CallKind::Custom;
         let id = self.ids.next(if custom { "ctc" } else { "fc" });
         let call_id = self.unique_call_id(call_id);
-        self.lead_call(slot, &call_id, fields, out)?;
+        self.flush_state_before_call(slot, &call_id, fields, out)?;
         let status = ItemStatus::InProgress;
         let (item_id, text) = (id.clone(), String::new());
         let item = if custom {
@@ -58,8 +58,13 @@ impl Machine {
         };
         let output_index = self.add_item(item, out)?;
         self.place_call(slot, output_index);
-        self.open =
-            Open::Call(OpenCall { id, output_index, slot, custom, completeness: Completeness::default() });
+        self.open = OpenItem::Call(OpenCall {
+            id,
+            output_index,
+            slot,
+            custom,
+            completeness: JsonCompleteness::default(),
+        });
         Ok(())
     }
 
@@ -86,31 +91,33 @@ impl Machine {
         out: &mut Events,
     ) -> Result<(), Violation> {
         let (item_id, output_index, custom) = match &self.open {
-            Open::Call(open) if open.slot == slot => (open.id.clone(), open.output_index, open.custom),
+            OpenItem::Call(open) if open.slot == slot => (open.id.clone(), open.output_index, open.custom),
             _ if !self.turn.closed_slots.contains(&slot) => return Err(Violation::UnknownCall),
             _ if delta.trim().is_empty() => return Ok(()),
             _ => return Err(Violation::LateArguments),
         };
         let event = if custom {
-            Event::CustomInputDelta { item_id, output_index, delta }
+            ResponseEvent::CustomInputDelta { item_id, output_index, delta }
         } else {
-            Event::FunctionArgumentsDelta { item_id, output_index, delta }
+            ResponseEvent::FunctionArgumentsDelta { item_id, output_index, delta }
         };
         self.emit(event, out)
     }
 
     /// Whether the open call has all its arguments, as far as one can tell from them; also if there is no open call.
-    pub(super) fn open_call_is_whole(&mut self) -> bool {
+    pub(super) fn is_open_call_complete(&mut self) -> bool {
         match &mut self.open {
-            Open::Call(open) => match self.fold.response().output.get(open.output_index as usize) {
-                Some(Item::FunctionCall(call)) => open.completeness.of(&call.arguments),
-                // Translators hand a custom tool's input over in one piece.
-                Some(Item::CustomToolCall(call)) => !call.input.is_empty(),
-                _ => false,
-            },
-            Open::Server(open) => open.is_whole(),
-            Open::Unseen(open) => open.is_whole(),
-            Open::Nothing | Open::Message(_) | Open::Reasoning(_) => true,
+            OpenItem::Call(open) => {
+                match self.accumulator.response().output.get(open.output_index as usize) {
+                    Some(Item::FunctionCall(call)) => open.completeness.is_complete(&call.arguments),
+                    // Translators hand a custom tool's input over in one piece.
+                    Some(Item::CustomToolCall(call)) => !call.input.is_empty(),
+                    _ => false,
+                }
+            }
+            OpenItem::Server(open) => open.is_complete(),
+            OpenItem::Buffered(open) => open.is_complete(),
+            OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_) => true,
         }
     }
 
@@ -129,21 +136,21 @@ impl Machine {
         if status == ItemStatus::Completed && self.lacks_arguments(output_index) {
             // Clients parse arguments: a call without any has an empty object.
             let (item_id, delta) = (item_id.clone(), "{}".to_owned());
-            self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out)?;
+            self.emit(ResponseEvent::FunctionArgumentsDelta { item_id, output_index, delta }, out)?;
         }
         let done = match self.output(output_index)? {
-            Item::FunctionCall(call) => Event::FunctionArgumentsDone {
+            Item::FunctionCall(call) => ResponseEvent::FunctionArgumentsDone {
                 item_id,
                 output_index,
                 name: call.name.clone(),
                 arguments: call.arguments.clone(),
             },
             Item::CustomToolCall(call) => {
-                Event::CustomInputDone { item_id, output_index, input: call.input.clone() }
+                ResponseEvent::CustomInputDone { item_id, output_index, input: call.input.clone() }
             }
             _ => return Err(Violation::Misplaced),
         };
-        self.number(done, out);
+        self.emit_infallible(done, out);
         self.finish_item(output_index, out, |item| match item {
             Item::FunctionCall(call) => call.status = status,
             Item::CustomToolCall(call) => call.status = status,

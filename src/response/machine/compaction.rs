@@ -1,7 +1,7 @@
 //! A response that is a compaction: what the model writes is a summary, which no client reads. It becomes one
 //! sealed item when it is whole; thoughts are not part of it, and calls are not made.
 
-use super::{Events, Machine, Violation};
+use super::{Events, ResponseMachine, Violation};
 use crate::protocol::item::{Compaction, Item};
 use crate::response::turn::ModelEvent;
 
@@ -22,9 +22,9 @@ pub(super) struct Summary {
     refused: bool,
 }
 
-impl Machine {
+impl ResponseMachine {
     /// Takes in a piece of the summary.
-    pub(super) fn gather(&mut self, event: ModelEvent) -> Result<(), Violation> {
+    pub(super) fn append_summary(&mut self, event: ModelEvent) -> Result<(), Violation> {
         match event {
             ModelEvent::Text { delta, .. } => {
                 self.count_in_item(delta.len());

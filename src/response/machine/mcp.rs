@@ -1,16 +1,16 @@
 //! What is written of MCP servers beside calls: the lists of their tools, and calls that a person has to allow.
 
-use super::{BegunCall, Events, Machine, Open, Violation, size};
-use crate::protocol::event::{Event, HostedProgress, HostedStage};
+use super::{CallStart, Events, OpenItem, ResponseMachine, Violation, size};
+use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpApprovalRequest, McpListTools, McpListedTool};
 use crate::protocol::item::{Item, ItemStatus};
-use crate::response::extent::Completeness;
-use crate::response::turn::{Fields, Surface, ToolCallRequest};
+use crate::response::json_scanner::JsonCompleteness;
+use crate::response::turn::{Presentation, ProviderFields, ToolCallRequest};
 
 /// A call that is not made before a person has allowed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AskedCall {
+pub struct ApprovalRequest {
     /// Of its `mcp_approval_request`.
     pub id: Id,
     /// What would be called, with what.
@@ -20,29 +20,29 @@ pub struct AskedCall {
 /// A call while its arguments come, of a kind whose item says from its beginning what is called with what: it has
 /// none before they are whole.
 #[derive(Debug)]
-pub(super) struct UnseenCall {
+pub(super) struct BufferedCall {
     pub(super) slot: u32,
-    pub(super) surface: Surface,
+    pub(super) presentation: Presentation,
     pub(super) call: ToolCallRequest,
-    pub(super) fields: Option<Box<Fields>>,
-    completeness: Completeness,
+    pub(super) fields: Option<Box<ProviderFields>>,
+    completeness: JsonCompleteness,
 }
 
-impl UnseenCall {
+impl BufferedCall {
     /// Whether calls of this kind are such.
-    pub(super) fn is_one(surface: Surface) -> bool {
-        matches!(surface, Surface::Approval | Surface::WebSearch)
+    pub(super) fn is_one(surface: Presentation) -> bool {
+        matches!(surface, Presentation::Approval | Presentation::WebSearch)
     }
 
     /// Whether it has all its arguments, as far as one can tell from them.
-    pub(super) fn is_whole(&mut self) -> bool {
-        self.completeness.of(&self.call.arguments)
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.completeness.is_complete(&self.call.arguments)
     }
 }
 
-impl Machine {
+impl ResponseMachine {
     /// Shows the tools of a server, or why they could not be listed. Between turns only.
-    pub fn show_tools(
+    pub fn emit_list_tools(
         &mut self,
         server_label: &str,
         listed: Result<Vec<McpListedTool>, String>,
@@ -67,7 +67,7 @@ impl Machine {
         if self.options.server_steps {
             for stage in [HostedStage::McpListInProgress, ended] {
                 let progress = HostedProgress { stage, item_id: id.clone(), output_index };
-                self.emit(Event::Hosted(progress), out)?;
+                self.emit(ResponseEvent::Hosted(progress), out)?;
             }
         }
         self.finish_item(output_index, out, |item| {
@@ -81,13 +81,18 @@ impl Machine {
     }
 
     /// Asks a person for a call whose arguments are whole.
-    pub fn ask_approval(&mut self, call: ToolCallRequest, out: &mut Events) -> Result<(), Violation> {
+    pub fn request_approval(&mut self, call: ToolCallRequest, out: &mut Events) -> Result<(), Violation> {
         let id = self.ids.next("mcpr");
         self.bytes += call.name.len() + call.arguments.len();
-        self.ask(id, call, out).map(drop)
+        self.write_approval_request(id, call, out).map(drop)
     }
 
-    fn ask(&mut self, id: Id, call: ToolCallRequest, out: &mut Events) -> Result<u32, Violation> {
+    fn write_approval_request(
+        &mut self,
+        id: Id,
+        call: ToolCallRequest,
+        out: &mut Events,
+    ) -> Result<u32, Violation> {
         let item = McpApprovalRequest {
             id: id.clone(),
             server_label: call.namespace.clone().unwrap_or_default(),
@@ -95,14 +100,14 @@ impl Machine {
             arguments: call.arguments.clone(),
         };
         let output_index = self.add_item(Item::McpApprovalRequest(item), out)?;
-        self.asked.push(AskedCall { id, call });
+        self.approval_requests.push(ApprovalRequest { id, call });
         self.finish_item(output_index, out, |_| {})?;
         Ok(output_index)
     }
 
     /// The calls that persons were asked for so far.
-    pub fn asked(&self) -> &[AskedCall] {
-        &self.asked
+    pub fn approval_requests(&self) -> &[ApprovalRequest] {
+        &self.approval_requests
     }
 
     /// Says by which request a call of this turn was allowed, before the call is begun.
@@ -114,48 +119,57 @@ impl Machine {
         self.turn.approved.iter().find(|(other, _)| *other == slot).map(|(_, id)| id.clone())
     }
 
-    pub(super) fn open_unseen_call(
+    pub(super) fn open_buffered_call(
         &mut self,
-        BegunCall { slot, call, fields, .. }: BegunCall,
-        surface: Surface,
+        CallStart { slot, call, fields, .. }: CallStart,
+        surface: Presentation,
         out: &mut Events,
     ) -> Result<(), Violation> {
         self.close(ItemStatus::Completed, out)?;
         self.item_bytes = 0;
-        self.open =
-            Open::Unseen(UnseenCall { slot, surface, call, fields, completeness: Completeness::default() });
+        self.open = OpenItem::Buffered(BufferedCall {
+            slot,
+            presentation: surface,
+            call,
+            fields,
+            completeness: JsonCompleteness::default(),
+        });
         Ok(())
     }
 
     /// Shows the call whose arguments have come: as a question, or as a call that waits for its result.
-    pub(super) fn show_unseen_call(&mut self, unseen: UnseenCall, out: &mut Events) -> Result<(), Violation> {
-        let UnseenCall { slot, surface, mut call, fields, .. } = unseen;
+    pub(super) fn emit_buffered_call(
+        &mut self,
+        unseen: BufferedCall,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
+        let BufferedCall { slot, presentation: surface, mut call, fields, .. } = unseen;
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".to_owned();
         }
-        if surface == Surface::Approval {
+        if surface == Presentation::Approval {
             self.turn.closed_slots.push(slot);
             let id = self.ids.next("mcpr");
-            self.lead_call(slot, id.as_str(), fields, out)?;
-            let output_index = self.ask(id, call, out)?;
+            self.flush_state_before_call(slot, id.as_str(), fields, out)?;
+            let output_index = self.write_approval_request(id, call, out)?;
             self.place_call(slot, output_index);
             return Ok(());
         }
-        self.open_server_call(BegunCall { slot, call_id: None, call, fields }, surface, out)?;
-        self.settle_server_call(out)
+        self.open_server_call(CallStart { slot, call_id: None, call, fields }, surface, out)?;
+        self.finish_server_arguments(out)
     }
 
     /// Gives up a call that was cut off: as if it had not been wished, unless it is known what was.
-    pub(super) fn drop_unseen_call(
+    pub(super) fn abort_buffered_call(
         &mut self,
-        mut unseen: UnseenCall,
+        mut unseen: BufferedCall,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        if unseen.surface == Surface::Approval || !unseen.is_whole() {
+        if unseen.presentation == Presentation::Approval || !unseen.is_complete() {
             self.turn.closed_slots.push(unseen.slot);
             return Ok(());
         }
-        self.show_unseen_call(unseen, out)?;
+        self.emit_buffered_call(unseen, out)?;
         self.close(ItemStatus::Incomplete, out)
     }
 }

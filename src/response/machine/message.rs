@@ -1,8 +1,8 @@
 //! Writes messages: texts, refusals and annotations.
 
-use super::{Events, Machine, Open, Violation, size};
+use super::{Events, OpenItem, ResponseMachine, Violation, size};
 use crate::protocol::content::{Annotation, ContentPart, LogProb, OutputText, Refusal};
-use crate::protocol::event::{Event, Part};
+use crate::protocol::event::{OutputContent, ResponseEvent};
 use crate::protocol::id::Id;
 use crate::protocol::item::{Item, ItemStatus, Message, Phase, Role};
 
@@ -30,7 +30,7 @@ enum PartKind {
     Refusal,
 }
 
-impl Machine {
+impl ResponseMachine {
     pub(super) fn write_text(
         &mut self,
         delta: String,
@@ -41,12 +41,15 @@ impl Machine {
         if !self.options.logprobs {
             logprobs.clear();
         }
-        self.emit(Event::OutputTextDelta { item_id, output_index, content_index, delta, logprobs }, out)
+        self.emit(
+            ResponseEvent::OutputTextDelta { item_id, output_index, content_index, delta, logprobs },
+            out,
+        )
     }
 
     pub(super) fn write_refusal(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         let (item_id, output_index, content_index) = self.open_part(PartKind::Refusal, out)?;
-        self.emit(Event::RefusalDelta { item_id, output_index, content_index, delta }, out)
+        self.emit(ResponseEvent::RefusalDelta { item_id, output_index, content_index, delta }, out)
     }
 
     /// Adds a source to the text that is being written. A source of no text has nowhere to go, and nobody reads
@@ -56,7 +59,7 @@ impl Machine {
         annotation: Annotation,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let Open::Message(OpenMessage { id, output_index, part }) = &self.open else { return Ok(()) };
+        let OpenItem::Message(OpenMessage { id, output_index, part }) = &self.open else { return Ok(()) };
         let (item_id, output_index, content_index) = (id.clone(), *output_index, part.content_index);
         let Item::Message(message) = self.output(output_index)? else { return Err(Violation::Misplaced) };
         let Some(ContentPart::OutputText(text)) = message.content.get(content_index as usize) else {
@@ -67,7 +70,13 @@ impl Machine {
         }
         let annotation_index = u32::try_from(text.annotations.len()).map_err(|_| Violation::Misplaced)?;
         self.emit(
-            Event::AnnotationAdded { item_id, output_index, content_index, annotation_index, annotation },
+            ResponseEvent::AnnotationAdded {
+                item_id,
+                output_index,
+                content_index,
+                annotation_index,
+                annotation,
+            },
             out,
         )
     }
@@ -79,16 +88,16 @@ impl Machine {
 
     fn open_part(&mut self, kind: PartKind, out: &mut Events) -> Result<(Id, u32, u32), Violation> {
         let (id, output_index, content_index) = match &self.open {
-            Open::Message(OpenMessage { id, output_index, part }) if part.kind == kind => {
+            OpenItem::Message(OpenMessage { id, output_index, part }) if part.kind == kind => {
                 return Ok((id.clone(), *output_index, part.content_index));
             }
-            Open::Message(message) => {
+            OpenItem::Message(message) => {
                 let message = message.clone();
                 self.close_part(&message, out)?;
                 (message.id, message.output_index, message.part.content_index + 1)
             }
             _ => {
-                self.lead(out)?;
+                self.flush_state_before_item(out)?;
                 self.close(ItemStatus::Completed, out)?;
                 let id = self.ids.next("msg");
                 let item = Item::Message(Message {
@@ -105,11 +114,14 @@ impl Machine {
             PartKind::Text => ContentPart::OutputText(OutputText::default()),
             PartKind::Refusal => ContentPart::Refusal(Refusal::default()),
         };
-        let part = Part::Content(part);
-        self.count(size::PART);
-        self.emit(Event::ContentPartAdded { item_id: id.clone(), output_index, content_index, part }, out)?;
+        let part = OutputContent::Content(part);
+        self.count(size::PART_OVERHEAD);
+        self.emit(
+            ResponseEvent::ContentPartAdded { item_id: id.clone(), output_index, content_index, part },
+            out,
+        )?;
         let part = OpenPart { content_index, kind };
-        self.open = Open::Message(OpenMessage { id: id.clone(), output_index, part });
+        self.open = OpenItem::Message(OpenMessage { id: id.clone(), output_index, part });
         Ok((id, output_index, content_index))
     }
 
@@ -143,14 +155,14 @@ impl Machine {
         let Item::Message(message) = self.output(output_index)? else { return Err(Violation::Misplaced) };
         let part = message.content.get(content_index as usize).ok_or(Violation::Misplaced)?.clone();
         let done = match &part {
-            ContentPart::OutputText(OutputText { text, logprobs, .. }) => Event::OutputTextDone {
+            ContentPart::OutputText(OutputText { text, logprobs, .. }) => ResponseEvent::OutputTextDone {
                 item_id: id.clone(),
                 output_index,
                 content_index,
                 text: text.clone(),
                 logprobs: logprobs.clone(),
             },
-            ContentPart::Refusal(Refusal { refusal }) => Event::RefusalDone {
+            ContentPart::Refusal(Refusal { refusal }) => ResponseEvent::RefusalDone {
                 item_id: id.clone(),
                 output_index,
                 content_index,
@@ -158,9 +170,12 @@ impl Machine {
             },
             _ => return Err(Violation::Misplaced),
         };
-        self.number(done, out);
-        let part = Part::Content(part);
-        self.number(Event::ContentPartDone { item_id: id, output_index, content_index, part }, out);
+        self.emit_infallible(done, out);
+        let part = OutputContent::Content(part);
+        self.emit_infallible(
+            ResponseEvent::ContentPartDone { item_id: id, output_index, content_index, part },
+            out,
+        );
         Ok(())
     }
 }

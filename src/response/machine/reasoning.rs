@@ -1,7 +1,7 @@
 //! Writes reasoning items: raw text and summaries. The state that goes with them is the business of `state`.
 
-use super::{Events, Machine, Open, ReasoningDisplay, Violation, size};
-use crate::protocol::event::{Event, Part};
+use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, Violation, size};
+use crate::protocol::event::{OutputContent, ResponseEvent};
 use crate::protocol::id::Id;
 use crate::protocol::item::{Item, ItemStatus, Reasoning, ReasoningText, SummaryText};
 use crate::response::turn::ProviderState;
@@ -23,11 +23,11 @@ enum OpenPart {
     Summary(u32),
 }
 
-impl Machine {
+impl ResponseMachine {
     /// Raw reasoning, shown as the options say.
     pub(super) fn write_reasoning(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         self.open_reasoning(out)?;
-        if let Open::Reasoning(open) = &mut self.open {
+        if let OpenItem::Reasoning(open) = &mut self.open {
             open.state.text.push_str(&delta);
         }
         match self.options.reasoning {
@@ -60,11 +60,11 @@ impl Machine {
     }
 
     fn open_reasoning(&mut self, out: &mut Events) -> Result<(), Violation> {
-        if matches!(self.open, Open::Reasoning(_)) {
+        if matches!(self.open, OpenItem::Reasoning(_)) {
             return Ok(());
         }
         self.close(ItemStatus::Completed, out)?;
-        self.open = Open::Reasoning(self.add_reasoning(out)?);
+        self.open = OpenItem::Reasoning(self.add_reasoning(out)?);
         self.join_waiting();
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Machine {
             (id, index, OpenPart::Raw(content_index)) => (id, index, content_index),
             _ => self.open_reasoning_part(OpenPart::Raw, out)?,
         };
-        self.emit(Event::ReasoningTextDelta { item_id, output_index, content_index, delta }, out)
+        self.emit(ResponseEvent::ReasoningTextDelta { item_id, output_index, content_index, delta }, out)
     }
 
     fn write_summary_text(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
@@ -95,12 +95,12 @@ impl Machine {
             (id, index, OpenPart::Summary(summary_index)) => (id, index, summary_index),
             _ => self.open_reasoning_part(OpenPart::Summary, out)?,
         };
-        self.emit(Event::SummaryTextDelta { item_id, output_index, summary_index, delta }, out)
+        self.emit(ResponseEvent::SummaryTextDelta { item_id, output_index, summary_index, delta }, out)
     }
 
     fn part_of_reasoning(&self) -> Result<(Id, u32, OpenPart), Violation> {
         match &self.open {
-            Open::Reasoning(open) => Ok((open.id.clone(), open.output_index, open.part)),
+            OpenItem::Reasoning(open) => Ok((open.id.clone(), open.output_index, open.part)),
             _ => Err(Violation::Misplaced),
         }
     }
@@ -111,7 +111,7 @@ impl Machine {
         kind: fn(u32) -> OpenPart,
         out: &mut Events,
     ) -> Result<(Id, u32, u32), Violation> {
-        let Open::Reasoning(mut open) = std::mem::replace(&mut self.open, Open::Nothing) else {
+        let OpenItem::Reasoning(mut open) = std::mem::replace(&mut self.open, OpenItem::Nothing) else {
             return Err(Violation::Misplaced);
         };
         self.close_reasoning_part(&mut open, out)?;
@@ -122,16 +122,26 @@ impl Machine {
         let index =
             u32::try_from(if raw { contents } else { summaries }).map_err(|_| Violation::Misplaced)?;
         let added = if raw {
-            let part = Part::Reasoning(ReasoningText { text: String::new() });
-            Event::ContentPartAdded { item_id: item_id.clone(), output_index, content_index: index, part }
+            let part = OutputContent::Reasoning(ReasoningText { text: String::new() });
+            ResponseEvent::ContentPartAdded {
+                item_id: item_id.clone(),
+                output_index,
+                content_index: index,
+                part,
+            }
         } else {
             let part = SummaryText { text: String::new() };
-            Event::SummaryPartAdded { item_id: item_id.clone(), output_index, summary_index: index, part }
+            ResponseEvent::SummaryPartAdded {
+                item_id: item_id.clone(),
+                output_index,
+                summary_index: index,
+                part,
+            }
         };
-        self.count(size::PART);
+        self.count(size::PART_OVERHEAD);
         self.emit(added, out)?;
         open.part = kind(index);
-        self.open = Open::Reasoning(open);
+        self.open = OpenItem::Reasoning(open);
         Ok((item_id, output_index, index))
     }
 
@@ -143,15 +153,27 @@ impl Machine {
             OpenPart::Raw(content_index) => {
                 let part = item.content.get(content_index as usize).ok_or(Violation::Misplaced)?.clone();
                 let (id, text) = (item_id.clone(), part.text.clone());
-                self.number(Event::ReasoningTextDone { item_id: id, output_index, content_index, text }, out);
-                let part = Part::Reasoning(part);
-                self.number(Event::ContentPartDone { item_id, output_index, content_index, part }, out);
+                self.emit_infallible(
+                    ResponseEvent::ReasoningTextDone { item_id: id, output_index, content_index, text },
+                    out,
+                );
+                let part = OutputContent::Reasoning(part);
+                self.emit_infallible(
+                    ResponseEvent::ContentPartDone { item_id, output_index, content_index, part },
+                    out,
+                );
             }
             OpenPart::Summary(summary_index) => {
                 let part = item.summary.get(summary_index as usize).ok_or(Violation::Misplaced)?.clone();
                 let (id, text) = (item_id.clone(), part.text.clone());
-                self.number(Event::SummaryTextDone { item_id: id, output_index, summary_index, text }, out);
-                self.number(Event::SummaryPartDone { item_id, output_index, summary_index, part }, out);
+                self.emit_infallible(
+                    ResponseEvent::SummaryTextDone { item_id: id, output_index, summary_index, text },
+                    out,
+                );
+                self.emit_infallible(
+                    ResponseEvent::SummaryPartDone { item_id, output_index, summary_index, part },
+                    out,
+                );
             }
         }
         Ok(())

@@ -1,17 +1,17 @@
 //! Writes calls that the gateway runs: their items stay open until it is known what came of them.
 //!
 //! What the model said behind such a call waits, so that a stream has one open item at a time. Calls whose
-//! results clients do not see ([`Surface::Hidden`]) are closed at once; their results go to the history only.
+//! results clients do not see ([`Presentation::Hidden`]) are closed at once; their results go to the history only.
 
-use super::{BegunCall, Events, Machine, Open, Violation};
-use crate::protocol::event::{Event, HostedProgress, HostedStage};
+use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
+use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{
-    McpCall, McpCallError, McpLogin, WebSearchAction, WebSearchCall, WebSource,
+    McpAuthChallenge, McpCall, McpCallError, WebSearchAction, WebSearchCall, WebSource,
 };
 use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, ServerToolError, UserMessage};
-use crate::response::extent::Completeness;
-use crate::response::turn::{Surface, ToolCallRequest};
+use crate::response::json_scanner::JsonCompleteness;
+use crate::response::turn::{Presentation, ToolCallRequest};
 
 /// The server of tools that are the gateway's own.
 pub const OWN_SERVER: &str = "antwort";
@@ -22,11 +22,11 @@ pub(super) struct OpenServerCall {
     id: Id,
     output_index: u32,
     slot: u32,
-    surface: Surface,
+    presentation: Presentation,
     call: ToolCallRequest,
     /// All its arguments have come.
-    settled: bool,
-    completeness: Completeness,
+    arguments_done: bool,
+    completeness: JsonCompleteness,
 }
 
 /// A call whose item is closed while its result is still to come.
@@ -67,7 +67,7 @@ pub enum RemoteError {
         /// The status.
         status: u16,
         /// The login that it wants.
-        login: Option<Box<McpLogin>>,
+        login: Option<Box<McpAuthChallenge>>,
     },
 }
 
@@ -82,35 +82,35 @@ pub struct Search {
 
 impl OpenServerCall {
     pub(super) fn is_hidden(&self) -> bool {
-        self.surface == Surface::Hidden
+        self.presentation == Presentation::Hidden
     }
 
     /// Whether it has all its arguments, as far as one can tell from them.
-    pub(super) fn is_whole(&mut self) -> bool {
-        self.settled || self.completeness.of(&self.call.arguments)
+    pub(super) fn is_complete(&mut self) -> bool {
+        self.arguments_done || self.completeness.is_complete(&self.call.arguments)
     }
 }
 
-impl Machine {
+impl ResponseMachine {
     pub(super) fn open_server_call(
         &mut self,
-        begun: BegunCall,
-        surface: Surface,
+        begun: CallStart,
+        surface: Presentation,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let BegunCall { slot, call_id, call, fields } = begun;
+        let CallStart { slot, call_id, call, fields } = begun;
         let (prefix, stage) = match surface {
-            Surface::Mcp => ("mcp", Some(HostedStage::McpCallInProgress)),
-            Surface::Extension => ("tc", None),
-            Surface::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
-            Surface::Hidden => ("fc", None),
+            Presentation::Mcp => ("mcp", Some(HostedStage::McpCallInProgress)),
+            Presentation::Extension => ("tc", None),
+            Presentation::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
+            Presentation::Hidden => ("fc", None),
             // Such a call is asked for, and opened when it was allowed.
-            Surface::Approval => return Err(Violation::Misplaced),
+            Presentation::Approval => return Err(Violation::Misplaced),
         };
         let id = self.ids.next(prefix);
-        self.lead_call(slot, id.as_str(), fields, out)?;
+        self.flush_state_before_call(slot, id.as_str(), fields, out)?;
         let item = match surface {
-            Surface::Hidden => Item::FunctionCall(FunctionCall {
+            Presentation::Hidden => Item::FunctionCall(FunctionCall {
                 id: id.clone(),
                 status: ItemStatus::InProgress,
                 call_id: self.unique_call_id(call_id),
@@ -118,16 +118,16 @@ impl Machine {
                 namespace: None,
                 arguments: String::new(),
             }),
-            Surface::WebSearch => Item::WebSearchCall(WebSearchCall {
+            Presentation::WebSearch => Item::WebSearchCall(WebSearchCall {
                 id: id.clone(),
                 status: ItemStatus::InProgress,
                 action: Some(action(Search { query: query_of(&call), sources: None })),
             }),
-            Surface::Mcp | Surface::Approval => {
+            Presentation::Mcp | Presentation::Approval => {
                 let approval = self.approval_of(slot);
                 Item::McpCall(mcp_call(&id, &call, approval, ItemStatus::InProgress))
             }
-            Surface::Extension => Item::ServerToolCall(ServerToolCall {
+            Presentation::Extension => Item::ServerToolCall(ServerToolCall {
                 id: id.clone(),
                 status: ItemStatus::InProgress,
                 server_label: call.namespace.clone().filter(|label| label != OWN_SERVER),
@@ -140,25 +140,33 @@ impl Machine {
         };
         let output_index = self.add_item(item, out)?;
         self.place_call(slot, output_index);
-        let completeness = Completeness::default();
-        let open = OpenServerCall { id, output_index, slot, surface, call, settled: false, completeness };
-        self.step(&open, stage, out)?;
-        self.open = Open::Server(open);
+        let completeness = JsonCompleteness::default();
+        let open = OpenServerCall {
+            id,
+            output_index,
+            slot,
+            presentation: surface,
+            call,
+            arguments_done: false,
+            completeness,
+        };
+        self.emit_stage(&open, stage, out)?;
+        self.open = OpenItem::Server(open);
         Ok(())
     }
 
     /// Whether the event is more of the server's call that is being written.
     pub(super) fn continues_server_call(&self, slot: u32) -> bool {
         match &self.open {
-            Open::Server(open) => open.slot == slot && !open.settled,
-            Open::Unseen(open) => open.slot == slot,
+            OpenItem::Server(open) => open.slot == slot && !open.arguments_done,
+            OpenItem::Buffered(open) => open.slot == slot,
             _ => false,
         }
     }
 
     /// Whether the slot's arguments were declared whole already.
-    pub(super) fn is_settled(&self, slot: u32) -> bool {
-        matches!(&self.open, Open::Server(open) if open.slot == slot && open.settled)
+    pub(super) fn is_arguments_done(&self, slot: u32) -> bool {
+        matches!(&self.open, OpenItem::Server(open) if open.slot == slot && open.arguments_done)
     }
 
     pub(super) fn write_server_arguments(
@@ -166,51 +174,56 @@ impl Machine {
         delta: String,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        if let Open::Unseen(open) = &mut self.open {
+        if let OpenItem::Buffered(open) = &mut self.open {
             open.call.arguments.push_str(&delta);
             return Ok(());
         }
-        let Open::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
+        let OpenItem::Server(open) = &mut self.open else { return Err(Violation::Misplaced) };
         open.call.arguments.push_str(&delta);
-        let (surface, item_id, output_index) = (open.surface, open.id.clone(), open.output_index);
-        self.show_arguments(surface, item_id, output_index, delta, out)
+        let (surface, item_id, output_index) = (open.presentation, open.id.clone(), open.output_index);
+        self.emit_arguments_delta(surface, item_id, output_index, delta, out)
     }
 
     /// More arguments, for whoever is to see them as they come.
-    fn show_arguments(
+    fn emit_arguments_delta(
         &mut self,
-        surface: Surface,
+        surface: Presentation,
         item_id: Id,
         output_index: u32,
         delta: String,
         out: &mut Events,
     ) -> Result<(), Violation> {
         match surface {
-            Surface::Mcp if self.options.server_steps => {
-                self.emit(Event::McpArgumentsDelta { item_id, output_index, delta }, out)
+            Presentation::Mcp if self.options.server_steps => {
+                self.emit(ResponseEvent::McpArgumentsDelta { item_id, output_index, delta }, out)
             }
-            Surface::Hidden => self.emit(Event::FunctionArgumentsDelta { item_id, output_index, delta }, out),
-            Surface::Mcp | Surface::Extension | Surface::WebSearch | Surface::Approval => Ok(()),
+            Presentation::Hidden => {
+                self.emit(ResponseEvent::FunctionArgumentsDelta { item_id, output_index, delta }, out)
+            }
+            Presentation::Mcp
+            | Presentation::Extension
+            | Presentation::WebSearch
+            | Presentation::Approval => Ok(()),
         }
     }
 
     /// Declares the open call's arguments whole. It stays open for its result, unless nobody is to see that.
-    pub(super) fn settle_server_call(&mut self, out: &mut Events) -> Result<(), Violation> {
-        let Open::Server(mut open) = std::mem::replace(&mut self.open, Open::Nothing) else {
+    pub(super) fn finish_server_arguments(&mut self, out: &mut Events) -> Result<(), Violation> {
+        let OpenItem::Server(mut open) = std::mem::replace(&mut self.open, OpenItem::Nothing) else {
             return Err(Violation::Misplaced);
         };
-        if open.settled {
-            self.open = Open::Server(open);
+        if open.arguments_done {
+            self.open = OpenItem::Server(open);
             return Ok(());
         }
-        open.settled = true;
+        open.arguments_done = true;
         self.turn.closed_slots.push(open.slot);
         if open.call.arguments.trim().is_empty() {
             self.write_empty_object(&mut open, out)?;
         }
-        self.finish_arguments(&open, out)?;
-        if open.surface != Surface::Hidden {
-            self.open = Open::Server(open);
+        self.emit_arguments_done(&open, out)?;
+        if open.presentation != Presentation::Hidden {
+            self.open = OpenItem::Server(open);
             return Ok(());
         }
         self.finish_item(open.output_index, out, |item| {
@@ -227,34 +240,46 @@ impl Machine {
     fn write_empty_object(&mut self, open: &mut OpenServerCall, out: &mut Events) -> Result<(), Violation> {
         const EMPTY: &str = "{}";
         open.call.arguments.push_str(EMPTY);
-        self.show_arguments(open.surface, open.id.clone(), open.output_index, EMPTY.to_owned(), out)
+        self.emit_arguments_delta(
+            open.presentation,
+            open.id.clone(),
+            open.output_index,
+            EMPTY.to_owned(),
+            out,
+        )
     }
 
-    fn finish_arguments(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
+    fn emit_arguments_done(&mut self, open: &OpenServerCall, out: &mut Events) -> Result<(), Violation> {
         let (item_id, output_index) = (open.id.clone(), open.output_index);
         let arguments = open.call.arguments.clone();
-        match open.surface {
-            Surface::Mcp if self.options.server_steps => {
-                self.number(Event::McpArgumentsDone { item_id, output_index, arguments }, out);
+        match open.presentation {
+            Presentation::Mcp if self.options.server_steps => {
+                self.emit_infallible(
+                    ResponseEvent::McpArgumentsDone { item_id, output_index, arguments },
+                    out,
+                );
             }
-            Surface::Hidden => {
+            Presentation::Hidden => {
                 let name = open.call.name.clone();
-                self.number(Event::FunctionArgumentsDone { item_id, output_index, name, arguments }, out);
+                self.emit_infallible(
+                    ResponseEvent::FunctionArgumentsDone { item_id, output_index, name, arguments },
+                    out,
+                );
             }
-            Surface::WebSearch => self.step(open, Some(HostedStage::WebSearchSearching), out)?,
-            Surface::Mcp | Surface::Extension | Surface::Approval => {}
+            Presentation::WebSearch => self.emit_stage(open, Some(HostedStage::WebSearchSearching), out)?,
+            Presentation::Mcp | Presentation::Extension | Presentation::Approval => {}
         }
         Ok(())
     }
 
     /// Says how far a call has come, if its item is the one that is open.
     pub fn report_progress(&mut self, slot: u32, message: String, out: &mut Events) -> Result<(), Violation> {
-        let Open::Server(open) = &self.open else { return Ok(()) };
-        if open.slot != slot || !open.settled {
+        let OpenItem::Server(open) = &self.open else { return Ok(()) };
+        if open.slot != slot || !open.arguments_done {
             return Ok(());
         }
         let (item_id, output_index) = (open.id.clone(), open.output_index);
-        self.emit(Event::ToolProgress { item_id, output_index, message }, out)
+        self.emit(ResponseEvent::ToolProgress { item_id, output_index, message }, out)
     }
 
     /// Says what came of a call. Calls are finished in the order in which the model made them.
@@ -265,23 +290,23 @@ impl Machine {
             self.item_bytes = call.arguments.len();
             self.count(result.size());
             let mut item = mcp_call(&id, &call, self.approval_of(slot), ItemStatus::Completed);
-            conclude(&mut item, &result, &result.output);
+            set_result(&mut item, &result, &result.output);
             self.history.insert(output_index, Item::McpCall(item));
-            return self.say(&call.name, result.user_message, out);
+            return self.emit_user_message(&call.name, result.user_message, out);
         }
         self.count(result.size());
-        match std::mem::replace(&mut self.open, Open::Nothing) {
-            Open::Server(open) if open.slot == slot && open.settled => {
+        match std::mem::replace(&mut self.open, OpenItem::Nothing) {
+            OpenItem::Server(open) if open.slot == slot && open.arguments_done => {
                 self.close_finished(&open, &result, out)?;
-                self.say(&open.call.name, result.user_message, out)?;
+                self.emit_user_message(&open.call.name, result.user_message, out)?;
             }
             other => {
                 self.open = other;
                 return Err(Violation::Misplaced);
             }
         }
-        self.write_waiting(super::Patience::Over, out)?;
-        self.settle_open(out)
+        self.drain_pending(super::FlushMode::Force, out)?;
+        self.finish_open_arguments(out)
     }
 
     fn close_finished(
@@ -292,23 +317,23 @@ impl Machine {
     ) -> Result<(), Violation> {
         let approval = self.approval_of(open.slot);
         let mut concluded = mcp_call(&open.id, &open.call, approval, ItemStatus::Completed);
-        conclude(&mut concluded, result, &result.output);
+        set_result(&mut concluded, result, &result.output);
         if let Some(shown) = &result.shown {
             // The model reads on what it has read, whatever clients see of it.
             self.history.insert(open.output_index, Item::McpCall(concluded.clone()));
-            conclude(&mut concluded, result, shown);
+            set_result(&mut concluded, result, shown);
         }
-        let stage = match open.surface {
-            Surface::Mcp if concluded.error.is_some() => Some(HostedStage::McpCallFailed),
-            Surface::Mcp => Some(HostedStage::McpCallCompleted),
-            Surface::WebSearch => Some(HostedStage::WebSearchCompleted),
-            Surface::Extension | Surface::Hidden | Surface::Approval => None,
+        let stage = match open.presentation {
+            Presentation::Mcp if concluded.error.is_some() => Some(HostedStage::McpCallFailed),
+            Presentation::Mcp => Some(HostedStage::McpCallCompleted),
+            Presentation::WebSearch => Some(HostedStage::WebSearchCompleted),
+            Presentation::Extension | Presentation::Hidden | Presentation::Approval => None,
         };
-        self.step(open, stage, out)?;
-        let item = match open.surface {
-            Surface::Mcp | Surface::Hidden | Surface::Approval => Item::McpCall(concluded),
-            Surface::Extension => Item::ServerToolCall(extension(concluded, result)),
-            Surface::WebSearch => {
+        self.emit_stage(open, stage, out)?;
+        let item = match open.presentation {
+            Presentation::Mcp | Presentation::Hidden | Presentation::Approval => Item::McpCall(concluded),
+            Presentation::Extension => Item::ServerToolCall(extension(concluded, result)),
+            Presentation::WebSearch => {
                 // Such an item knows no `incomplete`.
                 let done = concluded.status == ItemStatus::Completed;
                 let status = if done { ItemStatus::Completed } else { ItemStatus::Failed };
@@ -321,7 +346,7 @@ impl Machine {
                     action: Some(action(result.search.clone().unwrap_or_else(unknown))),
                 });
                 self.finish_item(open.output_index, out, |open| *open = item)?;
-                return self.carry(results, out);
+                return self.write_sealed_reasoning(results, out);
             }
         };
         self.finish_item(open.output_index, out, |open| *open = item)
@@ -329,17 +354,17 @@ impl Machine {
 
     /// Closes a call that was not run, or not to its end. In the latter case the model is told so: it may have
     /// had its effect, and is not to be made again without thought.
-    pub(super) fn drop_server_call(
+    pub(super) fn abort_server_call(
         &mut self,
         open: &OpenServerCall,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        if !open.settled {
+        if !open.arguments_done {
             self.turn.closed_slots.push(open.slot);
-            self.finish_arguments(open, out)?;
+            self.emit_arguments_done(open, out)?;
         }
         if self.turn.dispatched {
-            self.remember_unknown(open.output_index, &open.id, &open.call);
+            self.record_unknown_outcome(open.output_index, &open.id, &open.call);
         }
         let arguments = open.call.arguments.clone();
         self.finish_item(open.output_index, out, |item| match item {
@@ -352,15 +377,15 @@ impl Machine {
     }
 
     /// Calls whose items are closed and of which nothing was heard: the model is told so.
-    pub(super) fn drop_hidden_calls(&mut self) {
+    pub(super) fn abort_hidden_calls(&mut self) {
         for HiddenCall { output_index, id, call, .. } in std::mem::take(&mut self.turn.hidden) {
-            self.remember_unknown(output_index, &id, &call);
+            self.record_unknown_outcome(output_index, &id, &call);
         }
     }
 
     /// A call without a result, as the model's history has it: a continuation must not think that it was never
     /// made, and make it again.
-    fn remember_unknown(&mut self, output_index: u32, id: &Id, call: &ToolCallRequest) {
+    fn record_unknown_outcome(&mut self, output_index: u32, id: &Id, call: &ToolCallRequest) {
         let (code, message) = if self.turn.dispatched {
             (
                 "outcome_unknown",
@@ -371,12 +396,17 @@ impl Machine {
         };
         let result = CallResult { output: message.to_owned(), error: Some(code), ..CallResult::default() };
         let mut item = mcp_call(id, call, None, ItemStatus::Completed);
-        conclude(&mut item, &result, &result.output);
+        set_result(&mut item, &result, &result.output);
         self.history.insert(output_index, Item::McpCall(item));
     }
 
     /// A tool's words to the user, as an item of their own.
-    fn say(&mut self, name: &str, text: Option<String>, out: &mut Events) -> Result<(), Violation> {
+    fn emit_user_message(
+        &mut self,
+        name: &str,
+        text: Option<String>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         let Some(text) = text else { return Ok(()) };
         let (id, status, size) = (self.ids.next("um"), ItemStatus::InProgress, text.len());
         let message = UserMessage { id, status, name: name.to_owned(), text };
@@ -389,7 +419,7 @@ impl Machine {
         })
     }
 
-    fn step(
+    fn emit_stage(
         &mut self,
         open: &OpenServerCall,
         stage: Option<HostedStage>,
@@ -397,7 +427,7 @@ impl Machine {
     ) -> Result<(), Violation> {
         let Some(stage) = stage.filter(|_| self.options.server_steps) else { return Ok(()) };
         let progress = HostedProgress { stage, item_id: open.id.clone(), output_index: open.output_index };
-        self.emit(Event::Hosted(progress), out)
+        self.emit(ResponseEvent::Hosted(progress), out)
     }
 }
 
@@ -422,7 +452,7 @@ fn mcp_call(
 }
 
 /// Says in a call what came of it, in these words.
-fn conclude(call: &mut McpCall, result: &CallResult, words: &str) {
+fn set_result(call: &mut McpCall, result: &CallResult, words: &str) {
     match result.error {
         Some(code) => {
             call.status = ItemStatus::Failed;
@@ -436,7 +466,7 @@ fn conclude(call: &mut McpCall, result: &CallResult, words: &str) {
                     message: message(),
                     login: login.clone(),
                 },
-                None => McpCallError::of_tool(code, words),
+                None => McpCallError::from_tool_error(code, words),
             });
         }
         None => call.output = Some(words.to_owned()),

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Events, Machine, Open, ReasoningDisplay, ShowSealed, Violation};
+use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, ShowSealed, Violation};
 use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
-use crate::response::turn::{Fields, Place, ProviderState};
+use crate::response::turn::{ProviderFields, ProviderState, StatePosition};
 
 /// Bytes of a hosted call's result that clients carry; the model is told that there was more.
 const MAX_CARRIED_RESULT: usize = 64 * 1024;
@@ -20,7 +20,7 @@ const MAX_CARRIED_RESULT: usize = 64 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct AnswerState {
     /// What has come and has no place yet.
-    waiting: ProviderState,
+    pending: ProviderState,
     /// By place in the output: of items that hold it, or that it is stored beside.
     states: BTreeMap<u32, ProviderState>,
     calls: Vec<PlacedCall>,
@@ -38,11 +38,11 @@ struct PlacedCall {
 impl AnswerState {
     /// State by the places of items, and what found no item.
     pub(super) fn into_parts(self) -> (BTreeMap<u32, ProviderState>, Option<ProviderState>) {
-        (self.states, Some(self.waiting).filter(|state| !state.is_empty()))
+        (self.states, Some(self.pending).filter(|state| !state.is_empty()))
     }
 }
 
-impl Machine {
+impl ResponseMachine {
     /// Whether clients carry state, so that it needs items.
     fn carries_state(&self) -> bool {
         self.options.seal.is_some() && self.options.show_sealed != ShowSealed::Never
@@ -65,20 +65,20 @@ impl Machine {
     }
 
     /// Keeps more of what the provider wants back with its message.
-    pub(super) fn keep_fields(&mut self, fields: Fields) {
+    pub(super) fn keep_fields(&mut self, fields: ProviderFields) {
         match &mut self.open {
-            Open::Reasoning(open) => open.state.add_fields(fields),
-            _ => self.turn.state.waiting.add_fields(fields),
+            OpenItem::Reasoning(open) => open.state.merge_fields(fields),
+            _ => self.turn.state.pending.merge_fields(fields),
         }
     }
 
     /// Keeps what the provider wants back with a call that has begun. The call's item may be written already.
-    pub(super) fn keep_call_fields(&mut self, slot: u32, fields: Fields) {
-        if let Some(before) = self.turn.waiting.fields(slot) {
+    pub(super) fn keep_call_fields(&mut self, slot: u32, fields: ProviderFields) {
+        if let Some(before) = self.turn.pending.call_fields(slot) {
             *before = Some(Box::new(fields));
             return;
         }
-        if let Open::Unseen(open) = &mut self.open
+        if let OpenItem::Buffered(open) = &mut self.open
             && open.slot == slot
         {
             open.fields = Some(Box::new(fields));
@@ -94,25 +94,25 @@ impl Machine {
                 state.states.entry(*place).or_default().calls.insert(key.clone(), fields);
             }
             _ => {
-                state.waiting.calls.insert(key.clone(), fields);
+                state.pending.calls.insert(key.clone(), fields);
             }
         }
     }
 
     /// Makes way for a call: what came before it and with it is written first.
-    pub(super) fn lead_call(
+    pub(super) fn flush_state_before_call(
         &mut self,
         slot: u32,
         key: &str,
-        fields: Option<Box<Fields>>,
+        fields: Option<Box<ProviderFields>>,
         out: &mut Events,
     ) -> Result<(), Violation> {
         let state = &mut self.turn.state;
         if let Some(fields) = fields {
-            state.waiting.calls.insert(key.to_owned(), *fields);
+            state.pending.calls.insert(key.to_owned(), *fields);
         }
         state.calls.push(PlacedCall { slot, key: key.to_owned(), place: None });
-        self.lead(out)?;
+        self.flush_state_before_item(out)?;
         self.close(ItemStatus::Completed, out)
     }
 
@@ -123,31 +123,31 @@ impl Machine {
         let Some(call) = state.calls.iter_mut().rfind(|call| call.slot == slot) else { return };
         call.place = Some(output_index);
         // Where clients carry state it is in an item by now.
-        if let Some(fields) = state.waiting.calls.remove(&call.key) {
+        if let Some(fields) = state.pending.calls.remove(&call.key) {
             let beside = state.states.entry(output_index).or_default();
             beside.calls.insert(call.key.clone(), fields);
-            beside.place = if first { Place::Leads } else { Place::Within };
+            beside.place = if first { StatePosition::Leads } else { StatePosition::Within };
         }
     }
 
     /// Makes way for an item: clients see the state that came before it first.
-    pub(super) fn lead(&mut self, out: &mut Events) -> Result<(), Violation> {
-        if self.turn.state.waiting.is_empty() || !self.carries_state() {
+    pub(super) fn flush_state_before_item(&mut self, out: &mut Events) -> Result<(), Violation> {
+        if self.turn.state.pending.is_empty() || !self.carries_state() {
             return Ok(());
         }
-        if matches!(self.open, Open::Reasoning(_)) {
+        if matches!(self.open, OpenItem::Reasoning(_)) {
             self.join_waiting();
             return Ok(());
         }
         self.close(ItemStatus::Completed, out)?;
-        let place = if self.is_first_of_turn() { Place::Leads } else { Place::Within };
+        let place = if self.is_first_of_turn() { StatePosition::Leads } else { StatePosition::Within };
         self.write_state(place, out)
     }
 
     /// The state that waits belongs to the reasoning that is open.
     pub(super) fn join_waiting(&mut self) {
-        if let Open::Reasoning(open) = &mut self.open {
-            open.state.add(std::mem::take(&mut self.turn.state.waiting));
+        if let OpenItem::Reasoning(open) = &mut self.open {
+            open.state.merge(std::mem::take(&mut self.turn.state.pending));
         }
     }
 
@@ -155,8 +155,8 @@ impl Machine {
         self.response().output.len() == self.turn.first
     }
 
-    fn write_state(&mut self, place: Place, out: &mut Events) -> Result<(), Violation> {
-        let state = ProviderState { place, ..std::mem::take(&mut self.turn.state.waiting) };
+    fn write_state(&mut self, place: StatePosition, out: &mut Events) -> Result<(), Violation> {
+        let state = ProviderState { place, ..std::mem::take(&mut self.turn.state.pending) };
         let mut open = self.add_reasoning(out)?;
         open.state = state;
         self.close_reasoning(open, out)
@@ -170,12 +170,13 @@ impl Machine {
     }
 
     /// Finds a place for all that has come, as far as items have been written. The answer is over.
-    pub(super) fn settle_state(&mut self, out: &mut Events) -> Result<(), Violation> {
+    pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
         if self.carries_state() {
-            let over = matches!(self.open, Open::Nothing) && self.turn.waiting.is_empty();
+            let over = matches!(self.open, OpenItem::Nothing) && self.turn.pending.is_empty();
             // Nothing follows what was cut off, and no provider takes half an answer back.
-            if over && !self.turn.cut && !self.turn.state.waiting.is_empty() {
-                let place = if self.is_first_of_turn() { Place::Leads } else { Place::Trails };
+            if over && !self.turn.truncated && !self.turn.state.pending.is_empty() {
+                let place =
+                    if self.is_first_of_turn() { StatePosition::Leads } else { StatePosition::Trails };
                 self.write_state(place, out)?;
             }
             return Ok(());
@@ -193,7 +194,7 @@ impl Machine {
     /// Gathers what belongs to the whole answer beside one of its items.
     fn gather_state(&mut self) {
         let shown = self.options.reasoning == ReasoningDisplay::Text;
-        let output = &self.fold.response().output;
+        let output = &self.accumulator.response().output;
         let item = |place: u32| output.get(place as usize);
         let is_whole = |place: &u32| match item(*place) {
             // One that was cut off is no part of the history.
@@ -202,7 +203,7 @@ impl Machine {
             _ => true,
         };
         let is_reasoning = |place: u32| matches!(item(place), Some(Item::Reasoning(_)));
-        let AnswerState { waiting, states, calls } = &mut self.turn.state;
+        let AnswerState { pending: waiting, states, calls } = &mut self.turn.state;
         let call = calls.iter().filter_map(|call| call.place).find(is_whole);
         let mut messages = (0_u32..)
             .zip(output.iter())
@@ -213,11 +214,11 @@ impl Machine {
             for (_, state) in states.iter_mut().filter(|(place, _)| is_reasoning(**place)) {
                 let fields = std::mem::take(&mut state.fields);
                 let text = if shown { String::new() } else { std::mem::take(&mut state.text) };
-                gathered.add(ProviderState { text, fields, ..ProviderState::default() });
+                gathered.merge(ProviderState { text, fields, ..ProviderState::default() });
             }
-            gathered.add(std::mem::take(waiting));
+            gathered.merge(std::mem::take(waiting));
             if !gathered.is_empty() {
-                states.entry(place).or_default().add(gathered);
+                states.entry(place).or_default().merge(gathered);
             }
             states.retain(|_, state| !state.is_empty());
             return;
@@ -227,7 +228,7 @@ impl Machine {
         }
         let reasoning = states.keys().rev().copied().find(|place| is_reasoning(*place));
         if let Some(place) = reasoning {
-            states.entry(place).or_default().add(std::mem::take(waiting));
+            states.entry(place).or_default().merge(std::mem::take(waiting));
         }
     }
 
@@ -246,7 +247,11 @@ impl Machine {
     }
 
     /// Writes an item whose only content is this blob.
-    pub(super) fn carry(&mut self, blob: Option<String>, out: &mut Events) -> Result<(), Violation> {
+    pub(super) fn write_sealed_reasoning(
+        &mut self,
+        blob: Option<String>,
+        out: &mut Events,
+    ) -> Result<(), Violation> {
         let Some(blob) = blob else { return Ok(()) };
         let output_index = self.add_reasoning(out)?.output_index;
         self.finish_item(output_index, out, |item| {

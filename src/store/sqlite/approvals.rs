@@ -4,19 +4,19 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::error::database;
-use super::lifetime::now;
-use super::write::{Begun, Outcome};
+use super::retention::now;
+use super::write::{InFlightRows, WriteOutcome};
 use crate::protocol::id::Id;
-use crate::store::{ApprovalClaim, Claim, Owner, PendingApproval, StoreError};
+use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
 
 /// Rows of one transaction.
-const BATCH: i64 = 200;
+const BATCH_ROWS: i64 = 200;
 
 const FIND: &str = "SELECT response, arguments, definition, expires_at FROM approvals
     WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND used_at IS NULL AND expires_at > ?4";
 
 /// What is claimed at once.
-pub(super) struct Asked {
+pub(super) struct ClaimRequest {
     pub owner: Owner,
     pub claims: Vec<ApprovalClaim>,
     /// Unix seconds.
@@ -26,14 +26,14 @@ pub(super) struct Asked {
 /// Writes calls that wait for approval.
 pub(super) fn ask(
     connection: &Connection,
-    begun: &Begun,
+    begun: &InFlightRows,
     pending: &[PendingApproval],
-) -> rusqlite::Result<Outcome> {
+) -> rusqlite::Result<WriteOutcome> {
     let mut statement = connection.prepare_cached(
         "INSERT INTO approvals (tenant, principal, id, response, arguments, definition, expires_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let mut outcome = Outcome::Absent;
+    let mut outcome = WriteOutcome::Absent;
     for approval in pending {
         if was_deleted(connection, begun, &approval.response)? {
             continue;
@@ -47,13 +47,13 @@ pub(super) fn ask(
             approval.definition,
             approval.expires_at,
         ])?;
-        outcome = Outcome::Changed;
+        outcome = WriteOutcome::Changed;
     }
     Ok(outcome)
 }
 
 /// Whether a response that this process makes was deleted meanwhile: then nothing of it is to be kept.
-fn was_deleted(connection: &Connection, begun: &Begun, response: &Id) -> rusqlite::Result<bool> {
+fn was_deleted(connection: &Connection, begun: &InFlightRows, response: &Id) -> rusqlite::Result<bool> {
     if begun.is_deleted(response) {
         return Ok(true);
     }
@@ -65,10 +65,10 @@ fn was_deleted(connection: &Connection, begun: &Begun, response: &Id) -> rusqlit
 
 /// Uses approvals up if all are there, unused, and for just this. Of two who claim one at once one finds it unused:
 /// each is within a transaction that no other writes beside.
-pub(super) fn claim(connection: &Connection, asked: &Asked) -> rusqlite::Result<Claim> {
+pub(super) fn claim(connection: &Connection, asked: &ClaimRequest) -> rusqlite::Result<ClaimOutcome> {
     for wanted in &asked.claims {
         let state = look(connection, asked, wanted)?;
-        if state != Claim::Granted {
+        if state != ClaimOutcome::Granted {
             return Ok(state);
         }
     }
@@ -79,11 +79,15 @@ pub(super) fn claim(connection: &Connection, asked: &Asked) -> rusqlite::Result<
     for wanted in &asked.claims {
         use_up.execute(params![tenant, principal, wanted.id.as_str(), asked.now])?;
     }
-    Ok(Claim::Granted)
+    Ok(ClaimOutcome::Granted)
 }
 
 /// What would come of claiming one of them.
-fn look(connection: &Connection, asked: &Asked, wanted: &ApprovalClaim) -> rusqlite::Result<Claim> {
+fn look(
+    connection: &Connection,
+    asked: &ClaimRequest,
+    wanted: &ApprovalClaim,
+) -> rusqlite::Result<ClaimOutcome> {
     let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
@@ -96,10 +100,10 @@ fn look(connection: &Connection, asked: &Asked, wanted: &ApprovalClaim) -> rusql
         )
         .optional()?;
     Ok(match found {
-        None => Claim::Unknown,
-        Some((true, _)) => Claim::Used,
-        Some((false, false)) => Claim::Mismatch,
-        Some((false, true)) => Claim::Granted,
+        None => ClaimOutcome::Unknown,
+        Some((true, _)) => ClaimOutcome::Used,
+        Some((false, false)) => ClaimOutcome::Mismatch,
+        Some((false, true)) => ClaimOutcome::Granted,
     })
 }
 
@@ -166,7 +170,7 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
                 (SELECT tenant, principal, id FROM approvals WHERE expires_at <= ?1 LIMIT ?2)",
         )
         .map_err(database)?
-        .execute(params![now, BATCH])
+        .execute(params![now, BATCH_ROWS])
         .map_err(database)?;
     transaction.commit().map_err(database)?;
     Ok(true)

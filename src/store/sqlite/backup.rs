@@ -16,7 +16,7 @@ use super::disk::Disk;
 use super::error::database;
 use super::guard::least_free;
 use super::lock::beside;
-use super::{connection, schema, upkeep};
+use super::{connection, maintenance, schema};
 use crate::store::StoreError;
 
 /// A copy that was made.
@@ -55,7 +55,7 @@ pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup,
 
 /// Whether the file system of this path has room for a copy, and for what responses need beside it.
 pub(super) fn check_room(source: &Connection, target: &Path, disk: &dyn Disk) -> Result<(), StoreError> {
-    let needed = upkeep::used_bytes(source)?;
+    let needed = maintenance::used_bytes(source)?;
     // Nothing is known of the disk: a copy that fails will say so.
     let Ok(space) = disk.space(folder_of(target)) else { return Ok(()) };
     let least = least_free(space.total);

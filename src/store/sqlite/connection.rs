@@ -17,7 +17,7 @@ pub(super) const PAGE_SIZE: u32 = 8192;
 
 /// Bytes that the write-ahead log keeps when it is written from its start again. As a rule it is half as long; a backup
 /// or another reader that looks at one state for long makes it grow, and it must not stay so.
-const LOG_LIMIT: u32 = 32 << 20;
+const WAL_SIZE_LIMIT: u32 = 32 << 20;
 
 /// How long a statement waits for another process's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -92,7 +92,7 @@ fn write_ahead(connection: &Connection, synchronous: Synchronous) -> Result<(), 
     }
     connection.pragma_update(None, "synchronous", synchronous.pragma()).map_err(database)?;
     connection
-        .pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT, |_| Ok(()))
+        .pragma_update_and_check(None, "journal_size_limit", WAL_SIZE_LIMIT, |_| Ok(()))
         .map_err(database)?;
     // What is deleted is overwritten with zeros, not only forgotten. `FAST` would leave whole pages as they were, which
     // is where all but the shortest texts are.

@@ -6,26 +6,26 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use super::condition::Condition;
 use super::disk::{Disk, DiskSpace, Reserve};
 use super::error::database;
+use super::health::StoreHealth;
 use super::lock::beside;
-use super::upkeep;
+use super::maintenance;
 use crate::store::StoreError;
 
 /// Responses are stored while so many bytes are free beside the reserve: those that are being made when it is less
 /// must find room, too.
-const MIN_FREE: u64 = 32 << 20;
+const MIN_FREE_BYTES: u64 = 32 << 20;
 
 /// The reserve: the log is copied into the database first (16 MiB), and deletions write what they overwrite.
-const RESERVE: u64 = 24 << 20;
+const RESERVE_BYTES: u64 = 24 << 20;
 
 /// Of a small file system both are this part.
-const PART: u64 = 8;
+const SMALL_DISK_DIVISOR: u64 = 8;
 
 /// Bytes that stay free on a file system of this size.
 pub(super) fn least_free(total: u64) -> u64 {
-    MIN_FREE.min(total / PART)
+    MIN_FREE_BYTES.min(total / SMALL_DISK_DIVISOR)
 }
 
 /// Where the reserve of a database is.
@@ -43,8 +43,8 @@ pub(super) struct Watch {
 }
 
 /// What the writing thread knows of its file.
-pub(super) struct Guard {
-    condition: Arc<Condition>,
+pub(super) struct FileGuard {
+    condition: Arc<StoreHealth>,
     /// A commit failed for want of room: only what makes room is still tried.
     is_full: bool,
     /// A commit failed for another reason.
@@ -60,9 +60,9 @@ struct Watched {
     min_free: u64,
 }
 
-impl Guard {
+impl FileGuard {
     /// Of a database that is open; `None`: it is in memory.
-    pub(super) fn new(watch: Option<Watch>, condition: Arc<Condition>) -> Self {
+    pub(super) fn new(watch: Option<Watch>, condition: Arc<StoreHealth>) -> Self {
         Self { condition, is_full: false, is_failing: false, file: watch.map(Watched::new) }
     }
 
@@ -122,7 +122,7 @@ impl Guard {
             file.check_identity()?;
             file.check_room(connection)?;
         }
-        upkeep::probe(connection).inspect_err(|error| self.commit_failed(error))
+        maintenance::probe(connection).inspect_err(|error| self.commit_failed(error))
     }
 
     /// Looks whether there is still room, after a part of the log was written.
@@ -139,10 +139,10 @@ impl Guard {
 impl Watched {
     fn new(watch: Watch) -> Self {
         let Watch { path, disk, reserve } = watch;
-        let part = disk.space(&path).map_or(u64::MAX, |space| space.total / PART);
-        let reserve = reserve.then(|| Reserve::new(reserve_of(&path), RESERVE.min(part)));
+        let part = disk.space(&path).map_or(u64::MAX, |space| space.total / SMALL_DISK_DIVISOR);
+        let reserve = reserve.then(|| Reserve::new(reserve_of(&path), RESERVE_BYTES.min(part)));
         let identity = Identity::of(&path);
-        Self { path, disk, identity, reserve, min_free: MIN_FREE.min(part) }
+        Self { path, disk, identity, reserve, min_free: MIN_FREE_BYTES.min(part) }
     }
 
     /// Whether the path still leads to the file that is open.
@@ -157,11 +157,11 @@ impl Watched {
     fn check_room(&mut self, connection: &Connection) -> Result<(), StoreError> {
         // Nothing is known of the disk: a commit that fails will say so.
         let Ok(DiskSpace { available, .. }) = self.disk.space(&self.path) else { return Ok(()) };
-        let file = FileSpace::of(connection)?;
+        let file = FileSpace::read(connection)?;
         let missing = self.reserve.as_ref().map_or(0, Reserve::missing);
         let room = available.min(file.growth).saturating_add(file.free);
         // Pages that are free inside are written by way of the log, which may have to grow.
-        if room < self.min_free.saturating_add(missing) || available < self.min_free / PART {
+        if room < self.min_free.saturating_add(missing) || available < self.min_free / SMALL_DISK_DIVISOR {
             return Err(full(available, file.free));
         }
         if missing > 0
@@ -192,7 +192,7 @@ struct FileSpace {
 }
 
 impl FileSpace {
-    fn of(connection: &Connection) -> Result<Self, StoreError> {
+    fn read(connection: &Connection) -> Result<Self, StoreError> {
         let pragma = |name| {
             let value = connection.pragma_query_one::<i64>(None, name).map_err(database)?;
             Ok::<_, StoreError>(u64::try_from(value).unwrap_or(0))

@@ -8,13 +8,13 @@ use std::hash::Hash;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::error::database;
-use super::lifetime::now;
 use super::owners;
 use super::read::{item, text};
+use super::retention::now;
 use super::size::Size;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
-use crate::store::{KeptState, Owner, ReadLimit, StateKey, StoreError};
+use crate::store::{ItemWithState, Owner, ReadLimit, StateKey, StoreError};
 
 /// The newest item of this owner and id.
 const FIND: &str = "SELECT i.response, i.position FROM items i CROSS JOIN responses r ON r.key = i.response
@@ -132,7 +132,7 @@ fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
 }
 
 /// Items of one key that are looked at.
-const SAME_KEY: i64 = 8;
+const MAX_PER_KEY: i64 = 8;
 
 const STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octet_length(i.state)
     FROM items i CROSS JOIN responses r ON r.key = i.response
@@ -148,14 +148,14 @@ pub(super) fn states(
     owner: &Owner,
     keys: &[StateKey],
     limit: ReadLimit,
-) -> Result<Vec<Vec<KeptState>>, StoreError> {
+) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
     let asked = Asked::new(keys);
     let mut statement = snapshot.prepare_cached(STATES).map_err(database)?;
     let (now, mut size) = (now(), Size::new(limit));
     let mut places: Vec<Vec<Place>> = Vec::with_capacity(asked.distinct.len());
     for (key, times) in &asked.distinct {
-        let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, SAME_KEY];
+        let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, MAX_PER_KEY];
         let mut rows = statement.query(parameters).map_err(database)?;
         let mut of_key = Vec::new();
         while let Some(row) = rows.next().map_err(database)? {
@@ -166,14 +166,14 @@ pub(super) fn states(
     }
     size.check()?;
     let read = |of_key: Vec<Place>| of_key.into_iter().map(|place| read_state(&snapshot, place)).collect();
-    let found: Vec<Vec<KeptState>> = places.into_iter().map(read).collect::<Result<_, StoreError>>()?;
+    let found: Vec<Vec<ItemWithState>> = places.into_iter().map(read).collect::<Result<_, StoreError>>()?;
     Ok(asked.answer(&found))
 }
 
-fn read_state(connection: &Connection, place: Place) -> Result<KeptState, StoreError> {
+fn read_state(connection: &Connection, place: Place) -> Result<ItemWithState, StoreError> {
     let kept = connection.prepare_cached(READ_STATE).map_err(database)?.query_row(place, |row| {
         let blob = text(row, 1)?.into();
-        Ok(item(text(row, 0)?).map(|item| KeptState { item, blob }))
+        Ok(item(text(row, 0)?).map(|item| ItemWithState { item, blob }))
     });
     kept.map_err(database)?
 }
@@ -224,7 +224,7 @@ mod tests {
             false
         };
         connection.progress_handler(1, Some(count)).unwrap();
-        let found = items(connection, owner, ids, ReadLimit::NONE).unwrap();
+        let found = items(connection, owner, ids, ReadLimit::UNLIMITED).unwrap();
         connection.progress_handler(1, None::<fn() -> bool>).unwrap();
         (steps.load(Ordering::Relaxed), found.iter().map(Option::is_some).collect())
     }

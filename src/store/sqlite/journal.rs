@@ -3,44 +3,50 @@
 use rusqlite::{Connection, params};
 
 use super::OUTPUT;
-use super::lifetime::{self, Rules};
 use super::owners;
-use super::write::{self, Begun, Outcome};
+use super::retention::{self, RowPolicy};
+use super::write::{self, InFlightRows, WriteOutcome};
 use crate::protocol::id::Id;
 use crate::protocol::item::hosted::{McpCall, McpCallError};
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::to_raw;
-use crate::store::{CallOutcome, History, Side, StoredItem, TurnRecord};
+use crate::store::{CallOutcome, Direction, ModelView, StoredItem, TurnRecord};
 
 /// What the model and clients are told of a call that was made and of which nothing is known.
 const UNKNOWN: &str = "the gateway was stopped between this call and its result; it may have had its effect";
 
 /// Writes a turn and the calls that follow from it.
-pub(super) fn turn(
+pub(super) fn commit_turn(
     connection: &Connection,
-    rules: &Rules,
-    begun: &mut Begun,
+    rules: &RowPolicy,
+    begun: &mut InFlightRows,
     turn: &TurnRecord,
-) -> rusqlite::Result<Outcome> {
+) -> rusqlite::Result<WriteOutcome> {
     if begun.is_deleted(&turn.id) {
-        return Ok(Outcome::Absent);
+        return Ok(WriteOutcome::Absent);
     }
     if let Some(record) = &turn.begin
-        && write::begin(connection, rules, begun, record)? != Outcome::Changed
+        && write::begin(connection, rules, begun, record)? != WriteOutcome::Changed
     {
-        return Ok(Outcome::Superseded);
+        return Ok(WriteOutcome::Superseded);
     }
-    let Some(key) = begun.key(&turn.id) else { return Ok(Outcome::Superseded) };
+    let Some(key) = begun.key(&turn.id) else { return Ok(WriteOutcome::Superseded) };
     let Some(owner) = owners::key_of_response(connection, key, Some(&turn.id))? else {
         // Deleted while it runs, as its owner wants it: there is nothing to come back to.
-        return Ok(Outcome::Absent);
+        return Ok(WriteOutcome::Absent);
     };
-    write::insert_items(connection, key, owner, i64::try_from(turn.first).unwrap_or(i64::MAX), &turn.items)?;
+    write::insert_items(
+        connection,
+        key,
+        owner,
+        i64::try_from(turn.first_position).unwrap_or(i64::MAX),
+        &turn.items,
+    )?;
     let mut statement = connection.prepare_cached(
         "INSERT INTO tool_calls (response, turn, position, server_label, tool, arguments, dispatched_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
-    let now = lifetime::now();
+    let now = retention::now();
     for (position, call) in (0_i64..).zip(&turn.calls) {
         statement.execute(params![
             key,
@@ -52,17 +58,17 @@ pub(super) fn turn(
             now
         ])?;
     }
-    Ok(Outcome::Changed)
+    Ok(WriteOutcome::Changed)
 }
 
 /// Writes what came of a call.
-pub(super) fn call_ended(
+pub(super) fn record_tool_result(
     connection: &Connection,
-    begun: &Begun,
+    begun: &InFlightRows,
     outcome: &CallOutcome,
-) -> rusqlite::Result<Outcome> {
+) -> rusqlite::Result<WriteOutcome> {
     // A response that has ended holds the outcome in its item.
-    let Some(key) = begun.key(&outcome.id) else { return Ok(Outcome::Absent) };
+    let Some(key) = begun.key(&outcome.id) else { return Ok(WriteOutcome::Absent) };
     connection
         .prepare_cached(
             "UPDATE tool_calls SET completed_at = ?1, output = ?2, error = ?3
@@ -71,7 +77,7 @@ pub(super) fn call_ended(
         )?
         // The id is compared, too: the row may be deleted by now, and its key be another response's.
         .execute(params![
-            lifetime::now(),
+            retention::now(),
             outcome.output,
             outcome.error,
             key,
@@ -79,12 +85,12 @@ pub(super) fn call_ended(
             outcome.index,
             outcome.id.as_str(),
         ])?;
-    Ok(Outcome::Changed)
+    Ok(WriteOutcome::Changed)
 }
 
 /// Of a response whose process is gone: turns the calls of its last turn, which no item shows yet, into items.
 /// Those without an outcome are declared unknown, and are never made again.
-pub(super) fn conclude(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<()> {
+pub(super) fn recover_calls(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<()> {
     let last: Option<i64> = connection
         .prepare_cached("SELECT max(turn) FROM tool_calls WHERE response = ?1")?
         .query_row([key], |row| row.get(0))?;
@@ -111,9 +117,9 @@ pub(super) fn conclude(connection: &Connection, key: i64, now: i64) -> rusqlite:
         .iter()
         .map(|item| StoredItem {
             id: item.id().clone(),
-            side: Side::Output,
+            direction: Direction::Output,
             wire: to_raw(item).get().into(),
-            history: History::Same,
+            model_view: ModelView::Same,
             state: None,
         })
         .collect();
@@ -143,9 +149,10 @@ fn item(
     output: Option<String>,
     error: Option<String>,
 ) -> Item {
-    let failed = error.map(|code| McpCallError::of_tool(&code, output.as_deref().unwrap_or_default()));
+    let failed =
+        error.map(|code| McpCallError::from_tool_error(&code, output.as_deref().unwrap_or_default()));
     Item::McpCall(McpCall {
-        id: Id::mint("mcp"),
+        id: Id::generate("mcp"),
         server_label,
         name,
         arguments,

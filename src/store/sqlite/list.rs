@@ -9,9 +9,9 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, params};
 
 use super::INPUT;
 use super::error::database;
-use super::lifetime::now;
 use super::owners;
 use super::read::text;
+use super::retention::now;
 use crate::protocol::id::Id;
 use crate::store::{MAX_PAGE_BYTES, Owner, Page, PageRequest, StoreError};
 

@@ -17,7 +17,7 @@ use super::{Location, ServerLock, Synchronous, backup, connection, guard};
 use crate::store::StoreError;
 
 /// Steps of SQLite between two looks whether to stop.
-const STEPS: i32 = 10_000;
+const PROGRESS_STEPS: i32 = 10_000;
 
 /// How a file is migrated.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
     let mut connection = connection::writer(&Location::File(path.to_owned()), Synchronous::Full, None)?;
     let Schema::Older(from) = Schema::of(&connection)? else { return Ok(None) };
     let stop = options.stop.clone();
-    connection.progress_handler(STEPS, Some(move || stop.is_cancelled())).map_err(database)?;
+    connection.progress_handler(PROGRESS_STEPS, Some(move || stop.is_cancelled())).map_err(database)?;
     // It changes when another connection commits.
     let seen = data_version(&connection)?;
     let part = part_of(path, from);

@@ -13,7 +13,7 @@ use crate::protocol::id::Id;
 use crate::store::{Owner, StoreError};
 
 /// Rows of one transaction.
-const BATCH: i64 = 200;
+const BATCH_ROWS: i64 = 200;
 /// A transaction ends with this many bytes of items, since each row is written anew.
 const BATCH_BYTES: i64 = 4 << 20;
 
@@ -46,7 +46,7 @@ const WITHOUT: &str =
     FROM items i WHERE i.owner IS NULL LIMIT ?1";
 
 /// Transactions of one round of maintenance: what else it does, such as renewing leases, must not wait for long.
-pub(super) const BATCHES: usize = 50;
+pub(super) const MAX_BATCHES: usize = 50;
 
 /// Gives rows of earlier versions their owner. Whether there may be more.
 pub(super) fn fill_in(connection: &mut Connection) -> Result<bool, StoreError> {
@@ -64,7 +64,7 @@ pub(super) fn fill_in(connection: &mut Connection) -> Result<bool, StoreError> {
 fn fill_in_batch(connection: &Connection) -> rusqlite::Result<()> {
     let rows: Vec<(i64, i64, i64)> = connection
         .prepare_cached(WITHOUT)?
-        .query_map([BATCH], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .query_map([BATCH_ROWS], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
         .collect::<rusqlite::Result<_>>()?;
     let mut update =
         connection.prepare_cached("UPDATE items SET owner = ?1 WHERE response = ?2 AND position = ?3")?;

@@ -8,41 +8,41 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::write::{Outcome, Write};
+use super::write::{Write, WriteOutcome};
 use crate::store::StoreError;
 
 /// Commands that may wait; whoever comes later waits to enqueue.
-pub(super) const QUEUE: usize = 1024;
+pub(super) const QUEUE_CAPACITY: usize = 1024;
 
 /// A group ends with this many writes, or
-const GROUP_WRITES: usize = 256;
+const MAX_GROUP_WRITES: usize = 256;
 
 /// with this many bytes.
-const GROUP_BYTES: usize = 8 << 20;
+const MAX_GROUP_BYTES: usize = 8 << 20;
 
 /// A write that nobody waits for waits this long for one that somebody waits for, to share its commit.
-const LINGER: Duration = Duration::from_millis(5);
+const COALESCE_TIMEOUT: Duration = Duration::from_millis(5);
 
-pub(super) type Answer = oneshot::Sender<Result<Outcome, StoreError>>;
+pub(super) type Reply = oneshot::Sender<Result<WriteOutcome, StoreError>>;
 /// A round of upkeep; it may be tried again.
-pub(super) type Upkeep = Box<dyn FnMut(&mut Connection) -> Result<bool, StoreError> + Send>;
-pub(super) type Work = Box<dyn FnOnce(&mut Connection) + Send>;
+pub(super) type MaintenanceJob = Box<dyn FnMut(&mut Connection) -> Result<bool, StoreError> + Send>;
+pub(super) type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
 /// What the thread is asked for.
 pub(super) enum Command {
-    Write(Write, Answer),
+    Write(Write, Reply),
     /// Nobody waits for it.
-    Post(Write),
-    Work(Work),
+    FireAndForget(Write),
+    Job(Job),
     /// Upkeep, for which room is made where there is none; whether there may be more to do.
-    Upkeep(Upkeep, oneshot::Sender<Result<bool, StoreError>>),
+    Maintenance(MaintenanceJob, oneshot::Sender<Result<bool, StoreError>>),
     /// Looks whether responses can be stored.
     Check(oneshot::Sender<Result<(), StoreError>>),
     Close(oneshot::Sender<()>),
 }
 
 /// The answer to a write that nobody waits for.
-pub(super) fn nobody() -> Answer {
+pub(super) fn discard_reply() -> Reply {
     oneshot::channel().0
 }
 
@@ -57,16 +57,16 @@ impl Wake for Unpark {
 
 /// Gathers writes that nobody waits for until one comes that somebody waits for, which is returned, or
 /// something else, or nothing for a while.
-pub(super) fn linger(
-    group: &mut Vec<(Write, Answer)>,
+pub(super) fn coalesce(
+    group: &mut Vec<(Write, Reply)>,
     commands: &mut mpsc::Receiver<Command>,
 ) -> Option<Command> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let mut context = Context::from_waker(&waker);
-    let until = Instant::now() + LINGER;
-    while group.len() < GROUP_WRITES {
+    let until = Instant::now() + COALESCE_TIMEOUT;
+    while group.len() < MAX_GROUP_WRITES {
         match commands.poll_recv(&mut context) {
-            Poll::Ready(Some(Command::Post(write))) => group.push((write, nobody())),
+            Poll::Ready(Some(Command::FireAndForget(write))) => group.push((write, discard_reply())),
             Poll::Ready(other) => return other,
             Poll::Pending => match until.saturating_duration_since(Instant::now()) {
                 Duration::ZERO => break,
@@ -78,20 +78,20 @@ pub(super) fn linger(
 }
 
 /// Adds the writes that wait already; returns the command at which it stopped, if that is none.
-pub(super) fn gather(
-    group: &mut Vec<(Write, Answer)>,
+pub(super) fn fill_group(
+    group: &mut Vec<(Write, Reply)>,
     commands: &mut mpsc::Receiver<Command>,
 ) -> Option<Command> {
     let mut bytes: usize = group.iter().map(|(write, _)| write.size()).sum();
-    while group.len() < GROUP_WRITES && bytes < GROUP_BYTES {
+    while group.len() < MAX_GROUP_WRITES && bytes < MAX_GROUP_BYTES {
         match commands.try_recv() {
             Ok(Command::Write(write, answer)) => {
                 bytes += write.size();
                 group.push((write, answer));
             }
-            Ok(Command::Post(write)) => {
+            Ok(Command::FireAndForget(write)) => {
                 bytes += write.size();
-                group.push((write, nobody()));
+                group.push((write, discard_reply()));
             }
             Ok(other) => return Some(other),
             Err(_) => break,

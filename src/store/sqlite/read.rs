@@ -9,15 +9,15 @@ use serde::de::IntoDeserializer;
 use serde::de::value::{Error as ValueError, StrDeserializer};
 
 use super::error::{corrupt, database};
-use super::lifetime::now;
+use super::retention::now;
 use super::size::Size;
 use crate::protocol::id::Id;
 use crate::protocol::item::Item;
-use crate::protocol::response::Status;
+use crate::protocol::response::ResponseStatus;
 use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 
 /// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
-const LONGEST_CHAIN: i64 = 10_000;
+const MAX_CHAIN_LENGTH: i64 = 10_000;
 
 /// The response object as it was sent; its length, which SQLite knows without reading it, comes first.
 pub(super) fn response(
@@ -80,7 +80,7 @@ pub(super) fn lineage(
 ) -> Result<Option<Lineage>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
     let now = now();
-    let parameters = params![&*owner.tenant, &*owner.principal, id, now, LONGEST_CHAIN];
+    let parameters = params![&*owner.tenant, &*owner.principal, id, now, MAX_CHAIN_LENGTH];
     let mut size = Size::new(limit);
     let mut statement = snapshot.prepare_cached(LINEAGE_SIZES).map_err(database)?;
     let mut rows = statement.query(parameters).map_err(database)?;
@@ -100,7 +100,7 @@ pub(super) fn lineage(
 /// A chain as its rows come, in any order.
 #[derive(Default)]
 struct Chain {
-    status: Option<Status>,
+    status: Option<ResponseStatus>,
     /// The oldest response that was seen.
     oldest: Option<Oldest>,
     items: Vec<(i64, i64, Item, Option<Arc<str>>)>,
@@ -138,7 +138,7 @@ impl Chain {
         };
         match self.oldest {
             None => Ok(None),
-            Some(Oldest { depth, previous: Some(_), .. }) if depth + 1 >= LONGEST_CHAIN => {
+            Some(Oldest { depth, previous: Some(_), .. }) if depth + 1 >= MAX_CHAIN_LENGTH => {
                 Err(StoreError::ChainTooLong)
             }
             Some(Oldest { previous: Some(missing), .. }) => Err(StoreError::BrokenChain { missing }),
@@ -169,15 +169,15 @@ pub(super) fn item(json: &str) -> Result<Item, StoreError> {
     serde_json::from_str(json).map_err(corrupt)
 }
 
-fn status(name: &str) -> Result<Status, StoreError> {
+fn status(name: &str) -> Result<ResponseStatus, StoreError> {
     let name: StrDeserializer<'_, ValueError> = name.into_deserializer();
-    Status::deserialize(name).map_err(corrupt)
+    ResponseStatus::deserialize(name).map_err(corrupt)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::sqlite::lifetime::EXTEND;
+    use crate::store::sqlite::retention::EXTEND;
     use crate::store::sqlite::schema;
 
     #[test]
@@ -185,10 +185,10 @@ mod tests {
         let cut_at = |depth: i64| {
             let previous = Some(Id::from("resp_before"));
             let oldest = Some(Oldest { depth, id: Id::from("resp_oldest"), previous });
-            Chain { status: Some(Status::Completed), oldest, items: Vec::new() }.finish()
+            Chain { status: Some(ResponseStatus::Completed), oldest, items: Vec::new() }.finish()
         };
-        assert!(matches!(cut_at(LONGEST_CHAIN - 1), Err(StoreError::ChainTooLong)));
-        assert!(matches!(cut_at(LONGEST_CHAIN - 2), Err(StoreError::BrokenChain { .. })));
+        assert!(matches!(cut_at(MAX_CHAIN_LENGTH - 1), Err(StoreError::ChainTooLong)));
+        assert!(matches!(cut_at(MAX_CHAIN_LENGTH - 2), Err(StoreError::BrokenChain { .. })));
         assert!(matches!(cut_at(0), Err(StoreError::BrokenChain { .. })));
     }
 

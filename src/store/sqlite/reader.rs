@@ -14,7 +14,7 @@ use rusqlite::Connection;
 use super::connection;
 use super::error::{closed, database};
 use super::writer::Writer;
-use crate::admission::{Attempt, FairSemaphore, Permit, Refused, Requester, Shares};
+use crate::admission::{AcquireError, AcquireOutcome, FairSemaphore, Permit, Requester, Shares};
 use crate::store::{Owner, StoreError};
 
 /// Reads of single rows at the same time; more wait.
@@ -24,11 +24,11 @@ const LONG_READERS: u64 = 4;
 /// How long a read may take, with the time that it waits for its turn.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Steps of SQLite's machine between two looks at the clock.
-const STEPS: i32 = 100;
+const PROGRESS_STEPS: i32 = 100;
 
 /// How long a read may become.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Length {
+pub(super) enum ReadKind {
     /// A row by its key.
     Point,
     /// Many rows.
@@ -49,16 +49,16 @@ impl Readers {
     pub(super) async fn read<T: Send + 'static>(
         &self,
         writer: &Writer,
-        length: Length,
+        length: ReadKind,
         owner: &Owner,
         job: impl FnOnce(&Connection, &Owner) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let reading = owner.clone();
         let job = move |connection: &Connection| job(connection, &reading);
         let deadline = Deadline::after(READ_TIMEOUT);
-        let _caller = deadline.caller();
+        let _caller = deadline.cancel_on_drop();
         match self {
-            Self::OnWriter => writer.work(move |connection| deadline.hold(connection, job)).await,
+            Self::OnWriter => writer.run_job(move |connection| deadline.run(connection, job)).await,
             Self::Pool(pool) => pool.read(length, owner, deadline, job).await,
         }
     }
@@ -83,9 +83,9 @@ struct Deadline {
 }
 
 /// Whoever waits for a read.
-struct Caller(Arc<AtomicBool>);
+struct CancelOnDrop(Arc<AtomicBool>);
 
-impl Drop for Caller {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -96,8 +96,8 @@ impl Deadline {
         Self { at: Instant::now() + time, abandoned: Arc::default() }
     }
 
-    fn caller(&self) -> Caller {
-        Caller(Arc::clone(&self.abandoned))
+    fn cancel_on_drop(&self) -> CancelOnDrop {
+        CancelOnDrop(Arc::clone(&self.abandoned))
     }
 
     fn is_over(&self) -> bool {
@@ -105,7 +105,7 @@ impl Deadline {
     }
 
     /// Runs a read on a connection, which interrupts it when its time is over.
-    fn hold<T>(
+    fn run<T>(
         &self,
         connection: &mut Connection,
         job: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -114,9 +114,9 @@ impl Deadline {
             return Err(StoreError::Timeout);
         }
         let deadline = self.clone();
-        connection.progress_handler(STEPS, Some(move || deadline.is_over())).map_err(database)?;
+        connection.progress_handler(PROGRESS_STEPS, Some(move || deadline.is_over())).map_err(database)?;
         let result = job(connection);
-        connection.progress_handler(STEPS, None::<fn() -> bool>).map_err(database)?;
+        connection.progress_handler(PROGRESS_STEPS, None::<fn() -> bool>).map_err(database)?;
         result
     }
 }
@@ -147,18 +147,18 @@ impl Lane {
         lock(&self.idle)
     }
 
-    async fn turn(&self, owner: &Owner, deadline: &Deadline) -> Result<Permit, StoreError> {
+    async fn acquire(&self, owner: &Owner, deadline: &Deadline) -> Result<Permit, StoreError> {
         let requester = Requester::new(&owner.tenant, &owner.principal);
         let granted = match self.permits.acquire(&requester, 1) {
-            Ok(Attempt::Granted(permit)) => Ok(permit),
-            Ok(Attempt::Queued(waiting)) => {
+            Ok(AcquireOutcome::Granted(permit)) => Ok(permit),
+            Ok(AcquireOutcome::Queued(waiting)) => {
                 tokio::time::timeout_at(deadline.at.into(), waiting).await.map_err(|_| StoreError::Timeout)?
             }
             Err(refused) => Err(refused),
         };
         granted.map_err(|refused| match refused {
-            Refused::QueueFull => StoreError::Timeout,
-            Refused::Closed => closed(),
+            AcquireError::QueueFull => StoreError::Timeout,
+            AcquireError::Closed => closed(),
         })
     }
 }
@@ -171,19 +171,19 @@ impl Pool {
     }
 
     /// Shares them out among others from now on.
-    pub(super) fn share_among(&self, requesters: &[Requester]) {
+    pub(super) fn set_requesters(&self, requesters: &[Requester]) {
         self.long.permits.resize(Shares::new(LONG_READERS, requesters));
     }
 
     async fn read<T: Send + 'static>(
         &self,
-        length: Length,
+        length: ReadKind,
         owner: &Owner,
         deadline: Deadline,
         job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let lane = if length == Length::Point { &self.point } else { &self.long };
-        let permit = lane.turn(owner, &deadline).await?;
+        let lane = if length == ReadKind::Point { &self.point } else { &self.long };
+        let permit = lane.acquire(owner, &deadline).await?;
         let (idle, path) = (Arc::clone(&lane.idle), self.path.clone());
         let read = move || {
             let taken = lock(&idle).as_mut().and_then(Vec::pop);
@@ -191,7 +191,7 @@ impl Pool {
                 Some(connection) => connection,
                 None => connection::reader(&path)?,
             };
-            let result = deadline.hold(&mut connection, job);
+            let result = deadline.run(&mut connection, job);
             // A connection that failed may go on failing: the next read opens another.
             if !matches!(result, Err(StoreError::Database(_)))
                 && let Some(idle) = lock(&idle).as_mut()
@@ -248,25 +248,25 @@ mod tests {
         let (_folder, pool) = pool();
         let owner = owner("a");
         for _ in 0..2 {
-            let read = pool.read(Length::Long, &owner, Deadline::after(Duration::from_millis(50)), endless);
+            let read = pool.read(ReadKind::Long, &owner, Deadline::after(Duration::from_millis(50)), endless);
             assert!(matches!(read.await, Err(StoreError::Timeout)));
         }
-        assert_eq!(pool.read(Length::Long, &owner, soon(), short).await.unwrap(), 1);
+        assert_eq!(pool.read(ReadKind::Long, &owner, soon(), short).await.unwrap(), 1);
     }
 
     #[tokio::test]
     async fn long_reads_of_one_tenant_leave_room_for_those_of_another_and_for_single_rows() {
         let (_folder, pool) = pool();
         let (first, second) = (owner("a"), owner("b"));
-        let greedy = (0..8).map(|_| pool.read(Length::Long, &first, soon(), endless));
+        let greedy = (0..8).map(|_| pool.read(ReadKind::Long, &first, soon(), endless));
         let others = async {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            for length in [Length::Long, Length::Point] {
+            for length in [ReadKind::Long, ReadKind::Point] {
                 for _ in 0..20 {
                     assert_eq!(pool.read(length, &second, soon(), short).await.unwrap(), 1);
                 }
             }
-            assert_eq!(pool.read(Length::Point, &first, soon(), short).await.unwrap(), 1);
+            assert_eq!(pool.read(ReadKind::Point, &first, soon(), short).await.unwrap(), 1);
         };
         let (ended, ()) = tokio::join!(futures_util::future::join_all(greedy), others);
         assert!(ended.iter().all(|read| matches!(read, Err(StoreError::Timeout))), "{ended:?}");
@@ -278,12 +278,12 @@ mod tests {
         let first = owner("a");
         for _ in 0..10 {
             let deadline = Deadline::after(Duration::from_secs(600));
-            let caller = deadline.caller();
-            let read = pool.read(Length::Long, &first, deadline, endless);
+            let caller = deadline.cancel_on_drop();
+            let read = pool.read(ReadKind::Long, &first, deadline, endless);
             assert!(tokio::time::timeout(Duration::from_millis(20), read).await.is_err());
             drop(caller);
         }
         let deadline = Deadline::after(Duration::from_secs(60));
-        assert_eq!(pool.read(Length::Long, &first, deadline, short).await.unwrap(), 1);
+        assert_eq!(pool.read(ReadKind::Long, &first, deadline, short).await.unwrap(), 1);
     }
 }

@@ -20,7 +20,7 @@ const MIGRATIONS: &[&str] = &[
 ];
 
 /// The schema version that this antwort writes.
-const KNOWN: i64 = MIGRATIONS.len() as i64;
+const CURRENT_VERSION: i64 = MIGRATIONS.len() as i64;
 
 /// Marks a file as antwort's (`antw`), so that another program's database is never written to.
 const APPLICATION_ID: i32 = 0x616e_7477;
@@ -40,7 +40,7 @@ pub enum Schema {
 
 impl Schema {
     /// The version that this antwort writes.
-    pub const CURRENT: i64 = KNOWN;
+    pub const CURRENT: i64 = CURRENT_VERSION;
 
     /// The schema of the file at this path, of which nothing is changed. Blocks for some milliseconds.
     pub fn of_file(path: &Path) -> Result<Self, StoreError> {
@@ -64,8 +64,8 @@ impl Schema {
     pub(super) fn of(connection: &Connection) -> Result<Self, StoreError> {
         Ok(match version(connection)? {
             0 => Self::New,
-            KNOWN => Self::Current,
-            version if version < KNOWN => Self::Older(version),
+            CURRENT_VERSION => Self::Current,
+            version if version < CURRENT_VERSION => Self::Older(version),
             version => Self::Newer(version),
         })
     }
@@ -97,7 +97,7 @@ pub(super) fn apply(connection: &Connection, from: i64) -> Result<(), StoreError
         }
     }
     connection.pragma_update(None, "application_id", APPLICATION_ID).map_err(database)?;
-    connection.pragma_update(None, "user_version", KNOWN).map_err(database)
+    connection.pragma_update(None, "user_version", CURRENT_VERSION).map_err(database)
 }
 
 /// The schema's version, if the database is ours; 0: it has none yet.
@@ -116,7 +116,7 @@ pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
 
 fn needs_migration(version: i64) -> StoreError {
     StoreError::Schema(format!(
-        "the database has schema {version} and this antwort needs schema {KNOWN}: stop the gateway and run \
+        "the database has schema {version} and this antwort needs schema {CURRENT_VERSION}: stop the gateway and run \
          `antwort store migrate`, which backs it up first (store.migrate: auto does so at the start)"
     ))
 }
@@ -124,14 +124,14 @@ fn needs_migration(version: i64) -> StoreError {
 /// Says the way back: the backup of before the migration, then the earlier antwort.
 fn newer(version: i64, location: &Location) -> StoreError {
     let refusal = format!(
-        "the database has schema {version} and this antwort knows schemas up to {KNOWN}: a later antwort has \
+        "the database has schema {version} and this antwort knows schemas up to {CURRENT_VERSION}: a later antwort has \
          migrated it"
     );
     let Location::File(path) = location else { return StoreError::Schema(refusal) };
-    let kept = (1..=KNOWN).rev().find_map(|version| backup::last_of_schema(path, version));
+    let kept = (1..=CURRENT_VERSION).rev().find_map(|version| backup::last_of_schema(path, version));
     let copy = match kept {
         Some(file) => format!("the backup that was made before the migration, {},", file.display()),
-        None => format!("a backup with schema {KNOWN} or earlier (none lies beside it)"),
+        None => format!("a backup with schema {CURRENT_VERSION} or earlier (none lies beside it)"),
     };
     StoreError::Schema(format!(
         "{refusal}. Run that one again; or, to go back to this one, stop the gateway, move {file}, {file}-wal and \

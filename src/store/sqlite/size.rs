@@ -16,14 +16,14 @@ impl Size {
 
     /// Adds an item with texts of this length, which is read so many times. Fails where counting any further is of no use.
     pub(super) fn add(&mut self, text: u32, times: u64) -> Result<(), StoreError> {
-        let item = ReadLimit::ITEM.saturating_add(text.into());
+        let item = ReadLimit::ITEM_OVERHEAD.saturating_add(text.into());
         self.bytes = self.bytes.saturating_add(item.saturating_mul(times));
-        if self.bytes > self.limit.count { Err(self.too_large()) } else { Ok(()) }
+        if self.bytes > self.limit.max_count_bytes { Err(self.too_large()) } else { Ok(()) }
     }
 
     /// Fails if all of it is more than may be read.
     pub(super) fn check(&self) -> Result<(), StoreError> {
-        if self.bytes > self.limit.read { Err(self.too_large()) } else { Ok(()) }
+        if self.bytes > self.limit.max_read_bytes { Err(self.too_large()) } else { Ok(()) }
     }
 
     fn too_large(&self) -> StoreError {

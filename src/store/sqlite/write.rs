@@ -7,14 +7,15 @@ use std::collections::HashMap;
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::approvals::{self, Asked};
+use super::approvals::{self, ClaimRequest};
 use super::journal;
-use super::lifetime::{self, Rules};
 use super::owners;
-use super::restart::NOT_STORED;
+use super::recovery::NOT_STORED;
+use super::retention::{self, RowPolicy};
 use crate::protocol::id::Id;
 use crate::store::{
-    CallOutcome, Claim, History, Owner, PendingApproval, Record, RunRegistry, Side, StoredItem, TurnRecord,
+    CallOutcome, ClaimOutcome, Direction, ModelView, Owner, PendingApproval, ResponseRecord, RunRegistry,
+    StoredItem, TurnRecord,
 };
 
 /// About what an approval's row takes.
@@ -22,22 +23,24 @@ const APPROVAL_BYTES: usize = 256;
 
 /// A change that somebody waits for.
 pub(super) enum Write {
-    Begin(Record),
+    Begin(ResponseRecord),
     Turn(Box<TurnRecord>),
-    CallEnded(CallOutcome),
-    Finish(Record),
+    ToolResult(CallOutcome),
+    Finish(ResponseRecord),
     Delete(Owner, String),
-    AskApproval(Vec<PendingApproval>),
-    ClaimApprovals(Box<Asked>),
+    AddApprovals(Vec<PendingApproval>),
+    ClaimApprovals(Box<ClaimRequest>),
 }
 
 impl Write {
     /// Whether the database grows by it.
     pub(super) fn adds(&self) -> bool {
         match self {
-            Self::Begin(_) | Self::Turn(_) | Self::CallEnded(_) | Self::Finish(_) | Self::AskApproval(_) => {
-                true
-            }
+            Self::Begin(_)
+            | Self::Turn(_)
+            | Self::ToolResult(_)
+            | Self::Finish(_)
+            | Self::AddApprovals(_) => true,
             Self::Delete(..) | Self::ClaimApprovals(_) => false,
         }
     }
@@ -48,7 +51,8 @@ impl Write {
             let state = item.state.as_ref().map_or(0, |state| state.blob.len());
             item.wire.len() + history(item).map_or(0, str::len) + state
         };
-        let of_record = |record: &Record| record.body.len() + record.items.iter().map(of_item).sum::<usize>();
+        let of_record =
+            |record: &ResponseRecord| record.body.len() + record.items.iter().map(of_item).sum::<usize>();
         match self {
             Self::Begin(record) | Self::Finish(record) => of_record(record),
             Self::Turn(turn) => {
@@ -56,8 +60,8 @@ impl Write {
                 let begun = turn.begin.as_ref().map_or(0, of_record);
                 turn.items.iter().map(of_item).chain(calls).sum::<usize>() + begun
             }
-            Self::CallEnded(outcome) => outcome.output.len(),
-            Self::AskApproval(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
+            Self::ToolResult(outcome) => outcome.output.len(),
+            Self::AddApprovals(pending) => pending.len().saturating_mul(APPROVAL_BYTES),
             Self::Delete(..) | Self::ClaimApprovals(..) => 0,
         }
     }
@@ -65,7 +69,7 @@ impl Write {
 
 /// What became of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum WriteOutcome {
     /// The row is as asked.
     Changed,
     /// There is no row to change, and that is as its owner wants it.
@@ -73,7 +77,7 @@ pub(super) enum Outcome {
     /// The row has ended or belongs to another process.
     Superseded,
     /// What came of claiming an approval.
-    Claimed(Claim),
+    Claimed(ClaimOutcome),
 }
 
 /// The responses that this process has begun and not finished, with the keys of their rows.
@@ -81,7 +85,7 @@ pub(super) enum Outcome {
 /// They are why a response that is deleted while it runs stays deleted: its end then updates no row,
 /// where that of a response that was never begun inserts one. Those that have no row yet are in the registry, which
 /// says so itself. Changes are undone with the transaction.
-pub(super) struct Begun {
+pub(super) struct InFlightRows {
     keys: HashMap<Id, i64>,
     undo: Vec<(Id, Option<i64>)>,
     runs: RunRegistry,
@@ -89,7 +93,7 @@ pub(super) struct Begun {
     abandoned: Vec<(i64, Id)>,
 }
 
-impl Begun {
+impl InFlightRows {
     /// None so far.
     pub(super) fn new(runs: RunRegistry) -> Self {
         Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
@@ -108,7 +112,7 @@ impl Begun {
     pub(super) fn give_up_abandoned(
         &mut self,
         connection: &Connection,
-        rules: &Rules,
+        rules: &RowPolicy,
     ) -> rusqlite::Result<()> {
         while let Some((key, id)) = self.abandoned.last() {
             connection
@@ -153,13 +157,13 @@ impl Begun {
     }
 
     /// The transaction is committed.
-    pub(super) fn keep(&mut self) {
+    pub(super) fn commit(&mut self) {
         self.undo.clear();
         self.deleted.clear();
     }
 
     /// The transaction is undone.
-    pub(super) fn restore(&mut self) {
+    pub(super) fn rollback(&mut self) {
         for id in self.deleted.drain(..) {
             self.runs.restore(&id);
         }
@@ -175,25 +179,25 @@ impl Begun {
 /// Applies one write.
 pub(super) fn apply(
     connection: &Connection,
-    rules: &Rules,
-    begun: &mut Begun,
+    rules: &RowPolicy,
+    begun: &mut InFlightRows,
     write: &Write,
-) -> rusqlite::Result<Outcome> {
+) -> rusqlite::Result<WriteOutcome> {
     match write {
         Write::Begin(record) => begin(connection, rules, begun, record),
-        Write::Turn(turn) => journal::turn(connection, rules, begun, turn),
-        Write::CallEnded(outcome) => journal::call_ended(connection, begun, outcome),
+        Write::Turn(turn) => journal::commit_turn(connection, rules, begun, turn),
+        Write::ToolResult(outcome) => journal::record_tool_result(connection, begun, outcome),
         Write::Finish(record) => {
             let key = begun.remove(&record.id);
             match key {
-                _ if begun.is_deleted(&record.id) => Ok(Outcome::Absent),
+                _ if begun.is_deleted(&record.id) => Ok(WriteOutcome::Absent),
                 Some(key) => end(connection, rules, record, key),
                 None => insert_ended(connection, rules, record),
             }
         }
         Write::Delete(owner, id) => delete(connection, begun, owner, id),
-        Write::AskApproval(pending) => approvals::ask(connection, begun, pending),
-        Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(Outcome::Claimed),
+        Write::AddApprovals(pending) => approvals::ask(connection, begun, pending),
+        Write::ClaimApprovals(asked) => approvals::claim(connection, asked).map(WriteOutcome::Claimed),
     }
 }
 
@@ -205,38 +209,47 @@ const INSERT: &str =
 
 pub(super) fn begin(
     connection: &Connection,
-    rules: &Rules,
-    begun: &mut Begun,
-    record: &Record,
-) -> rusqlite::Result<Outcome> {
+    rules: &RowPolicy,
+    begun: &mut InFlightRows,
+    record: &ResponseRecord,
+) -> rusqlite::Result<WriteOutcome> {
     if begun.is_deleted(&record.id) {
-        return Ok(Outcome::Absent);
+        return Ok(WriteOutcome::Absent);
     }
     if begun.keys.contains_key(&record.id) {
-        return Ok(Outcome::Changed);
+        return Ok(WriteOutcome::Changed);
     }
-    let lease_until = lifetime::now().saturating_add(rules.lease);
+    let lease_until = retention::now().saturating_add(rules.lease);
     // A row that runs does not expire: its time counts from its end.
     let row = Row { lease_until: Some(lease_until), ..Row::default() };
     let Some(key) = insert(connection, rules, record, &row)? else {
-        return Ok(Outcome::Superseded);
+        return Ok(WriteOutcome::Superseded);
     };
     begun.add(&record.id, key);
     insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
-    Ok(Outcome::Changed)
+    Ok(WriteOutcome::Changed)
 }
 
-fn insert_ended(connection: &Connection, rules: &Rules, record: &Record) -> rusqlite::Result<Outcome> {
+fn insert_ended(
+    connection: &Connection,
+    rules: &RowPolicy,
+    record: &ResponseRecord,
+) -> rusqlite::Result<WriteOutcome> {
     let row = ended_row(connection, rules, record)?;
     let Some(key) = insert(connection, rules, record, &row)? else {
-        return Ok(Outcome::Superseded);
+        return Ok(WriteOutcome::Superseded);
     };
     insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
-    Ok(Outcome::Changed)
+    Ok(WriteOutcome::Changed)
 }
 
 /// Ends a row that this process began.
-fn end(connection: &Connection, rules: &Rules, record: &Record, key: i64) -> rusqlite::Result<Outcome> {
+fn end(
+    connection: &Connection,
+    rules: &RowPolicy,
+    record: &ResponseRecord,
+    key: i64,
+) -> rusqlite::Result<WriteOutcome> {
     let row = ended_row(connection, rules, record)?;
     // The id is compared too: keys of deleted rows are used again. Rows of this process have epoch 1,
     // since a take-over by another one raises it.
@@ -260,19 +273,24 @@ fn end(connection: &Connection, rules: &Rules, record: &Record, key: i64) -> rus
         ])?;
     if changed == 0 {
         let exists = find(connection, &record.owner, record.id.as_str())?.is_some();
-        return Ok(if exists { Outcome::Superseded } else { Outcome::Absent });
+        return Ok(if exists { WriteOutcome::Superseded } else { WriteOutcome::Absent });
     }
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
-    Ok(Outcome::Changed)
+    Ok(WriteOutcome::Changed)
 }
 
-fn delete(connection: &Connection, begun: &mut Begun, owner: &Owner, id: &str) -> rusqlite::Result<Outcome> {
+fn delete(
+    connection: &Connection,
+    begun: &mut InFlightRows,
+    owner: &Owner,
+    id: &str,
+) -> rusqlite::Result<WriteOutcome> {
     let was_running = begun.delete(owner, &Id::from(id));
     let existed = match find(connection, owner, id)? {
         Some((key, expires_at)) => {
             remove_row(connection, key)?;
-            expires_at.is_none_or(|at| at > lifetime::now())
+            expires_at.is_none_or(|at| at > retention::now())
         }
         None if was_running => {
             // It may have asked for approvals already, which are written before its row.
@@ -281,7 +299,7 @@ fn delete(connection: &Connection, begun: &mut Begun, owner: &Owner, id: &str) -
         }
         None => false,
     };
-    Ok(if existed || was_running { Outcome::Changed } else { Outcome::Absent })
+    Ok(if existed || was_running { WriteOutcome::Changed } else { WriteOutcome::Absent })
 }
 
 /// Deletes a response and all that belongs to it.
@@ -302,18 +320,18 @@ struct Row {
     lease_until: Option<i64>,
 }
 
-fn ended_row(connection: &Connection, rules: &Rules, record: &Record) -> rusqlite::Result<Row> {
-    let now = lifetime::now();
+fn ended_row(connection: &Connection, rules: &RowPolicy, record: &ResponseRecord) -> rusqlite::Result<Row> {
+    let now = retention::now();
     let expires_at = rules.expiry(now);
-    let lineage_until = lifetime::extend_lineage(connection, rules, record, now)?;
+    let lineage_until = retention::extend_lineage(connection, rules, record, now)?;
     Ok(Row { finished_at: Some(now), expires_at, lineage_until, lease_until: None })
 }
 
 /// The new row's key; `None` if there is a row of this id already.
 fn insert(
     connection: &Connection,
-    rules: &Rules,
-    record: &Record,
+    rules: &RowPolicy,
+    record: &ResponseRecord,
     row: &Row,
 ) -> rusqlite::Result<Option<i64>> {
     let inserted = connection.prepare_cached(INSERT)?.execute(params![
@@ -358,9 +376,9 @@ fn insert_item(
     position: i64,
     item: &StoredItem,
 ) -> rusqlite::Result<()> {
-    let side = match item.side {
-        Side::Input => super::INPUT,
-        Side::Output => super::OUTPUT,
+    let side = match item.direction {
+        Direction::Input => super::INPUT,
+        Direction::Output => super::OUTPUT,
     };
     let state = item.state.as_ref();
     statement.execute(params![
@@ -379,10 +397,10 @@ fn insert_item(
 
 /// The column `history`: null, the other form, or the empty string for nothing.
 fn history(item: &StoredItem) -> Option<&str> {
-    match &item.history {
-        History::Same => None,
-        History::Other(text) => Some(text),
-        History::Hidden => Some(""),
+    match &item.model_view {
+        ModelView::Same => None,
+        ModelView::Override(text) => Some(text),
+        ModelView::Hidden => Some(""),
     }
 }
 
@@ -398,7 +416,7 @@ fn find(connection: &Connection, owner: &Owner, id: &str) -> rusqlite::Result<Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::response::Status;
+    use crate::protocol::response::ResponseStatus;
     use crate::store::{StateKey, StoredState};
 
     /// Of a turn only the texts of its own items used to count, however large the response was that it began.
@@ -408,15 +426,15 @@ mod tests {
         let state = StoredState { key: StateKey::new(&owner, "k"), blob: "x".repeat(1_000).into() };
         let item = StoredItem {
             id: "msg_1".into(),
-            side: Side::Input,
+            direction: Direction::Input,
             wire: "y".repeat(10_000).into(),
-            history: History::Same,
+            model_view: ModelView::Same,
             state: Some(state),
         };
-        let begin = Record {
+        let begin = ResponseRecord {
             id: "resp_1".into(),
             owner,
-            status: Status::InProgress,
+            status: ResponseStatus::InProgress,
             model: "m".to_owned(),
             created_at: 0,
             previous: None,
@@ -425,7 +443,8 @@ mod tests {
         };
         let (id, items) = (begin.id.clone(), vec![item]);
         assert_eq!(Write::Begin(begin.clone()).size(), 111_000);
-        let turn = TurnRecord { id, begin: Some(begin), items, first: 1, turn: 0, calls: Vec::new() };
+        let turn =
+            TurnRecord { id, begin: Some(begin), items, first_position: 1, turn: 0, calls: Vec::new() };
         assert_eq!(Write::Turn(Box::new(turn)).size(), 122_000);
     }
 }

@@ -15,10 +15,10 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::PAGE_SIZE;
 use super::error::{closed, database, is_of_one_row};
-use super::guard::Guard;
-use super::lifetime::Rules;
-use super::queue::{self, Answer, Command, Upkeep, Work};
-use super::write::{self, Begun, Outcome, Write};
+use super::guard::FileGuard;
+use super::queue::{self, Command, Job, MaintenanceJob, Reply};
+use super::retention::RowPolicy;
+use super::write::{self, InFlightRows, Write, WriteOutcome};
 use crate::store::{RunRegistry, StoreError};
 
 /// The log is copied into the database when it has this many pages (16 MiB). A page that was written again
@@ -36,9 +36,9 @@ impl Writer {
     /// Starts the thread.
     pub(super) fn start(
         mut connection: Connection,
-        rules: Arc<Rules>,
+        rules: Arc<RowPolicy>,
         runs: RunRegistry,
-        guard: Guard,
+        guard: FileGuard,
     ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&log_pages);
@@ -48,11 +48,19 @@ impl Writer {
             Ok(())
         };
         connection.wal_hook(Some(hook)).map_err(database)?;
-        let (queue, commands) = mpsc::channel(queue::QUEUE);
+        let (queue, commands) = mpsc::channel(queue::QUEUE_CAPACITY);
         let checkpoint_pages = checkpoint_pages(&guard);
-        let begun = Begun::new(runs);
+        let begun = InFlightRows::new(runs);
         let checkpoint_at = checkpoint_pages;
-        let state = State { connection, rules, begun, guard, log_pages, checkpoint_pages, checkpoint_at };
+        let state = WriterThread {
+            connection,
+            rules,
+            in_flight: begun,
+            guard,
+            log_pages,
+            checkpoint_pages,
+            checkpoint_at,
+        };
         let thread = thread::Builder::new()
             .name("antwort-store".to_owned())
             .spawn(move || state.run(commands))
@@ -61,44 +69,44 @@ impl Writer {
     }
 
     /// Hands in a write and waits for its commit. Once it is handed in it happens, awaited or not.
-    pub(super) async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+    pub(super) async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
         let (answer, outcome) = oneshot::channel();
         self.queue.send(Command::Write(write, answer)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?
     }
 
     /// Hands in a write for which nobody waits. One that finds the queue full is dropped, with a line in the log.
-    pub(super) fn post(&self, write: Write) {
-        if self.queue.try_send(Command::Post(write)).is_err() {
+    pub(super) fn write_detached(&self, write: Write) {
+        if self.queue.try_send(Command::FireAndForget(write)).is_err() {
             tracing::warn!("store: the queue is full; a call's outcome was not written");
         }
     }
 
     /// Runs something on the writing connection, between groups; nothing if the caller gives up before.
-    pub(super) async fn work<T: Send + 'static>(
+    pub(super) async fn run_job<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, outcome) = oneshot::channel();
-        let work: Work = Box::new(move |connection| {
+        let work: Job = Box::new(move |connection| {
             // Whoever asked may have given up while this waited; then there is nobody to do it for.
             if !answer.is_closed() {
                 let _ = answer.send(work(connection));
             }
         });
-        self.queue.send(Command::Work(work)).await.map_err(|_| closed())?;
+        self.queue.send(Command::Job(work)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?
     }
 
     /// Runs upkeep on the writing connection, between groups, and tries again with the room of the reserve where there
     /// is none. Whether there may be more to do.
-    pub(super) async fn upkeep(
+    pub(super) async fn maintain(
         &self,
         work: impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static,
     ) -> Result<bool, StoreError> {
         let (answer, outcome) = oneshot::channel();
-        let work: Upkeep = Box::new(work);
-        self.queue.send(Command::Upkeep(work, answer)).await.map_err(|_| closed())?;
+        let work: MaintenanceJob = Box::new(work);
+        self.queue.send(Command::Maintenance(work, answer)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?
     }
 
@@ -126,11 +134,11 @@ impl Writer {
 }
 
 /// What the thread owns.
-struct State {
+struct WriterThread {
     connection: Connection,
-    rules: Arc<Rules>,
-    begun: Begun,
-    guard: Guard,
+    rules: Arc<RowPolicy>,
+    in_flight: InFlightRows,
+    guard: FileGuard,
     log_pages: Arc<AtomicI32>,
     /// Pages of the log at which it is copied.
     checkpoint_pages: i32,
@@ -138,16 +146,16 @@ struct State {
     checkpoint_at: i32,
 }
 
-impl State {
+impl WriterThread {
     fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let mut group = Vec::new();
         while let Some(command) = commands.blocking_recv() {
             let mut next = Some(command);
             while let Some(command) = next.take() {
                 match command {
-                    Command::Post(write) => {
-                        group.push((write, queue::nobody()));
-                        next = queue::linger(&mut group, &mut commands);
+                    Command::FireAndForget(write) => {
+                        group.push((write, queue::discard_reply()));
+                        next = queue::coalesce(&mut group, &mut commands);
                         if !matches!(next, Some(Command::Write(..))) {
                             self.commit(&mut group);
                         }
@@ -158,11 +166,11 @@ impl State {
                         // idle machine this returns at once; on a busy one it halves the transactions,
                         // and each rewrites the last page of every table and index.
                         thread::yield_now();
-                        next = queue::gather(&mut group, &mut commands);
+                        next = queue::fill_group(&mut group, &mut commands);
                         self.commit(&mut group);
                     }
-                    Command::Work(work) => work(&mut self.connection),
-                    Command::Upkeep(work, answer) => self.upkeep(work, answer),
+                    Command::Job(work) => work(&mut self.connection),
+                    Command::Maintenance(work, answer) => self.maintain(work, answer),
                     Command::Check(answer) => self.check(answer),
                     Command::Close(done) => {
                         commands.close();
@@ -180,9 +188,9 @@ impl State {
     }
 
     /// Commits the group and answers those who wait for it; leaves it empty.
-    fn commit(&mut self, group: &mut Vec<(Write, Answer)>) {
+    fn commit(&mut self, group: &mut Vec<(Write, Reply)>) {
         if self.guard.is_full() {
-            refuse_additions(group, &mut self.begun, &self.guard.reason());
+            refuse_additions(group, &mut self.in_flight, &self.guard.reason());
         }
         if group.is_empty() {
             return;
@@ -191,10 +199,11 @@ impl State {
             Err(error) if is_of_one_row(&error) && group.len() > 1 => {
                 for one in group.drain(..) {
                     let result = self.transact(std::slice::from_ref(&one));
-                    let result = result.map(|outcomes| outcomes.first().copied().unwrap_or(Outcome::Absent));
+                    let result =
+                        result.map(|outcomes| outcomes.first().copied().unwrap_or(WriteOutcome::Absent));
                     let (write, answer) = one;
                     if result.is_err() {
-                        self.begun.abandon(&write);
+                        self.in_flight.abandon(&write);
                     }
                     let _ = answer.send(result.map_err(database));
                 }
@@ -204,7 +213,7 @@ impl State {
         }
     }
 
-    fn succeed(&mut self, group: &mut Vec<(Write, Answer)>, outcomes: Vec<Outcome>) {
+    fn succeed(&mut self, group: &mut Vec<(Write, Reply)>, outcomes: Vec<WriteOutcome>) {
         self.guard.commit_succeeded();
         for ((_, answer), outcome) in group.drain(..).zip(outcomes) {
             let _ = answer.send(Ok(outcome));
@@ -212,7 +221,7 @@ impl State {
     }
 
     /// On a full disk, what makes room is tried again with the room of the reserve; all else has failed.
-    fn fail(&mut self, group: &mut Vec<(Write, Answer)>, error: rusqlite::Error) {
+    fn fail(&mut self, group: &mut Vec<(Write, Reply)>, error: rusqlite::Error) {
         let is_of_one_row = is_of_one_row(&error);
         let mut error = database(error);
         tracing::error!(writes = group.len(), %error, "store: a commit failed");
@@ -220,7 +229,7 @@ impl State {
             self.guard.commit_failed(&error);
         }
         if self.guard.is_full() {
-            refuse_additions(group, &mut self.begun, &error);
+            refuse_additions(group, &mut self.in_flight, &error);
             self.checkpoint(CheckpointMode::PASSIVE);
             if group.is_empty() {
                 return;
@@ -231,14 +240,14 @@ impl State {
             }
         }
         for (write, answer) in group.drain(..) {
-            self.begun.abandon(&write);
+            self.in_flight.abandon(&write);
             let _ = answer.send(Err(error.clone()));
         }
         // On a full disk the log cannot grow, and may still be emptied into free pages.
         self.checkpoint_at = 0;
     }
 
-    fn upkeep(&mut self, mut work: Upkeep, answer: oneshot::Sender<Result<bool, StoreError>>) {
+    fn maintain(&mut self, mut work: MaintenanceJob, answer: oneshot::Sender<Result<bool, StoreError>>) {
         if answer.is_closed() {
             return;
         }
@@ -257,7 +266,7 @@ impl State {
         }
         let checked = self.guard.check(&mut self.connection);
         if checked.is_ok()
-            && let Err(error) = self.begun.give_up_abandoned(&self.connection, &self.rules)
+            && let Err(error) = self.in_flight.give_up_abandoned(&self.connection, &self.rules)
         {
             tracing::warn!(%error, "store: rows of runs that could not be ended were not given up");
         }
@@ -265,20 +274,20 @@ impl State {
     }
 
     /// One transaction for these writes; all or nothing.
-    fn transact(&mut self, group: &[(Write, Answer)]) -> rusqlite::Result<Vec<Outcome>> {
+    fn transact(&mut self, group: &[(Write, Reply)]) -> rusqlite::Result<Vec<WriteOutcome>> {
         let result = self.try_transact(group);
         match result {
-            Ok(_) => self.begun.keep(),
-            Err(_) => self.begun.restore(),
+            Ok(_) => self.in_flight.commit(),
+            Err(_) => self.in_flight.rollback(),
         }
         result
     }
 
-    fn try_transact(&mut self, group: &[(Write, Answer)]) -> rusqlite::Result<Vec<Outcome>> {
+    fn try_transact(&mut self, group: &[(Write, Reply)]) -> rusqlite::Result<Vec<WriteOutcome>> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut outcomes = Vec::with_capacity(group.len());
         for (write, _) in group {
-            outcomes.push(write::apply(&transaction, &self.rules, &mut self.begun, write)?);
+            outcomes.push(write::apply(&transaction, &self.rules, &mut self.in_flight, write)?);
         }
         transaction.commit()?;
         Ok(outcomes)
@@ -305,7 +314,7 @@ impl State {
 }
 
 /// Pages of the log at which it is copied: where there is a reserve, no more than it has room for.
-fn checkpoint_pages(guard: &Guard) -> i32 {
+fn checkpoint_pages(guard: &FileGuard) -> i32 {
     let pages = guard.log_bytes().map(|bytes| bytes / u64::from(PAGE_SIZE));
     pages
         .and_then(|pages| i32::try_from(pages).ok())
@@ -313,7 +322,7 @@ fn checkpoint_pages(guard: &Guard) -> i32 {
 }
 
 /// Leaves only the writes that make room, or take none.
-fn refuse_additions(group: &mut Vec<(Write, Answer)>, begun: &mut Begun, error: &StoreError) {
+fn refuse_additions(group: &mut Vec<(Write, Reply)>, begun: &mut InFlightRows, error: &StoreError) {
     let (additions, others): (Vec<_>, Vec<_>) = group.drain(..).partition(|(write, _)| write.adds());
     for (write, answer) in additions {
         begun.abandon(&write);

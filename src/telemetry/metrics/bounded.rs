@@ -8,12 +8,12 @@ pub(super) const OTHER: &str = "other";
 
 /// A set of known values that does not grow beyond its bound.
 #[derive(Debug)]
-pub(super) struct Bounded {
+pub(super) struct BoundedLabels {
     known: RwLock<HashSet<Box<str>>>,
     most: usize,
 }
 
-impl Bounded {
+impl BoundedLabels {
     pub(super) fn new(most: usize) -> Self {
         Self { known: RwLock::default(), most }
     }

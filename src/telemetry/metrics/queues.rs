@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::SECONDS_OF_REQUEST;
+use super::REQUEST_BUCKETS;
 use super::registry::{Counter, Family, Gauge, Histogram};
 
 /// Of each resource who waits for it, and for how long.
@@ -25,7 +25,7 @@ impl Queues {
                 "antwort_queue_wait_seconds",
                 "How long requests waited for their share of a resource, of those that had to.",
                 &["resource"],
-                SECONDS_OF_REQUEST,
+                REQUEST_BUCKETS,
             ),
             blocking_tasks: Family::counter(
                 "antwort_blocking_tasks_total",

@@ -27,13 +27,13 @@ pub struct Datetime {
 impl Default for Datetime {
     /// By the clock of the system.
     fn default() -> Self {
-        Self::by(Timestamp::now)
+        Self::with_clock(Timestamp::now)
     }
 }
 
 impl Datetime {
     /// By another clock.
-    pub fn by(clock: fn() -> Timestamp) -> Self {
+    pub fn with_clock(clock: fn() -> Timestamp) -> Self {
         Self { clock }
     }
 }

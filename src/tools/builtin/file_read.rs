@@ -16,8 +16,10 @@ use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use serde_json::{Value, json};
 
-use crate::tools::{Annotations, Arguments, Code, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
-use beneath::Problem;
+use crate::tools::{
+    Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolErrorCode, ToolOutput,
+};
+use beneath::ReadError;
 
 /// Bytes of a path.
 const MAX_PATH: usize = 4096;
@@ -147,11 +149,11 @@ impl Tool for FileRead {
         let read = tokio::task::spawn_blocking(move || beneath::read(&dir, &rest, offset, length)).await;
         let chunk = match read {
             Ok(Ok(chunk)) => chunk,
-            Ok(Err(Problem::Outside)) => return Err(denied()),
-            Ok(Err(Problem::Failed(why))) => {
+            Ok(Err(ReadError::Outside)) => return Err(denied()),
+            Ok(Err(ReadError::Failed(why))) => {
                 return Err(ToolError::failed(format!("failed to read file: {why}")));
             }
-            Err(stopped) => return Err(ToolError::failed("failed to read file").because(stopped)),
+            Err(stopped) => return Err(ToolError::failed("failed to read file").with_cause(stopped)),
         };
         let mut result = json!({"path": path, "content": chunk.content, "size": chunk.size});
         if let (Some(result), Some(next)) = (result.as_object_mut(), chunk.next_offset) {
@@ -177,5 +179,5 @@ fn whole(arguments: &Arguments, name: &str) -> Result<Option<u64>, ToolError> {
 }
 
 fn denied() -> ToolError {
-    ToolError::refused(Code::AccessDenied, "access denied: path not in allowed directories")
+    ToolError::refused(ToolErrorCode::AccessDenied, "access denied: path not in allowed directories")
 }

@@ -3,8 +3,8 @@
 use reqwest::Url;
 use serde::de::DeserializeOwned;
 
-use crate::net::egress::{Answer, EgressError};
-use crate::tools::{Code, Fault, ToolError};
+use crate::net::egress::{EgressError, EgressResponse};
+use crate::tools::{FailureStage, ToolError, ToolErrorCode};
 
 /// A server's base URL, without a slash at its end. `Err` says what is wrong with it.
 pub fn base_url(text: &str) -> Result<String, &'static str> {
@@ -28,22 +28,22 @@ pub fn failure(doing: &str, error: EgressError) -> ToolError {
     let (code, fault) = match &error {
         EgressError::BadUrl(_)
         | EgressError::DomainNotAllowed { .. }
-        | EgressError::AddressNotAllowed { .. } => (Code::DomainNotAllowed, Fault::Before),
+        | EgressError::AddressNotAllowed { .. } => (ToolErrorCode::DomainNotAllowed, FailureStage::NotSent),
         // Whoever may name hosts is not to learn which ones there are inside.
         EgressError::NameNotAllowed { .. }
         | EgressError::Connect { .. }
         | EgressError::Proxy { .. }
-        | EgressError::NoClient => (Code::ToolUnavailable, Fault::Before),
-        EgressError::Timeout { .. } => (Code::ToolTimeout, Fault::Transport),
-        EgressError::TooLarge { .. } => (Code::ResultTooLarge, Fault::Tool),
-        EgressError::TooManyRedirects { .. } => (Code::ToolExecutionFailed, Fault::Tool),
-        _ => (Code::ToolUnavailable, Fault::Transport),
+        | EgressError::NoClient => (ToolErrorCode::ToolUnavailable, FailureStage::NotSent),
+        EgressError::Timeout { .. } => (ToolErrorCode::ToolTimeout, FailureStage::Transport),
+        EgressError::TooLarge { .. } => (ToolErrorCode::ResultTooLarge, FailureStage::Tool),
+        EgressError::TooManyRedirects { .. } => (ToolErrorCode::ToolExecutionFailed, FailureStage::Tool),
+        _ => (ToolErrorCode::ToolUnavailable, FailureStage::Transport),
     };
-    ToolError::new(code, fault, format!("{doing}: {error}")).because(error)
+    ToolError::new(code, fault, format!("{doing}: {error}")).with_cause(error)
 }
 
 /// The JSON of an answer with status 200. `who` and `what` are for messages: `weather API`, `weather response`.
-pub fn json<T: DeserializeOwned>(answer: &Answer, who: &str, what: &str) -> Result<T, ToolError> {
+pub fn json<T: DeserializeOwned>(answer: &EgressResponse, who: &str, what: &str) -> Result<T, ToolError> {
     match answer.status {
         200 => serde_json::from_slice(&answer.body)
             .map_err(|error| ToolError::failed(format!("failed to parse {what}: {}", problem(&error)))),

@@ -126,7 +126,7 @@ fn choose(hits: Vec<Hit>, query: &SearchQuery, domains: &Domains) -> Vec<Hit> {
         if chosen.len() == query.wanted() {
             break;
         }
-        if domains.hold(&hit.url) && chosen.iter().all(|earlier| earlier.url != hit.url) {
+        if domains.contains(&hit.url) && chosen.iter().all(|earlier| earlier.url != hit.url) {
             let snippet = clip(&hit.snippet, query.context_size.snippet_chars());
             chosen.push(Hit { title: clip(&hit.title, 200), snippet, url: hit.url });
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tower::Service;
 
 use super::timeout::timed_out;
-use super::{Answer, Next, ToolRequest, always_ready};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 
 /// Ends an attempt that takes longer than its executor may; another executor, or another attempt, may follow
 /// within the call's own time.
@@ -21,10 +21,10 @@ impl<S> AttemptTimeout<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for AttemptTimeout<S> {
+impl<S: ToolService> Service<ToolRequest> for AttemptTimeout<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let answer = self.inner.call(request);
         let Some(limit) = self.limit else { return answer };
         Box::pin(async move {

@@ -7,43 +7,43 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, Trace, always_ready, is_unreachable, ready};
+use super::{CallTrace, ToolFuture, ToolRequest, ToolService, always_ready, is_unreachable, ready};
 use crate::config::BreakerSettings;
-use crate::tools::error::{Code, Fault, ToolError};
+use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
-use crate::tools::plan::LegState;
+use crate::tools::plan::BackendState;
 
 /// Refuses calls while the breaker is open.
 #[derive(Clone)]
 pub(in crate::tools) struct Breaker<S> {
     inner: S,
-    state: Arc<LegState>,
+    state: Arc<BackendState>,
 }
 
 impl<S> Breaker<S> {
-    pub(in crate::tools) fn new(inner: S, state: Arc<LegState>) -> Self {
+    pub(in crate::tools) fn new(inner: S, state: Arc<BackendState>) -> Self {
         Self { inner, state }
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Breaker<S> {
+impl<S: ToolService> Service<ToolRequest> for Breaker<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
-        let Some(probe) = self.state.breaker.admit(Instant::now()) else { return ready(Err(left_alone())) };
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
+        let Some(probe) = self.state.breaker.admit(Instant::now()) else { return ready(Err(circuit_open())) };
         request.trace.set_waiting();
-        let mut watch = Watch {
+        let mut watch = CallGuard {
             state: Arc::clone(&self.state),
             trace: Arc::clone(&request.trace),
             deadline: request.deadline,
-            patience: request.plan.timeout / 2,
+            min_running_time: request.plan.timeout / 2,
             probe,
-            settled: false,
+            recorded: false,
         };
         let answer = self.inner.call(request);
         Box::pin(async move {
             let result = answer.await;
-            watch.settle(Verdict::of(&result));
+            watch.record(BreakerOutcome::from_result(&result));
             result
         })
     }
@@ -51,7 +51,7 @@ impl<S: Next> Service<ToolRequest> for Breaker<S> {
 
 /// What a breaker makes of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum BreakerOutcome {
     /// The executor answered, be it with an error.
     Reached,
     /// It could not be reached.
@@ -60,11 +60,11 @@ enum Verdict {
     Unknown,
 }
 
-impl Verdict {
-    fn of(result: &Result<ToolOutput, ToolError>) -> Self {
+impl BreakerOutcome {
+    fn from_result(result: &Result<ToolOutput, ToolError>) -> Self {
         match result {
             Err(error) if is_unreachable(error) => Self::Failed,
-            Err(error) if matches!(error.fault, Fault::Before | Fault::Fatal) => Self::Unknown,
+            Err(error) if matches!(error.stage, FailureStage::NotSent | FailureStage::Fatal) => Self::Unknown,
             _ => Self::Reached,
         }
     }
@@ -72,41 +72,41 @@ impl Verdict {
 
 /// A call under way. Dropped unsettled it was given up: that is the executor's fault only if it had the call for
 /// a good part of its timeout and let the time run out. A queue, or a run that is about to end, is not.
-struct Watch {
-    state: Arc<LegState>,
-    trace: Arc<Trace>,
+struct CallGuard {
+    state: Arc<BackendState>,
+    trace: Arc<CallTrace>,
     deadline: Option<Instant>,
-    patience: Duration,
+    min_running_time: Duration,
     probe: bool,
-    settled: bool,
+    recorded: bool,
 }
 
-impl Watch {
-    fn settle(&mut self, verdict: Verdict) {
-        self.settled = true;
-        self.state.breaker.settle(verdict, self.probe, Instant::now());
+impl CallGuard {
+    fn record(&mut self, verdict: BreakerOutcome) {
+        self.recorded = true;
+        self.state.breaker.record(verdict, self.probe, Instant::now());
     }
 }
 
-impl Drop for Watch {
+impl Drop for CallGuard {
     fn drop(&mut self) {
-        if self.settled {
+        if self.recorded {
             return;
         }
         let late = self.deadline.is_some_and(|end| Instant::now() >= end);
-        let had_time = self.trace.has_run_for() >= self.patience;
-        self.settle(if late && had_time { Verdict::Failed } else { Verdict::Unknown });
+        let had_time = self.trace.running_time() >= self.min_running_time;
+        self.record(if late && had_time { BreakerOutcome::Failed } else { BreakerOutcome::Unknown });
     }
 }
 
 /// Failures in a row, and what follows from them.
 pub(in crate::tools) struct BreakerState {
     settings: BreakerSettings,
-    state: Mutex<State>,
+    state: Mutex<CircuitState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CircuitState {
     failures: u32,
     open_until: Option<Instant>,
     probing: bool,
@@ -130,17 +130,17 @@ impl BreakerState {
         }
     }
 
-    fn settle(&self, verdict: Verdict, probe: bool, now: Instant) {
+    fn record(&self, verdict: BreakerOutcome, probe: bool, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if probe {
             state.probing = false;
         }
         match verdict {
-            Verdict::Unknown => {}
+            BreakerOutcome::Unknown => {}
             // A call that began before the breaker opened says nothing of now.
-            Verdict::Reached if state.open_until.is_some() && !probe => {}
-            Verdict::Reached => *state = State::default(),
-            Verdict::Failed => {
+            BreakerOutcome::Reached if state.open_until.is_some() && !probe => {}
+            BreakerOutcome::Reached => *state = CircuitState::default(),
+            BreakerOutcome::Failed => {
                 state.failures = state.failures.saturating_add(1);
                 let opens = probe || state.open_until.is_none();
                 if opens && self.settings.failures > 0 && state.failures >= self.settings.failures {
@@ -153,24 +153,24 @@ impl BreakerState {
 
 /// Why a call was refused, for the layers outside.
 #[derive(Debug)]
-struct Open;
+struct CircuitOpen;
 
-impl fmt::Display for Open {
+impl fmt::Display for CircuitOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the breaker is open")
     }
 }
 
-impl std::error::Error for Open {}
+impl std::error::Error for CircuitOpen {}
 
-fn left_alone() -> ToolError {
+fn circuit_open() -> ToolError {
     let message = "the tool could not be reached several times and is left alone for a while";
-    ToolError::refused(Code::ToolUnavailable, message).because(Open)
+    ToolError::refused(ToolErrorCode::ToolUnavailable, message).with_cause(CircuitOpen)
 }
 
 /// Whether an error says that a breaker is open.
-pub(in crate::tools) fn is_open(error: &ToolError) -> bool {
-    error.cause.as_deref().is_some_and(|cause| cause.is::<Open>())
+pub(in crate::tools) fn is_circuit_open(error: &ToolError) -> bool {
+    error.cause.as_deref().is_some_and(|cause| cause.is::<CircuitOpen>())
 }
 
 #[cfg(test)]
@@ -181,20 +181,20 @@ mod tests {
     #[test]
     fn a_failure_that_was_counted_is_not_counted_again_when_the_call_is_over() {
         let settings = BreakerSettings { failures: 2, ..BreakerSettings::default() };
-        let state = Arc::new(LegState::new(BreakerState::new(settings)));
+        let state = Arc::new(BackendState::new(BreakerState::new(settings)));
         for (expected, settles) in [(1, true), (2, false)] {
-            let trace = Arc::<Trace>::default();
+            let trace = Arc::<CallTrace>::default();
             trace.set_running();
-            let mut watch = Watch {
+            let mut watch = CallGuard {
                 state: Arc::clone(&state),
                 trace,
                 deadline: Some(Instant::now()),
-                patience: Duration::ZERO,
+                min_running_time: Duration::ZERO,
                 probe: false,
-                settled: false,
+                recorded: false,
             };
             if settles {
-                watch.settle(Verdict::Failed);
+                watch.record(BreakerOutcome::Failed);
             }
             drop(watch);
             assert_eq!(state.breaker.state.lock().unwrap().failures, expected);

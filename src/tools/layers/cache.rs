@@ -6,16 +6,16 @@ use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::Value;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, ready};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::canonical::canonical_arguments;
-use crate::tools::context::CacheUse;
-use crate::tools::kept::Kept;
+use crate::tools::context::CacheMode;
 use crate::tools::output::ToolOutput;
-use crate::tools::plan::CachePlan;
+use crate::tools::plan::CachePolicy;
+use crate::tools::ttl_cache::TtlCache;
 
 /// Results by the hash of everything that they depend on.
-pub(in crate::tools) type ResultCache = Kept<Key, ToolOutput>;
+pub(in crate::tools) type ResultCache = TtlCache<Key, ToolOutput>;
 
 /// A SHA-256.
 type Key = [u8; 32];
@@ -34,12 +34,12 @@ impl<S> Cached<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Cached<S> {
+impl<S: ToolService> Service<ToolRequest> for Cached<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let Some(plan) = request.plan.cache else { return self.inner.call(request) };
-        if request.context.cache == CacheUse::Bypass {
+        if request.context.cache == CacheMode::Bypass {
             self.metrics.tool_cache("bypass");
             return self.inner.call(request);
         }
@@ -56,7 +56,7 @@ impl<S: Next> Service<ToolRequest> for Cached<S> {
         Box::pin(async move {
             let output = answer.await?;
             if !output.is_error {
-                cache.put(key, output.clone(), size(&output), plan.ttl);
+                cache.insert(key, output.clone(), size(&output), plan.ttl);
             }
             Ok(output)
         })
@@ -64,7 +64,7 @@ impl<S: Next> Service<ToolRequest> for Cached<S> {
 }
 
 /// Each field with its length in front, so that none can run into the next.
-fn key(request: &ToolRequest, plan: CachePlan) -> Key {
+fn key(request: &ToolRequest, plan: CachePolicy) -> Key {
     let definition = &request.plan.definition;
     let arguments = canonical_arguments(&request.call.raw);
     let mut hash = Context::new(&SHA256);
@@ -94,7 +94,7 @@ fn size(output: &ToolOutput) -> usize {
     size_of::<ToolOutput>()
         + output.for_model.len()
         + output.for_user.as_ref().map_or(0, String::len)
-        + output.shown.as_ref().map_or(0, String::len)
+        + output.for_client.as_ref().map_or(0, String::len)
         + output.structured.as_ref().map_or(0, size_of_value)
         + citations
 }

@@ -2,8 +2,8 @@
 
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready};
-use crate::tools::error::{Code, ToolError};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready};
+use crate::tools::error::{ToolError, ToolErrorCode};
 
 /// Drops the call as soon as its run is cancelled; a call of a cancelled run is not begun.
 #[derive(Clone)]
@@ -17,16 +17,16 @@ impl<S> Cancel<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Cancel<S> {
+impl<S: ToolService> Service<ToolRequest> for Cancel<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let cancel = request.context.cancel.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Err(ToolError::fatal(Code::Cancelled, "the run was cancelled")),
+                () = cancel.cancelled() => Err(ToolError::fatal(ToolErrorCode::Cancelled, "the run was cancelled")),
                 result = answer => result,
             }
         })

@@ -5,27 +5,27 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready};
-use crate::tools::error::{Code, ToolError};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready};
+use crate::tools::error::{ToolError, ToolErrorCode};
 
 /// Waits for its turn, first come, first served.
 #[derive(Clone)]
 pub(in crate::tools) struct Concurrency<S> {
     inner: S,
-    turns: Option<Arc<Semaphore>>,
+    semaphore: Option<Arc<Semaphore>>,
 }
 
 impl<S> Concurrency<S> {
-    pub(in crate::tools) fn new(inner: S, turns: Option<Arc<Semaphore>>) -> Self {
-        Self { inner, turns }
+    pub(in crate::tools) fn new(inner: S, semaphore: Option<Arc<Semaphore>>) -> Self {
+        Self { inner, semaphore }
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Concurrency<S> {
+impl<S: ToolService> Service<ToolRequest> for Concurrency<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
-        let Some(turns) = self.turns.clone() else {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
+        let Some(turns) = self.semaphore.clone() else {
             request.trace.set_running();
             return self.inner.call(request);
         };
@@ -33,7 +33,7 @@ impl<S: Next> Service<ToolRequest> for Concurrency<S> {
         Box::pin(async move {
             let _turn = turns.acquire().await.map_err(|closed| {
                 // Nobody closes it; if somebody did, the tool would be gone.
-                ToolError::refused(Code::ToolUnavailable, "the tool is shut down").because(closed)
+                ToolError::refused(ToolErrorCode::ToolUnavailable, "the tool is shut down").with_cause(closed)
             })?;
             request.trace.set_running();
             inner.call(request).await

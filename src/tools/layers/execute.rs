@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tower::Service;
 
-use super::{Answer, ToolRequest, always_ready};
+use super::{ToolFuture, ToolRequest, always_ready};
 use crate::tools::call::ToolCall;
 use crate::tools::executor::ToolExecutor;
-use crate::tools::output::Outcome;
+use crate::tools::output::ToolOutcome;
 
 /// Asks one executor.
 #[derive(Clone)]
@@ -32,17 +32,17 @@ impl Execute {
 impl Service<ToolRequest> for Execute {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let Self { executor, id, name } = self.clone();
         Box::pin(async move {
-            request.trace.attempt(&id);
+            request.trace.record_attempt(&id);
             let call: Cow<'_, ToolCall> = match name {
                 Some(name) => {
                     Cow::Owned(ToolCall { name: name.as_ref().to_owned(), ..(*request.call).clone() })
                 }
                 None => Cow::Borrowed(&request.call),
             };
-            let Outcome::Done(mut output) =
+            let ToolOutcome::Done(mut output) =
                 executor.execute(&call, &request.context, &request.progress).await?;
             output.meta.executor = Some(id);
             Ok(output)

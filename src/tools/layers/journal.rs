@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, panicked};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, panicked};
 
 /// Journals calls of stored runs.
 ///
@@ -23,14 +23,14 @@ impl<S> Journaled<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Journaled<S> {
+impl<S: ToolService> Service<ToolRequest> for Journaled<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         // A tool that stands in for another has no key of its own. The journal says that the first one failed,
         // which keeps a resumed run from making either call again.
         let (Some(journal), Some(key), false) =
-            (&request.context.journal, &request.call.key, request.stands_in)
+            (&request.context.journal, &request.call.key, request.is_fallback)
         else {
             return self.inner.call(request);
         };

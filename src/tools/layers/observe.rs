@@ -6,16 +6,16 @@ use tokio::time::Instant;
 use tower::Service;
 use tracing::{Instrument, Span, field};
 
-use super::{Answer, Next, ToolRequest, Trace, always_ready, meta_of};
+use super::{CallTrace, ToolFuture, ToolRequest, ToolService, always_ready, meta_of};
 use crate::config::mcp_label;
-use crate::net::Cause;
+use crate::net::FailureCause;
 use crate::telemetry::fields::{CAUSE, CODE, KIND, TOOL, URL};
 use crate::telemetry::metrics::Metrics;
-use crate::tools::audit::{self, Caller};
+use crate::tools::audit::{self, CallAudit};
 use crate::tools::definition::ToolKind;
-use crate::tools::error::{Code, ToolError};
+use crate::tools::error::{ToolError, ToolErrorCode};
 use crate::tools::output::{OutputMeta, ToolOutput};
-use crate::tools::plan::Plan;
+use crate::tools::plan::CallPlan;
 
 /// Watches a call from its beginning to its end, also where the end is that nobody waits for it any more.
 #[derive(Clone)]
@@ -30,15 +30,15 @@ impl<S> Observe<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Observe<S> {
+impl<S: ToolService> Service<ToolRequest> for Observe<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let span = span(&request);
-        let watch = Watch {
+        let watch = CallObserver {
             started: Instant::now(),
             span: span.clone(),
-            caller: Caller::of(&request),
+            audit: CallAudit::from_request(&request),
             plan: Arc::clone(&request.plan),
             trace: Arc::clone(&request.trace),
             metrics: Arc::clone(&self.metrics),
@@ -49,7 +49,7 @@ impl<S: Next> Service<ToolRequest> for Observe<S> {
             // Moved in whole: if this future is dropped, so is the watch.
             let watch = watch;
             let result = answer.await;
-            watch.end(result)
+            watch.finish(result)
         };
         Box::pin(watched.instrument(span))
     }
@@ -78,20 +78,20 @@ fn span(request: &ToolRequest) -> Span {
     )
 }
 
-struct Watch {
+struct CallObserver {
     started: Instant,
     span: Span,
-    caller: Caller,
-    plan: Arc<Plan>,
-    trace: Arc<Trace>,
+    audit: CallAudit,
+    plan: Arc<CallPlan>,
+    trace: Arc<CallTrace>,
     metrics: Arc<Metrics>,
     ended: bool,
 }
 
-impl Watch {
+impl CallObserver {
     /// Completes the result's own account of itself, and records it.
-    fn end(mut self, mut result: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
-        let decision = audit::decision_of(&result, self.trace.failure());
+    fn finish(mut self, mut result: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
+        let decision = audit::decision_label(&result, self.trace.failure());
         self.complete(meta_of(&mut result));
         let (outcome, code) = match &result {
             Ok(output) => (outcome(output), self.trace.failure()),
@@ -101,41 +101,50 @@ impl Watch {
             }
         };
         let fails = result.as_ref().map_or(true, |output| output.is_error);
-        let failure = fails.then(|| code.unwrap_or(Code::ToolExecutionFailed));
-        self.record(&Recorded { outcome, decision, code, failure, meta: meta_of(&mut result) });
+        let failure = fails.then(|| code.unwrap_or(ToolErrorCode::ToolExecutionFailed));
+        self.record(&CallSummary { outcome, decision, code, failure, meta: meta_of(&mut result) });
         result
     }
 
     fn complete(&self, meta: &mut OutputMeta) {
         meta.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         // What a tool that stands in says of itself is right.
-        if self.trace.has_stood_in() {
+        if self.trace.used_fallback() {
             return;
         }
         meta.attempts = self.trace.attempts();
         // Of a result that is used again, who ran the call that gave it.
         let would_have = || Some(Arc::clone(&self.plan.definition.executor));
         meta.executor = self.trace.executor().or(meta.executor.take()).or_else(would_have);
-        let unreached = self.trace.unreached().filter(|unreached| meta.executor.as_ref() != Some(*unreached));
+        let unreached =
+            self.trace.unreachable().filter(|unreached| meta.executor.as_ref() != Some(*unreached));
         meta.fallback_from = unreached.cloned();
     }
 
-    fn record(&mut self, recorded: &Recorded<'_>) {
+    fn record(&mut self, recorded: &CallSummary<'_>) {
         self.ended = true;
-        let Recorded { outcome, decision, code, failure, meta } = *recorded;
+        let CallSummary { outcome, decision, code, failure, meta } = *recorded;
         let duration = self.started.elapsed();
-        let (attempts, asked) = (self.trace.attempts(), self.trace.take_asked());
+        let (attempts, asked) = (self.trace.attempts(), self.trace.take_attempted());
         // Where nobody was asked, who would have been.
         let executor = asked.last().unwrap_or(&self.plan.definition.executor);
         let tool = self.plan.qualified_name();
         self.metrics.tool_call(tool, executor, outcome, duration);
         asked.iter().for_each(|executor| self.metrics.tool_attempt(tool, executor));
         let fallback_from = meta.fallback_from.as_deref();
-        self.trace_span(executor, attempts, meta, failure);
-        self.caller.call(&audit::End { tool, executor, decision, code, duration, attempts, fallback_from });
+        self.record_span(executor, attempts, meta, failure);
+        self.audit.record_call(&audit::CallEnd {
+            tool,
+            executor,
+            decision,
+            code,
+            duration,
+            attempts,
+            fallback_from,
+        });
     }
 
-    fn trace_span(&self, executor: &str, attempts: u32, meta: &OutputMeta, failure: Option<Code>) {
+    fn record_span(&self, executor: &str, attempts: u32, meta: &OutputMeta, failure: Option<ToolErrorCode>) {
         self.span.record("antwort.tool.executor", executor);
         if self.plan.definition.server.is_none()
             && let Some(label) = mcp_label(executor)
@@ -156,21 +165,21 @@ impl Watch {
 
 /// How a call ended.
 #[derive(Clone, Copy)]
-struct Recorded<'a> {
+struct CallSummary<'a> {
     outcome: &'static str,
     decision: &'static str,
-    code: Option<Code>,
+    code: Option<ToolErrorCode>,
     /// Why the call failed, where its caller is told that it did.
-    failure: Option<Code>,
+    failure: Option<ToolErrorCode>,
     meta: &'a OutputMeta,
 }
 
-impl Drop for Watch {
+impl Drop for CallObserver {
     fn drop(&mut self) {
         if !self.ended {
-            let code = Some(Code::Cancelled);
+            let code = Some(ToolErrorCode::Cancelled);
             let meta = OutputMeta::default();
-            self.record(&Recorded {
+            self.record(&CallSummary {
                 outcome: "abandoned",
                 decision: "allowed",
                 code,
@@ -195,7 +204,7 @@ fn log(tool: &str, error: &ToolError) {
     let code = error.code.as_str();
     match cause(error) {
         Some(cause) => {
-            let known = error.cause.as_deref().and_then(|cause| Cause::of(cause));
+            let known = error.cause.as_deref().and_then(|cause| FailureCause::find_in(cause));
             let url = known.and_then(|known| known.url.as_deref());
             tracing::warn!(
                 {

@@ -5,10 +5,10 @@ use std::sync::{Arc, Weak};
 use arc_swap::ArcSwap;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, meta_of};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, meta_of};
 use crate::config::OnError;
 use crate::tools::catalog::Catalog;
-use crate::tools::error::{Code, Fault, ToolError};
+use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 
 /// The catalogue of the moment. Weak, since the catalogue's tools hold the stack that holds this.
@@ -27,12 +27,12 @@ impl<S> OnFailure<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for OnFailure<S> {
+impl<S: ToolService> Service<ToolRequest> for OnFailure<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         // A tool that stands in for another one fails plainly: chains of fallbacks would have no end.
-        if request.plan.on_error == OnError::Continue || request.stands_in {
+        if request.plan.on_error == OnError::Continue || request.is_fallback {
             return self.inner.call(request);
         }
         let (plan, trace) = (Arc::clone(&request.plan), Arc::clone(&request.trace));
@@ -44,7 +44,9 @@ impl<S: Next> Service<ToolRequest> for OnFailure<S> {
             if !is_failure(&result) {
                 return result;
             }
-            trace.failed(result.as_ref().err().map_or(Code::ToolExecutionFailed, |error| error.code));
+            trace.record_failure(
+                result.as_ref().err().map_or(ToolErrorCode::ToolExecutionFailed, |error| error.code),
+            );
             match (&plan.on_error, again) {
                 (OnError::Fail, _) => Err(fatal(plan.name(), result)),
                 (OnError::Skip, _) => Ok(skipped()),
@@ -61,20 +63,20 @@ impl<S: Next> Service<ToolRequest> for OnFailure<S> {
 fn is_failure(result: &Result<ToolOutput, ToolError>) -> bool {
     match result {
         Ok(output) => output.is_error,
-        Err(error) => error.fault != Fault::Fatal && error.code != Code::ToolCallLimit,
+        Err(error) => error.stage != FailureStage::Fatal && error.code != ToolErrorCode::ToolCallLimit,
     }
 }
 
 fn fatal(tool: &str, result: Result<ToolOutput, ToolError>) -> ToolError {
     match result {
         Ok(output) => ToolError::fatal(
-            Code::ToolExecutionFailed,
-            format!("{tool}: {}", crate::protocol::parse::shorten(&output.for_model)),
+            ToolErrorCode::ToolExecutionFailed,
+            format!("{tool}: {}", crate::protocol::parse::truncate_for_display(&output.for_model)),
         ),
         Err(error) => ToolError {
-            code: Code::ToolExecutionFailed,
+            code: ToolErrorCode::ToolExecutionFailed,
             message: format!("{tool}: {}", error.message),
-            fault: Fault::Fatal,
+            stage: FailureStage::Fatal,
             remote: None,
             meta: None,
             cause: error.cause,
@@ -107,8 +109,8 @@ async fn fall_back(
     };
     let asked = failed.trace.executor();
     let instead_of = asked.unwrap_or_else(|| Arc::clone(&failed.plan.definition.executor));
-    failed.trace.set_stood_in();
-    let mut result = tool.stand_in(failed).await;
+    failed.trace.set_used_fallback();
+    let mut result = tool.call_as_fallback(failed).await;
     meta_of(&mut result).fallback_from.get_or_insert(instead_of);
     result
 }

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use futures_util::FutureExt;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, panicked, ready};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, panicked, ready};
 
 /// Catches panics of making the call and of running it. The hook of the log has said where they arose.
 #[derive(Clone)]
@@ -19,10 +19,10 @@ impl<S> PanicGuard<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for PanicGuard<S> {
+impl<S: ToolService> Service<ToolRequest> for PanicGuard<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         // Nothing of a call that panicked is used again: the request and the future are dropped.
         match catch_unwind(AssertUnwindSafe(|| self.inner.call(request))) {
             Ok(answer) => {

@@ -4,29 +4,30 @@ use std::sync::Arc;
 
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, ready};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::tools::audit;
-use crate::tools::policy::{Policy, Subject};
+use crate::tools::policy::{AccessPolicy, PolicySubject};
 
 /// Asks the policy and leaves a record of its decision.
 #[derive(Clone)]
 pub(in crate::tools) struct Gate<S> {
     inner: S,
-    policy: Arc<Policy>,
+    policy: Arc<AccessPolicy>,
 }
 
 impl<S> Gate<S> {
-    pub(in crate::tools) fn new(inner: S, policy: Arc<Policy>) -> Self {
+    pub(in crate::tools) fn new(inner: S, policy: Arc<AccessPolicy>) -> Self {
         Self { inner, policy }
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Gate<S> {
+impl<S: ToolService> Service<ToolRequest> for Gate<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
-        let verdict = self.policy.check(Subject::of(&request.context), &request.plan.definition);
-        audit::decision(&request, verdict.as_ref().err());
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
+        let verdict =
+            self.policy.check(PolicySubject::from_context(&request.context), &request.plan.definition);
+        audit::record_decision(&request, verdict.as_ref().err());
         match verdict {
             Ok(()) => self.inner.call(request),
             Err(denied) => ready(Err(denied)),

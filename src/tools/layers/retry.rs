@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::breaker::is_open;
-use super::{Answer, Next, ToolRequest, always_ready, is_unreachable};
+use super::breaker::is_circuit_open;
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, is_unreachable};
 use crate::config::ToolRetry;
-use crate::tools::chance;
 use crate::tools::error::ToolError;
+use crate::tools::random;
 
 /// Repeats calls that did not reach their tool, or whose answer got lost.
 #[derive(Clone)]
@@ -23,10 +23,10 @@ impl<S> Retry<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Retry<S> {
+impl<S: ToolService> Service<ToolRequest> for Retry<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         // There is a plan to retry only for tools that may be called twice.
         let Some(retry) = request.plan.retry.clone() else { return self.inner.call(request) };
         let mut inner = self.inner.clone();
@@ -34,10 +34,10 @@ impl<S: Next> Service<ToolRequest> for Retry<S> {
             let mut made = 0;
             loop {
                 let error = match inner.call(request.clone()).await {
-                    Err(error) if made < retry.max && may_help(&error) => error,
+                    Err(error) if made < retry.max && is_retryable(&error) => error,
                     result => return result,
                 };
-                let wait = backoff(&retry, made, chance::unit());
+                let wait = backoff(&retry, made, random::unit_f64());
                 let again = Instant::now().checked_add(wait);
                 // To wait for the end would only turn a clear error into a timeout.
                 let Some(again) = again.filter(|again| request.deadline.is_none_or(|end| *again < end))
@@ -52,8 +52,8 @@ impl<S: Next> Service<ToolRequest> for Retry<S> {
 }
 
 /// A breaker stays open for longer than a retry waits.
-fn may_help(error: &ToolError) -> bool {
-    is_unreachable(error) && !is_open(error)
+fn is_retryable(error: &ToolError) -> bool {
+    is_unreachable(error) && !is_circuit_open(error)
 }
 
 /// Doubles with every try; jitter keeps calls that failed together from coming back together.

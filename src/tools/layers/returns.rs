@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use tower::Service;
 
-use super::validate::MOST_PROBLEMS;
-use super::{Answer, Next, ToolRequest, always_ready};
+use super::validate::MAX_PROBLEMS;
+use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 use crate::config::ReturnSchema;
-use crate::protocol::schema::Schema;
-use crate::tools::error::{Code, Fault, ToolError};
+use crate::protocol::schema::CompiledSchema;
+use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 
 /// Logs or refuses results that are not by their schema. What a tool says of its failure has no schema.
@@ -24,10 +24,10 @@ impl<S> Returns<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Returns<S> {
+impl<S: ToolService> Service<ToolRequest> for Returns<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         if !request.plan.checks_results() {
             return self.inner.call(request);
         }
@@ -38,8 +38,8 @@ impl<S: Next> Service<ToolRequest> for Returns<S> {
             let Some((schema, severity)) = plan.returns() else { return Ok(output) };
             match problem(&schema, &output) {
                 Some(problem) if severity == ReturnSchema::Error => Err(ToolError::new(
-                    Code::InvalidResult,
-                    Fault::Tool,
+                    ToolErrorCode::InvalidResult,
+                    FailureStage::Tool,
                     format!("the result is not by the tool's schema: {problem}"),
                 )),
                 Some(_) => {
@@ -53,10 +53,10 @@ impl<S: Next> Service<ToolRequest> for Returns<S> {
     }
 }
 
-fn problem(schema: &Schema, output: &ToolOutput) -> Option<Cow<'static, str>> {
+fn problem(schema: &CompiledSchema, output: &ToolOutput) -> Option<Cow<'static, str>> {
     match &output.structured {
         _ if output.is_error => None,
         None => Some("there is no structured result".into()),
-        Some(value) => schema.check(value, MOST_PROBLEMS).err().map(Cow::from),
+        Some(value) => schema.validate(value, MAX_PROBLEMS).err().map(Cow::from),
     }
 }

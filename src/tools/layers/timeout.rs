@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, ready};
-use crate::net::Cause;
-use crate::tools::error::{Code, Fault, ToolError};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
+use crate::net::FailureCause;
+use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 
 /// Bounds the call as a whole, with its repetitions, the executors that take over and its wait for its turn: the least of the
 /// tool's timeout and the time that the run has left.
@@ -22,15 +22,18 @@ impl<S> Timeout<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Timeout<S> {
+impl<S: ToolService> Service<ToolRequest> for Timeout<S> {
     always_ready!();
 
-    fn call(&mut self, mut request: ToolRequest) -> Answer {
+    fn call(&mut self, mut request: ToolRequest) -> ToolFuture {
         let now = Instant::now();
         let left = request.context.deadline.map(|end| Instant::from_std(end).saturating_duration_since(now));
         let limit = left.unwrap_or(Duration::MAX).min(request.plan.timeout);
         if limit.is_zero() {
-            return ready(Err(ToolError::refused(Code::ToolTimeout, "there was no time left for the call")));
+            return ready(Err(ToolError::refused(
+                ToolErrorCode::ToolTimeout,
+                "there was no time left for the call",
+            )));
         }
         // Beyond what the clock can express there is no limit.
         let Some(until) = now.checked_add(limit) else { return self.inner.call(request) };
@@ -50,6 +53,6 @@ impl<S: Next> Service<ToolRequest> for Timeout<S> {
 pub(super) fn timed_out(limit: Duration, which: &str) -> ToolError {
     // What is left of a run is no round number: nobody wants to read nanoseconds.
     let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1));
-    ToolError::new(Code::ToolTimeout, Fault::Transport, format!("timed out after {limit:?}"))
-        .because(Cause::new("total_timeout", format!("{which}, {} s", limit.as_secs_f64())))
+    ToolError::new(ToolErrorCode::ToolTimeout, FailureStage::Transport, format!("timed out after {limit:?}"))
+        .with_cause(FailureCause::new("total_timeout", format!("{which}, {} s", limit.as_secs_f64())))
 }

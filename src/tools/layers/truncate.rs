@@ -4,31 +4,31 @@ use std::sync::Arc;
 
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready};
+use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 use crate::tools::context::ToolContext;
 use crate::tools::output::ToolOutput;
-use crate::tools::policy::{Policy, Subject};
+use crate::tools::policy::{AccessPolicy, PolicySubject};
 use crate::tools::read_output::ReadToolOutput;
-use crate::tools::results::ResultStore;
+use crate::tools::result_store::ResultStore;
 
 /// Cuts what the model reads. What it does not see it can ask for with `read_tool_output`.
 #[derive(Clone)]
 pub(in crate::tools) struct Truncate<S> {
     inner: S,
     results: Arc<ResultStore>,
-    policy: Arc<Policy>,
+    policy: Arc<AccessPolicy>,
 }
 
 impl<S> Truncate<S> {
-    pub(in crate::tools) fn new(inner: S, results: Arc<ResultStore>, policy: Arc<Policy>) -> Self {
+    pub(in crate::tools) fn new(inner: S, results: Arc<ResultStore>, policy: Arc<AccessPolicy>) -> Self {
         Self { inner, results, policy }
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Truncate<S> {
+impl<S: ToolService> Service<ToolRequest> for Truncate<S> {
     always_ready!();
 
-    fn call(&mut self, request: ToolRequest) -> Answer {
+    fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let (plan, context) = (Arc::clone(&request.plan), Arc::clone(&request.context));
         let (results, policy) = (Arc::clone(&self.results), Arc::clone(&self.policy));
         let answer = self.inner.call(request);
@@ -36,7 +36,7 @@ impl<S: Next> Service<ToolRequest> for Truncate<S> {
             let mut output = answer.await?;
             let most = plan.max_result_bytes;
             // What clients are shown has no more room, and nobody reads on in it.
-            [&mut output.shown, &mut output.for_user]
+            [&mut output.for_client, &mut output.for_user]
                 .into_iter()
                 .flatten()
                 .for_each(|text| shorten(text, most));
@@ -45,9 +45,11 @@ impl<S: Next> Service<ToolRequest> for Truncate<S> {
             }
             // Who may not read on is told nothing of it, and nothing is kept for them. Nor is what the user must not
             // see: what `read_tool_output` gives is shown.
-            let may_read_on = context.reads_kept_results
-                && output.shown.is_none()
-                && policy.refusal(Subject::of(&context), None, ReadToolOutput::NAME).is_none();
+            let may_read_on = context.can_read_stored_results
+                && output.for_client.is_none()
+                && policy
+                    .refusal(PolicySubject::from_context(&context), None, ReadToolOutput::NAME)
+                    .is_none();
             let reader = may_read_on.then_some(&*context);
             Ok(cut(output, most, &results, reader))
         })
@@ -82,7 +84,7 @@ fn cut(
         // Beyond that size nothing of a call stays in memory.
         output.structured = None;
     }
-    let note = Note { id: reader.and_then(|reader| results.keep(reader, whole)), ..note };
+    let note = Note { id: reader.and_then(|reader| results.store(reader, whole)), ..note };
     output.for_model = format!("{head}{}{tail}", note.text(head.len(), end));
     output.meta.truncated = true;
     output

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::Value;
 use tower::Service;
 
-use super::{Answer, Next, ToolRequest, always_ready, ready};
-use crate::protocol::schema::Schema;
+use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
+use crate::protocol::schema::CompiledSchema;
 use crate::tools::call::Arguments;
-use crate::tools::error::{Code, ToolError};
+use crate::tools::error::{ToolError, ToolErrorCode};
 
 /// Problems that one message names: enough to mend a call, and no more than a model reads.
-pub(super) const MOST_PROBLEMS: usize = 5;
+pub(super) const MAX_PROBLEMS: usize = 5;
 
 /// Parses and checks arguments.
 #[derive(Clone)]
@@ -25,15 +25,15 @@ impl<S> Validate<S> {
     }
 }
 
-impl<S: Next> Service<ToolRequest> for Validate<S> {
+impl<S: ToolService> Service<ToolRequest> for Validate<S> {
     always_ready!();
 
-    fn call(&mut self, mut request: ToolRequest) -> Answer {
+    fn call(&mut self, mut request: ToolRequest) -> ToolFuture {
         let schema = match request.plan.arguments() {
             Ok(schema) => schema,
             Err(problem) => {
                 let why = format!("the schema of its arguments cannot be used: {problem}");
-                return ready(Err(ToolError::refused(Code::ToolUnavailable, why)));
+                return ready(Err(ToolError::refused(ToolErrorCode::ToolUnavailable, why)));
             }
         };
         match arguments(&request.call.raw, &schema) {
@@ -46,7 +46,7 @@ impl<S: Next> Service<ToolRequest> for Validate<S> {
     }
 }
 
-fn arguments(raw: &str, schema: &Schema) -> Result<Arguments, ToolError> {
+fn arguments(raw: &str, schema: &CompiledSchema) -> Result<Arguments, ToolError> {
     // Models write nothing where there is nothing to say.
     let value = match raw.trim_ascii() {
         "" => Value::Object(Arguments::new()),
@@ -59,7 +59,7 @@ fn arguments(raw: &str, schema: &Schema) -> Result<Arguments, ToolError> {
             kind(&value)
         )));
     }
-    schema.check(&value, MOST_PROBLEMS).map_err(ToolError::argument)?;
+    schema.validate(&value, MAX_PROBLEMS).map_err(ToolError::argument)?;
     match value {
         Value::Object(arguments) => Ok(arguments),
         _ => Ok(Arguments::new()),

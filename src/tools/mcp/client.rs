@@ -5,7 +5,6 @@
 //! are the transports, `wire` reads the bytes, and `calls` has the answers, which never become values of the SDK's.
 //! `session` is a connection as the gateway sees it; `rpc` is one that needs no SDK.
 
-mod calls;
 mod events;
 mod failure;
 mod handler;
@@ -15,19 +14,20 @@ mod legacy;
 mod lines;
 mod listing;
 mod log;
+mod message_router;
 mod notices;
+mod pending;
 mod process;
 mod rate;
 mod results;
 mod rpc;
-mod session;
+mod sdk_connection;
 mod stdio;
 mod stream;
 mod streamable;
 #[cfg(test)]
 mod tests;
-mod unasked;
-mod wire;
+mod unsolicited;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,26 +39,26 @@ use rmcp::service::{ClientLifecycleMode, serve_client_with_lifecycle};
 use rmcp::transport::Transport;
 use tokio::task::JoinSet;
 
-use super::connection::{Connection, Connector, Endpoint, HttpKind, Place, StdioCommand};
+use super::connection::{Connection, Connector, Endpoint, HttpKind, ServerAddress, StdioCommand};
 use super::credentials::Credentials;
-use super::error::{Deadline, McpError, Reason};
+use super::error::{FailureReason, McpError, TimeoutKind};
 use super::sampler::Sampler;
 use crate::config::Elicitation;
 pub use launcher::become_program;
 
 use handler::Handler;
-use http::Http;
-use legacy::Legacy;
+use http::HttpEndpoint;
+use legacy::SseTransport;
+use message_router::MessageRouter;
 use process::Process;
-use rpc::Rpc;
-use session::{Service, Session};
-use stdio::Stdio;
-use wire::Wire;
+use rpc::JsonRpcConnection;
+use sdk_connection::{SdkConnection, SdkService};
+use stdio::StdioTransport;
 
 /// Servers of which it is remembered how they are spoken to.
-const REMEMBERED: u64 = 1024;
+const MAX_KNOWN_SERVERS: u64 = 1024;
 /// For how long.
-const REMEMBERED_FOR: Duration = Duration::from_hours(1);
+const KNOWN_SERVER_TTL: Duration = Duration::from_hours(1);
 
 /// What holds for all connections.
 #[derive(Clone)]
@@ -80,12 +80,12 @@ pub struct Client(Arc<Shared>);
 struct Shared {
     options: ClientOptions,
     /// How servers that are found out about are spoken to, by their URLs.
-    memo: moka::sync::Cache<String, Spoken>,
+    known_modes: moka::sync::Cache<String, ProtocolMode>,
 }
 
 /// How a server at a URL turned out to be spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Spoken {
+enum ProtocolMode {
     /// Streamable HTTP, with a handshake.
     Handshake,
     /// Streamable HTTP, without.
@@ -94,87 +94,95 @@ enum Spoken {
     Sse,
 }
 
-type Connected = Result<Arc<dyn Connection>, McpError>;
+type ConnectResult = Result<Arc<dyn Connection>, McpError>;
 
 impl Client {
     /// A client that knows no server yet.
     pub fn new(options: ClientOptions) -> Self {
-        let memo = moka::sync::Cache::builder().max_capacity(REMEMBERED).time_to_live(REMEMBERED_FOR).build();
-        Self(Arc::new(Shared { options, memo }))
+        let memo = moka::sync::Cache::builder()
+            .max_capacity(MAX_KNOWN_SERVERS)
+            .time_to_live(KNOWN_SERVER_TTL)
+            .build();
+        Self(Arc::new(Shared { options, known_modes: memo }))
     }
 }
 
 impl Shared {
-    async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
-        match &endpoint.place {
-            Place::Stdio(command) => self.over_stdio(endpoint, command).await,
-            Place::Http { url, kind, egress } => {
+    async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> ConnectResult {
+        match &endpoint.address {
+            ServerAddress::Stdio(command) => self.over_stdio(endpoint, command).await,
+            ServerAddress::Http { url, kind, egress } => {
                 egress.check(url)?;
                 let limit = self.options.max_message_bytes;
-                let http = Http::new(url.clone(), limit, Arc::clone(egress), credentials);
+                let http = HttpEndpoint::new(url.clone(), limit, Arc::clone(egress), credentials);
                 self.over_http(endpoint, http, *kind).await
             }
         }
     }
 
-    fn handler(&self, wire: &Arc<Wire>, endpoint: &Endpoint) -> Handler {
+    fn handler(&self, wire: &Arc<MessageRouter>, endpoint: &Endpoint) -> Handler {
         let ClientOptions { elicitation, sampler, .. } = &self.options;
         let sampler = sampler.clone().filter(|_| endpoint.may_sample);
-        Handler { wire: Arc::clone(wire), elicitation: *elicitation, sampler }
+        Handler { router: Arc::clone(wire), elicitation: *elicitation, sampler }
     }
 
-    fn wire(&self, endpoint: &Endpoint) -> Arc<Wire> {
+    fn router(&self, endpoint: &Endpoint) -> Arc<MessageRouter> {
         let may_sample = endpoint.may_sample && self.options.sampler.is_some();
-        Wire::new(endpoint, self.options.max_message_bytes, may_sample)
+        MessageRouter::new(endpoint, self.options.max_message_bytes, may_sample)
     }
 
     /// Shakes hands the way that most servers know. Only one that refuses is asked the new way: the other way round,
     /// as the SDK would have it, every old server costs a request that it does not know, and one that does not answer
     /// what it does not know costs ten seconds.
-    async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> Connected {
+    async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> ConnectResult {
         let start = || -> Result<_, McpError> {
-            let wire = self.wire(endpoint);
+            let wire = self.router(endpoint);
             let process = Process::start(command, Arc::clone(&endpoint.name))?;
-            Ok((Stdio::new(process, Arc::clone(&wire)), wire))
+            Ok((StdioTransport::new(process, Arc::clone(&wire)), wire))
         };
         let (transport, wire) = start()?;
-        let error =
-            match shake_hands(transport, &wire, self.handler(&wire, endpoint), Spoken::Handshake).await {
-                Ok(service) => return Ok(Session::new(service, wire, "stdio")),
-                Err(error) => error,
-            };
+        let error = match initialize(transport, &wire, self.handler(&wire, endpoint), ProtocolMode::Handshake)
+            .await
+        {
+            Ok(service) => return Ok(SdkConnection::new(service, wire, "stdio")),
+            Err(error) => error,
+        };
         if !refuses_handshakes(&error) {
             return Err(error);
         }
         let (transport, wire) = start()?;
-        let service = shake_hands(transport, &wire, self.handler(&wire, endpoint), Spoken::Discovery).await;
-        Ok(Session::new(service.map_err(|_| error)?, wire, "stdio"))
+        let service =
+            initialize(transport, &wire, self.handler(&wire, endpoint), ProtocolMode::Discovery).await;
+        Ok(SdkConnection::new(service.map_err(|_| error)?, wire, "stdio"))
     }
 
-    async fn over_http(&self, endpoint: &Endpoint, http: Arc<Http>, kind: HttpKind) -> Connected {
+    async fn over_http(&self, endpoint: &Endpoint, http: Arc<HttpEndpoint>, kind: HttpKind) -> ConnectResult {
         match kind {
-            HttpKind::JsonRpc => return Ok(Rpc::new(http)),
-            HttpKind::Sse => return self.speak(endpoint, http, Spoken::Sse).await,
+            HttpKind::JsonRpc => return Ok(JsonRpcConnection::new(http)),
+            HttpKind::Sse => return self.connect_over(endpoint, http, ProtocolMode::Sse).await,
             HttpKind::Streamable | HttpKind::Auto => {}
         }
         let place = http.url.to_string();
-        let known = self.memo.get(&place).filter(|known| kind == HttpKind::Auto || *known != Spoken::Sse);
-        let first = known.unwrap_or(Spoken::Handshake);
-        let error = match self.speak(endpoint, Arc::clone(&http), first).await {
+        let known = self
+            .known_modes
+            .get(&place)
+            .filter(|known| kind == HttpKind::Auto || *known != ProtocolMode::Sse);
+        let first = known.unwrap_or(ProtocolMode::Handshake);
+        let error = match self.connect_over(endpoint, Arc::clone(&http), first).await {
             Ok(connection) => {
-                self.memo.insert(place, first);
+                self.known_modes.insert(place, first);
                 return Ok(connection);
             }
             Err(error) => error,
         };
-        self.memo.invalidate(&place);
-        for next in others(first, kind, &error) {
-            match self.speak(endpoint, Arc::clone(&http), *next).await {
+        self.known_modes.invalidate(&place);
+        for next in fallbacks(first, kind, &error) {
+            match self.connect_over(endpoint, Arc::clone(&http), *next).await {
                 Ok(connection) => {
-                    self.memo.insert(place, *next);
+                    self.known_modes.insert(place, *next);
                     return Ok(connection);
                 }
-                Err(refused) if came_further(&refused) => return Err(refused),
+                Err(refused) if is_conclusive(&refused) => return Err(refused),
                 Err(_) => {}
             }
         }
@@ -182,23 +190,28 @@ impl Shared {
         Err(error)
     }
 
-    async fn speak(&self, endpoint: &Endpoint, http: Arc<Http>, how: Spoken) -> Connected {
-        let wire = self.wire(endpoint);
+    async fn connect_over(
+        &self,
+        endpoint: &Endpoint,
+        http: Arc<HttpEndpoint>,
+        how: ProtocolMode,
+    ) -> ConnectResult {
+        let wire = self.router(endpoint);
         let handler = self.handler(&wire, endpoint);
-        if how == Spoken::Sse {
-            let transport = Legacy::open(http, Arc::clone(&wire)).await?;
-            let service = shake_hands(transport, &wire, handler, Spoken::Handshake).await?;
-            return Ok(Session::new(service, wire, "sse"));
+        if how == ProtocolMode::Sse {
+            let transport = SseTransport::open(http, Arc::clone(&wire)).await?;
+            let service = initialize(transport, &wire, handler, ProtocolMode::Handshake).await?;
+            return Ok(SdkConnection::new(service, wire, "sse"));
         }
         let transport = streamable::transport(http, Arc::clone(&wire));
-        let service = shake_hands(transport, &wire, handler, how).await?;
-        Ok(Session::new(service, wire, "streamable_http"))
+        let service = initialize(transport, &wire, handler, how).await?;
+        Ok(SdkConnection::new(service, wire, "streamable_http"))
     }
 }
 
 #[async_trait]
 impl Connector for Client {
-    async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> Connected {
+    async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> ConnectResult {
         let (shared, endpoint) = (Arc::clone(&self.0), endpoint.clone());
         // The SDK's tasks hold on to the span that they are born in. In a task of its own a connection has none;
         // otherwise the request that happened to make it would not be over before the connection is.
@@ -209,42 +222,50 @@ impl Connector for Client {
             Ok(Some(Ok(connected))) => connected,
             Ok(_) => Err(McpError::Connect("the attempt failed".into())),
             Err(_) => {
-                let late = McpError::Timeout { after, limit: Deadline::List };
-                Err(McpError::Connect(Reason::new(format!("no handshake within {after:?}"), late.cause())))
+                let late = McpError::Timeout { after, limit: TimeoutKind::List };
+                Err(McpError::Connect(FailureReason::new(
+                    format!("no handshake within {after:?}"),
+                    late.cause(),
+                )))
             }
         }
     }
 }
 
-async fn shake_hands<T>(transport: T, wire: &Wire, handler: Handler, how: Spoken) -> Result<Service, McpError>
+async fn initialize<T>(
+    transport: T,
+    wire: &MessageRouter,
+    handler: Handler,
+    how: ProtocolMode,
+) -> Result<SdkService, McpError>
 where
     T: Transport<RoleClient> + 'static,
 {
     let lifecycle = match how {
-        Spoken::Discovery => {
+        ProtocolMode::Discovery => {
             ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
         }
-        Spoken::Handshake | Spoken::Sse => ClientLifecycleMode::Initialize,
+        ProtocolMode::Handshake | ProtocolMode::Sse => ClientLifecycleMode::Initialize,
     };
     tokio::select! {
         biased;
         served = serve_client_with_lifecycle(handler, transport, lifecycle) => {
-            served.map_err(|error| failure::of_handshake(error, wire))
+            served.map_err(|error| failure::from_handshake_error(error, wire))
         }
-        () = wire.closed.cancelled() => Err(failure::of_closed(wire)),
+        () = wire.closed.cancelled() => Err(failure::closed_in_handshake(wire)),
     }
 }
 
 /// What else may work where one way did not.
-fn others(failed: Spoken, kind: HttpKind, error: &McpError) -> &'static [Spoken] {
+fn fallbacks(failed: ProtocolMode, kind: HttpKind, error: &McpError) -> &'static [ProtocolMode] {
     let auto = kind == HttpKind::Auto;
     match failed {
-        Spoken::Handshake if refuses_handshakes(error) => &[Spoken::Discovery],
-        Spoken::Handshake if auto && knows_no_posts(error) => &[Spoken::Sse],
-        Spoken::Handshake => &[],
-        Spoken::Discovery if may_have_changed(error) => &[Spoken::Handshake],
-        Spoken::Sse if may_have_changed(error) => &[Spoken::Handshake, Spoken::Discovery],
-        Spoken::Discovery | Spoken::Sse => &[],
+        ProtocolMode::Handshake if refuses_handshakes(error) => &[ProtocolMode::Discovery],
+        ProtocolMode::Handshake if auto && may_be_sse_only(error) => &[ProtocolMode::Sse],
+        ProtocolMode::Handshake => &[],
+        ProtocolMode::Discovery if may_have_changed(error) => &[ProtocolMode::Handshake],
+        ProtocolMode::Sse if may_have_changed(error) => &[ProtocolMode::Handshake, ProtocolMode::Discovery],
+        ProtocolMode::Discovery | ProtocolMode::Sse => &[],
     }
 }
 
@@ -254,7 +275,7 @@ fn refuses_handshakes(error: &McpError) -> bool {
 }
 
 /// Whether a server knows this way, and would not have the caller or the handshake.
-fn came_further(error: &McpError) -> bool {
+fn is_conclusive(error: &McpError) -> bool {
     matches!(
         error,
         McpError::Unauthorized { .. }
@@ -274,6 +295,6 @@ fn may_have_changed(error: &McpError) -> bool {
 }
 
 /// Whether a server may be one that only knows HTTP with SSE.
-fn knows_no_posts(error: &McpError) -> bool {
+fn may_be_sse_only(error: &McpError) -> bool {
     matches!(error, McpError::Http { status: 400 | 404 | 405 | 406 | 415, .. })
 }

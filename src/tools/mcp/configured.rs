@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use reqwest::Url;
 
-use super::binding::Rules;
-use super::connection::{Endpoint, HttpKind, Place, StdioCommand};
+use super::connection::{Endpoint, HttpKind, ServerAddress, StdioCommand};
 use super::credentials::CredentialSource;
+use super::server_handle::ServerToolRules;
 use super::session::SessionLimits;
-use super::source::{Access, Source};
+use super::source::{ServerAccess, SessionSource};
 use crate::config::{
     McpAuth, McpContext, McpServerSettings, McpSettings, McpTransport, McpTrust, Settings, ToolsSettings,
 };
@@ -17,7 +17,7 @@ use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::stack::Stack;
 
 /// How the tools of a server are used.
-pub(super) struct Terms {
+pub(super) struct ServerToolConfig {
     /// The id of its executor, for metrics and settings.
     pub executor: Arc<str>,
     /// For how long a call may show no sign of life.
@@ -35,16 +35,16 @@ pub(super) struct Terms {
 }
 
 /// A server of the configuration.
-pub(super) struct Configured {
+pub(super) struct ConfiguredServer {
     pub label: Arc<str>,
-    pub access: Arc<Access>,
-    pub takes_callers: bool,
-    pub terms: Arc<Terms>,
-    pub rules: Arc<Rules>,
+    pub access: Arc<ServerAccess>,
+    pub uses_caller_credentials: bool,
+    pub tool_config: Arc<ServerToolConfig>,
+    pub rules: Arc<ServerToolRules>,
     pub settings: McpServerSettings,
 }
 
-impl Terms {
+impl ServerToolConfig {
     pub(super) fn new(
         executor: Arc<str>,
         mut tools: ToolsSettings,
@@ -60,30 +60,30 @@ impl Terms {
     }
 }
 
-impl Access {
+impl ServerAccess {
     pub(super) fn read(
         label: &str,
         server: &McpServerSettings,
         settings: &Settings,
-        source: Arc<Source>,
+        source: Arc<SessionSource>,
     ) -> Result<Arc<Self>, String> {
         let endpoint = endpoint(label, server, settings)?;
-        let credentials = match &endpoint.place {
-            Place::Http { url, egress, .. } => {
+        let credentials = match &endpoint.address {
+            ServerAddress::Http { url, egress, .. } => {
                 Some(CredentialSource::new(server, egress, url).map_err(|error| error.to_string())?)
             }
-            Place::Stdio(_) => None,
+            ServerAddress::Stdio(_) => None,
         };
         Ok(Arc::new(Self { source, endpoint, credentials }))
     }
 }
 
-impl Configured {
+impl ConfiguredServer {
     pub(super) fn read(
         label: &str,
         server: &McpServerSettings,
         settings: &Settings,
-        access: Arc<Access>,
+        access: Arc<ServerAccess>,
         stack: Stack,
     ) -> Result<Self, String> {
         let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
@@ -92,25 +92,31 @@ impl Configured {
         Ok(Self {
             label: label.into(),
             access,
-            takes_callers,
-            terms: Arc::new(Terms {
+            uses_caller_credentials: takes_callers,
+            tool_config: Arc::new(ServerToolConfig {
                 context: server.context.clone(),
                 user_output: server.user_output,
-                ..Terms::new(format!("mcp:{label}").into(), tools, server.patience(), server.trust, stack)
+                ..ServerToolConfig::new(
+                    format!("mcp:{label}").into(),
+                    tools,
+                    server.call_timeouts(),
+                    server.trust,
+                    stack,
+                )
             }),
-            rules: Arc::new(Rules::read(server)?),
+            rules: Arc::new(ServerToolRules::from_settings(server)?),
             settings: server.clone(),
         })
     }
 
-    pub(super) fn is_open_to(&self, tenant: &str) -> bool {
+    pub(super) fn allows_tenant(&self, tenant: &str) -> bool {
         let tenants = self.settings.tenants.as_ref();
         tenants.is_none_or(|tenants| tenants.iter().any(|other| other == tenant))
     }
 }
 
 /// Those of a server of the configuration; `None`: of one that a request brings.
-pub(super) fn limits(mcp: &McpSettings, server: Option<&McpServerSettings>) -> SessionLimits {
+pub(super) fn session_limits(mcp: &McpSettings, server: Option<&McpServerSettings>) -> SessionLimits {
     let tool_ttl = server.and_then(|server| server.tool_ttl);
     let max_in_flight = server.and_then(|server| server.max_in_flight).unwrap_or(mcp.requests.max_in_flight);
     SessionLimits {
@@ -131,7 +137,12 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
             env: server.env.clone(),
             cwd: server.cwd.clone(),
         };
-        return Ok(Endpoint { name, place: Place::Stdio(Arc::new(command)), is_configured, may_sample });
+        return Ok(Endpoint {
+            name,
+            address: ServerAddress::Stdio(Arc::new(command)),
+            is_configured,
+            may_sample,
+        });
     }
     let url = server.url.as_deref().ok_or("it has neither a url nor a command")?;
     let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
@@ -155,7 +166,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
         McpTransport::JsonRpc => HttpKind::JsonRpc,
         McpTransport::Auto | McpTransport::Stdio => HttpKind::Auto,
     };
-    Ok(Endpoint { name, place: Place::Http { url, kind, egress }, is_configured, may_sample })
+    Ok(Endpoint { name, address: ServerAddress::Http { url, kind, egress }, is_configured, may_sample })
 }
 
 /// Where the operator says that tokens are had.

@@ -16,9 +16,9 @@ use super::credentials::Credentials;
 use super::error::McpError;
 use crate::net::egress::Egress;
 use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::json::Json;
-use crate::protocol::parse::shorten;
-use crate::tools::{Arguments, Progress, canonical};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::truncate_for_display;
+use crate::tools::{Arguments, Progress, canonical_json};
 
 /// Where a server is, and what it takes to speak to it.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub struct Endpoint {
     /// Names it in logs and metrics; of a server that a request brought, its host.
     pub name: Arc<str>,
     /// Where.
-    pub place: Place,
+    pub address: ServerAddress,
     /// Whether the operator configured it; else a request brought it.
     pub is_configured: bool,
     /// Whether it may use the model, if any server may.
@@ -35,7 +35,7 @@ pub struct Endpoint {
 
 /// Where a server is.
 #[derive(Clone)]
-pub enum Place {
+pub enum ServerAddress {
     /// At a URL.
     Http {
         /// The URL.
@@ -149,20 +149,20 @@ pub struct RemoteTools {
 }
 
 /// Names of tools that are left out which are kept: servers may list what nobody can read without end.
-const MOST_LEFT_OUT: usize = 256;
+const MAX_UNREADABLE: usize = 256;
 
 impl RemoteTools {
     /// Keeps a tool out, and why; not more of them than anybody reads.
-    pub fn leave_out(&mut self, name: &str, why: String) {
-        if self.unreadable.len() < MOST_LEFT_OUT {
-            self.unreadable.push((shorten(name).into_owned(), why));
+    pub fn push_unreadable(&mut self, name: &str, why: String) {
+        if self.unreadable.len() < MAX_UNREADABLE {
+            self.unreadable.push((truncate_for_display(name).into_owned(), why));
         }
     }
 
     /// Whether another list says the same of the tools.
-    pub fn shows_same(&self, other: &Self) -> bool {
+    pub fn is_equivalent(&self, other: &Self) -> bool {
         self.tools.len() == other.tools.len()
-            && self.tools.iter().zip(&other.tools).all(|(one, other)| one.says_same(other))
+            && self.tools.iter().zip(&other.tools).all(|(one, other)| one.is_equivalent(other))
             && self.unreadable == other.unreadable
     }
 }
@@ -176,28 +176,28 @@ pub struct RemoteTool {
     /// For people.
     pub title: Option<String>,
     /// JSON Schema of its structured results.
-    pub output_schema: Option<Json>,
+    pub output_schema: Option<RawJson>,
     /// Hints about its effects.
     pub hints: RemoteHints,
 }
 
 impl RemoteTool {
     /// Whether another says the same, whatever spaces and orders of keys its schemas were written with.
-    fn says_same(&self, other: &Self) -> bool {
+    fn is_equivalent(&self, other: &Self) -> bool {
         self == other
             || self.title == other.title
                 && self.hints == other.hints
-                && says_same(self.output_schema.as_ref(), other.output_schema.as_ref())
+                && same_json(self.output_schema.as_ref(), other.output_schema.as_ref())
                 && self.listed.name == other.listed.name
                 && self.listed.description == other.listed.description
-                && says_same(Some(&self.listed.input_schema), Some(&other.listed.input_schema))
-                && says_same(self.listed.annotations.as_ref(), other.listed.annotations.as_ref())
+                && same_json(Some(&self.listed.input_schema), Some(&other.listed.input_schema))
+                && same_json(self.listed.annotations.as_ref(), other.listed.annotations.as_ref())
     }
 }
 
-fn says_same(one: Option<&Json>, other: Option<&Json>) -> bool {
+fn same_json(one: Option<&RawJson>, other: Option<&RawJson>) -> bool {
     match (one, other) {
-        (Some(one), Some(other)) => one == other || canonical(one.get()) == canonical(other.get()),
+        (Some(one), Some(other)) => one == other || canonical_json(one.get()) == canonical_json(other.get()),
         (one, other) => one.is_none() && other.is_none(),
     }
 }
@@ -257,18 +257,18 @@ pub struct RemotePart {
     /// What it is.
     pub content: RemoteContent,
     /// Whom it is for.
-    pub audience: Audience,
+    pub audience: ContentAudience,
 }
 
 impl From<RemoteContent> for RemotePart {
     fn from(content: RemoteContent) -> Self {
-        Self { content, audience: Audience::Everybody }
+        Self { content, audience: ContentAudience::Everybody }
     }
 }
 
 /// Whom a piece of a result is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Audience {
+pub enum ContentAudience {
     /// The model and the user; also where the server says nothing.
     #[default]
     Everybody,

@@ -5,26 +5,26 @@
 
 use std::fmt::Write as _;
 
-use super::connection::{Audience, RemoteContent, RemoteResult};
+use super::connection::{ContentAudience, RemoteContent, RemoteResult};
 use crate::tools::ToolOutput;
 
 /// Characters of a name, an address or a description that somebody else wrote into a note.
-const MOST_IN_NOTE: usize = 2000;
+const MAX_NOTE_CHARS: usize = 2000;
 /// The same of a kind of file.
-const MOST_IN_KIND: usize = 100;
+const MAX_MIME_TYPE_CHARS: usize = 100;
 
 /// Tells a result to the model, and keeps its structured form for programs. What is for the user alone the model never
 /// reads: the user is told if `user_output` says so, else it is left out. What is for the model alone the user never reads.
 pub fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     let RemoteResult { content, structured, exact_structured, is_error } = result;
     let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
-    let is_shown_all = content.iter().all(|part| part.audience != Audience::Model);
+    let is_shown_all = content.iter().all(|part| part.audience != ContentAudience::Model);
     for part in content {
         let text = told(part.content);
         match part.audience {
-            Audience::User => add(&mut for_user, &text),
-            Audience::Model => add(&mut for_model, &text),
-            Audience::Everybody => {
+            ContentAudience::User => add(&mut for_user, &text),
+            ContentAudience::Model => add(&mut for_model, &text),
+            ContentAudience::Everybody => {
                 add(&mut for_model, &text);
                 if !is_shown_all {
                     add(&mut shown, &text);
@@ -47,8 +47,8 @@ pub fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     ToolOutput {
         for_model,
         for_user: Some(for_user).filter(|text| user_output && !text.is_empty()),
-        always_tells_user: user_output,
-        shown: (!is_shown_all).then_some(shown),
+        forces_user_output: user_output,
+        for_client: (!is_shown_all).then_some(shown),
         structured,
         is_error,
         ..ToolOutput::default()
@@ -69,23 +69,23 @@ fn add(text: &mut String, more: &str) {
 fn told(content: RemoteContent) -> String {
     match content {
         RemoteContent::Text(text) => clean(text),
-        RemoteContent::Image { mime_type, data } => not_shown("image", Some(&mime_type), &data),
-        RemoteContent::Audio { mime_type, data } => not_shown("audio", Some(&mime_type), &data),
+        RemoteContent::Image { mime_type, data } => omitted_note("image", Some(&mime_type), &data),
+        RemoteContent::Audio { mime_type, data } => omitted_note("audio", Some(&mime_type), &data),
         RemoteContent::TextResource { uri, text, .. } => {
-            format!("[{}]\n{}", line(&uri, MOST_IN_NOTE), clean(text))
+            format!("[{}]\n{}", line(&uri, MAX_NOTE_CHARS), clean(text))
         }
         RemoteContent::BlobResource { uri, mime_type, data } => {
-            let what = format!("file {}", line(&uri, MOST_IN_NOTE));
-            not_shown(&what, mime_type.as_deref(), &data)
+            let what = format!("file {}", line(&uri, MAX_NOTE_CHARS));
+            omitted_note(&what, mime_type.as_deref(), &data)
         }
         RemoteContent::ResourceLink { uri, name, description } => {
-            let mut link = format!("{}: {}", line(&name, MOST_IN_NOTE), line(&uri, MOST_IN_NOTE));
+            let mut link = format!("{}: {}", line(&name, MAX_NOTE_CHARS), line(&uri, MAX_NOTE_CHARS));
             if let Some(description) = description.filter(|text| !text.trim().is_empty()) {
-                _ = write!(link, " \u{2014} {}", line(&description, MOST_IN_NOTE));
+                _ = write!(link, " \u{2014} {}", line(&description, MAX_NOTE_CHARS));
             }
             link
         }
-        RemoteContent::Unknown(kind) => format!("[{}: not shown]", line(&kind, MOST_IN_KIND)),
+        RemoteContent::Unknown(kind) => format!("[{}: not shown]", line(&kind, MAX_MIME_TYPE_CHARS)),
     }
 }
 
@@ -104,8 +104,8 @@ fn line(text: &str, most: usize) -> String {
     line
 }
 
-fn not_shown(what: &str, mime_type: Option<&str>, base64: &str) -> String {
-    let kind = mime_type.map(|kind| line(kind, MOST_IN_KIND)).filter(|kind| !kind.is_empty());
+fn omitted_note(what: &str, mime_type: Option<&str>, base64: &str) -> String {
+    let kind = mime_type.map(|kind| line(kind, MAX_MIME_TYPE_CHARS)).filter(|kind| !kind.is_empty());
     let kind = kind.as_deref().unwrap_or("of an unknown kind");
     format!("[{what}: {kind}, {}, not shown]", size(base64))
 }
@@ -209,9 +209,9 @@ mod tests {
         let part = |text: &str, audience| RemotePart { content: RemoteContent::Text(text.into()), audience };
         let told = |content: Vec<RemotePart>, user_output| {
             let output = to_output(RemoteResult { content, ..RemoteResult::default() }, user_output);
-            (output.for_model, output.for_user, output.shown)
+            (output.for_model, output.for_user, output.for_client)
         };
-        let (all, user, model) = (Audience::Everybody, Audience::User, Audience::Model);
+        let (all, user, model) = (ContentAudience::Everybody, ContentAudience::User, ContentAudience::Model);
         let some = |text: &str| Some(text.to_owned());
         for (content, user_output, for_model, for_user, shown) in [
             (vec![part("a", all), part("u", user)], true, "a", some("u"), None),

@@ -11,19 +11,19 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::error::McpError;
-pub use challenge::Challenged;
-pub use fixed::Fixed;
-pub use request::{BadHeader, for_request};
+pub use challenge::WwwAuthenticate;
+pub use request::{InvalidHeader, for_request};
 pub use source::CredentialSource;
+pub use static_headers::StaticHeaders;
 
+mod cached_token;
 mod challenge;
 mod client;
 mod discovery;
-mod fixed;
-mod kept;
-mod print;
+mod fingerprint;
 mod request;
 mod source;
+mod static_headers;
 mod token;
 
 #[cfg(test)]
@@ -41,7 +41,7 @@ pub trait Credentials: Send + Sync {
 
     /// The server did not take `refused`, and says what it wants. Whether it is worth while to ask for the headers again
     /// and to try once more.
-    async fn rejected(&self, refused: &HeaderMap, challenged: &Challenged) -> bool;
+    async fn rejected(&self, refused: &HeaderMap, challenged: &WwwAuthenticate) -> bool;
 }
 
 /// A SHA-256 of credentials.

@@ -3,33 +3,33 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::net::Cause;
+use crate::net::FailureCause;
 use crate::net::egress::EgressError;
 use crate::telemetry::fields::{CAUSE, KIND, SERVER, URL};
-use crate::tools::{Challenge, Code, Fault, Remote, ToolError};
+use crate::tools::{AuthChallenge, FailureStage, RemoteFailure, ToolError, ToolErrorCode};
 
 /// Why there is no connection to a server, or no more: in words for whoever wants to use it, with what the log has beyond that.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reason {
-    told: String,
-    cause: Option<Box<Cause>>,
+pub struct FailureReason {
+    message: String,
+    cause: Option<Box<FailureCause>>,
 }
 
-impl Reason {
+impl FailureReason {
     /// Words, and why in the log.
-    pub(crate) fn new(told: impl Into<String>, cause: Cause) -> Self {
-        Self { told: told.into(), cause: Some(Box::new(cause)) }
+    pub(crate) fn new(told: impl Into<String>, cause: FailureCause) -> Self {
+        Self { message: told.into(), cause: Some(Box::new(cause)) }
     }
 
     /// The words.
-    pub fn told(&self) -> &str {
-        &self.told
+    pub fn message(&self) -> &str {
+        &self.message
     }
 
     /// With more behind the words, in both places.
     #[must_use]
     pub(super) fn and(mut self, more: &str) -> Self {
-        self.told.push_str(more);
+        self.message.push_str(more);
         if let Some(cause) = &mut self.cause {
             cause.text = format!("{}{more}", cause.text).into();
         }
@@ -37,19 +37,19 @@ impl Reason {
     }
 }
 
-impl<T: Into<String>> From<T> for Reason {
+impl<T: Into<String>> From<T> for FailureReason {
     fn from(told: T) -> Self {
-        Self { told: told.into(), cause: None }
+        Self { message: told.into(), cause: None }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for FailureReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.told)
+        f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Reason {
+impl std::error::Error for FailureReason {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.cause.as_deref().map(|cause| cause as _)
     }
@@ -57,11 +57,11 @@ impl std::error::Error for Reason {
 
 /// Which time limit was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deadline {
+pub enum TimeoutKind {
     /// Of a connection with its handshake, and of a list of tools.
     List,
     /// Of a call without a sign of life.
-    Silence,
+    Idle,
 }
 
 /// Why a server did not do what it was asked. Messages hold no credentials and no URLs with their queries.
@@ -72,7 +72,7 @@ pub enum McpError {
     Egress(#[from] EgressError),
     /// No connection came about: the program does not start, the handshake failed.
     #[error("the server cannot be reached: {0}")]
-    Connect(#[source] Reason),
+    Connect(#[source] FailureReason),
     /// It answered the handshake with a version of the protocol that is not known here.
     #[error("the server speaks version {0} of the protocol, which the gateway does not know")]
     UnknownVersion(String),
@@ -82,13 +82,13 @@ pub enum McpError {
         /// To be said behind that.
         why: String,
         /// What the server wants to be shown instead.
-        challenge: Option<Box<Challenge>>,
+        challenge: Option<Box<AuthChallenge>>,
     },
     /// The credentials are good, and not for this.
     #[error("the credentials do not reach as far as the server wants{}", wanted(Some(challenge)))]
     InsufficientScope {
         /// What the server wants.
-        challenge: Box<Challenge>,
+        challenge: Box<AuthChallenge>,
     },
     /// An HTTP error before the request was worked on.
     #[error("the server answered with status {status}")]
@@ -115,7 +115,7 @@ pub enum McpError {
         /// How long.
         after: Duration,
         /// Which limit that was.
-        limit: Deadline,
+        limit: TimeoutKind,
     },
     /// A message was longer than it may be.
     #[error("the server's answer is larger than {limit} bytes")]
@@ -133,15 +133,15 @@ pub enum McpError {
     },
     /// The connection went while an answer was awaited; the request may have had its effect.
     #[error("the connection broke: {0}")]
-    Broken(#[source] Reason),
+    Broken(#[source] FailureReason),
     /// The answer is none of the protocol's.
     #[error("the server's answer cannot be read: {0}")]
     Malformed(String),
 }
 
 /// What a challenge says, for people.
-fn wanted(challenge: Option<&Challenge>) -> String {
-    let Some(Challenge { resource_metadata, scope }) = challenge else { return String::new() };
+fn wanted(challenge: Option<&AuthChallenge>) -> String {
+    let Some(AuthChallenge { resource_metadata, scope }) = challenge else { return String::new() };
     match (resource_metadata, scope) {
         (Some(place), Some(scope)) => {
             format!("; it wants a login for the scope `{scope}`, and says where at {place}")
@@ -173,11 +173,11 @@ impl McpError {
     }
 
     /// Why, for the log.
-    pub fn cause(&self) -> Cause {
-        if let Some(cause) = Cause::of(self) {
+    pub fn cause(&self) -> FailureCause {
+        if let Some(cause) = FailureCause::find_in(self) {
             return cause.clone();
         }
-        let text = |kind| Cause::new(kind, self.for_log());
+        let text = |kind| FailureCause::new(kind, self.for_log());
         match self {
             Self::Egress(_) => text("not_allowed"),
             Self::Connect(_) | Self::UnknownVersion(_) => text("connect"),
@@ -189,12 +189,12 @@ impl McpError {
             Self::Protocol { .. } => text("reported"),
             Self::Timeout { after, limit } => {
                 let (kind, setting) = match limit {
-                    Deadline::List => ("list_timeout", "mcp.list_timeout"),
-                    Deadline::Silence => {
+                    TimeoutKind::List => ("list_timeout", "mcp.list_timeout"),
+                    TimeoutKind::Idle => {
                         ("idle_timeout", "mcp.servers.<name>.timeout or mcp.requests.timeout")
                     }
                 };
-                Cause::new(kind, format!("{setting}, {} s", after.as_secs_f64()))
+                FailureCause::new(kind, format!("{setting}, {} s", after.as_secs_f64()))
             }
             Self::TooLarge { .. } | Self::ListsFull { .. } => text("too_large"),
             Self::Broken(_) => text("cut"),
@@ -204,7 +204,7 @@ impl McpError {
 
     /// Says so in the log, in the name of the request that this is done for. `doing`: what failed.
     pub(crate) fn log(&self, server: &str, doing: &'static str) {
-        let Cause { kind, url, text } = self.cause();
+        let FailureCause { kind, url, text } = self.cause();
         tracing::warn!(
             { { SERVER } = server, { KIND } = kind, { URL } = url, { CAUSE } = &*text },
             "{doing}"
@@ -234,42 +234,54 @@ impl McpError {
 impl From<McpError> for ToolError {
     fn from(error: McpError) -> Self {
         let before = error.was_not_processed();
-        let fault = if before { Fault::Before } else { Fault::Transport };
+        let fault = if before { FailureStage::NotSent } else { FailureStage::Transport };
         let message = error.to_string();
         match &error {
             McpError::Egress(
                 refused @ (EgressError::BadUrl(_)
                 | EgressError::DomainNotAllowed { .. }
                 | EgressError::AddressNotAllowed { .. }),
-            ) => Self::refused(Code::DomainNotAllowed, refused.to_string()),
+            ) => Self::refused(ToolErrorCode::DomainNotAllowed, refused.to_string()),
             McpError::Http { status, .. } => {
                 let fault = match status {
                     408 | 425 | 429 => fault,
                     // It is there and would not have the call: no reason to call again, nor to leave it alone.
-                    400..=499 => Fault::Tool,
+                    400..=499 => FailureStage::Tool,
                     _ => fault,
                 };
-                Self::new(Code::ToolUnavailable, fault, message).from_remote(Remote::Http(*status))
+                Self::new(ToolErrorCode::ToolUnavailable, fault, message)
+                    .with_remote(RemoteFailure::Http(*status))
             }
             McpError::Unauthorized { challenge, .. } => {
-                let remote =
-                    challenge.clone().map_or(Remote::Http(401), |what| Remote::Challenged(401, what));
-                Self::new(Code::AccessDenied, Fault::Tool, message).from_remote(remote)
+                let remote = challenge
+                    .clone()
+                    .map_or(RemoteFailure::Http(401), |what| RemoteFailure::Challenged(401, what));
+                Self::new(ToolErrorCode::AccessDenied, FailureStage::Tool, message).with_remote(remote)
             }
-            McpError::InsufficientScope { challenge } => Self::new(Code::AccessDenied, Fault::Tool, message)
-                .from_remote(Remote::Challenged(403, challenge.clone())),
-            McpError::Protocol { code, .. } => Self::failed(message).from_remote(Remote::JsonRpc(*code)),
-            McpError::Timeout { .. } => Self::new(Code::ToolTimeout, Fault::Transport, message),
-            McpError::TooLarge { .. } => Self::new(Code::ResultTooLarge, Fault::Tool, message),
-            McpError::Malformed(_) => Self::new(Code::InvalidResult, Fault::Transport, message),
+            McpError::InsufficientScope { challenge } => {
+                Self::new(ToolErrorCode::AccessDenied, FailureStage::Tool, message)
+                    .with_remote(RemoteFailure::Challenged(403, challenge.clone()))
+            }
+            McpError::Protocol { code, .. } => {
+                Self::failed(message).with_remote(RemoteFailure::JsonRpc(*code))
+            }
+            McpError::Timeout { .. } => {
+                Self::new(ToolErrorCode::ToolTimeout, FailureStage::Transport, message)
+            }
+            McpError::TooLarge { .. } => {
+                Self::new(ToolErrorCode::ResultTooLarge, FailureStage::Tool, message)
+            }
+            McpError::Malformed(_) => {
+                Self::new(ToolErrorCode::InvalidResult, FailureStage::Transport, message)
+            }
             McpError::Egress(_)
             | McpError::Connect(_)
             | McpError::UnknownVersion(_)
             | McpError::SessionLost
             | McpError::ListsFull { .. }
-            | McpError::Broken(_) => Self::new(Code::ToolUnavailable, fault, message),
+            | McpError::Broken(_) => Self::new(ToolErrorCode::ToolUnavailable, fault, message),
         }
-        .because(error.cause())
+        .with_cause(error.cause())
     }
 }
 

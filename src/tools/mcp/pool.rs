@@ -21,23 +21,23 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::budget::ListBudget;
 use super::connection::{Connector, Endpoint};
 use super::credentials::{Credentials, Fingerprint};
+use super::list_budget::ListBudget;
 use super::session::{Session, SessionLimits};
-use super::source::Source;
-use super::status::ServerState;
+use super::source::SessionSource;
+use super::status::ServerStatus;
 use crate::admission::{Admission, Permit, Requester};
 use crate::config::settings::McpSessionSettings;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
 /// How often sessions are looked for that nobody uses.
-const REAPING: Duration = Duration::from_secs(5);
+const EVICT_INTERVAL: Duration = Duration::from_secs(5);
 
 /// What tells sessions apart.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct SessionKey {
     /// `label:…` or `url:…`.
     server: String,
     source: u64,
@@ -45,10 +45,10 @@ pub(super) struct Key {
     tenant: Arc<str>,
 }
 
-impl Key {
+impl SessionKey {
     pub(super) fn new(
         server: String,
-        source: &Source,
+        source: &SessionSource,
         credentials: &dyn Credentials,
         tenant: &Arc<str>,
     ) -> Self {
@@ -57,31 +57,31 @@ impl Key {
     }
 
     /// The session's state, for people.
-    pub(super) fn state(&self, session: &Session) -> ServerState {
+    pub(super) fn state(&self, session: &Session) -> ServerStatus {
         let label = self.server.strip_prefix("label:");
-        ServerState::of(label, &self.tenant, session)
+        ServerStatus::from_session(label, &self.tenant, session)
     }
 }
 
 /// What a session is opened with, if there is none yet.
-pub(super) struct Opening {
-    pub key: Key,
-    pub source: Arc<Source>,
+pub(super) struct SessionSpec {
+    pub key: SessionKey,
+    pub source: Arc<SessionSource>,
     pub endpoint: Endpoint,
     pub credentials: Arc<dyn Credentials>,
 }
 
 /// A session, in use for as long as this is held.
-pub(super) struct InUse {
+pub(super) struct SessionLease {
     pub session: Arc<Session>,
     pub permit: Arc<Permit>,
 }
 
 /// A session that is open, or may be.
-struct Kept {
+struct PooledSession {
     session: Arc<Session>,
     /// Of the generations that may use it.
-    source: Weak<Source>,
+    source: Weak<SessionSource>,
     /// Of those who use it.
     permit: Weak<Permit>,
     /// The key that it was made for.
@@ -90,7 +90,7 @@ struct Kept {
 
 /// All sessions.
 pub struct Pool {
-    sessions: Mutex<HashMap<Key, Kept>>,
+    sessions: Mutex<HashMap<SessionKey, PooledSession>>,
     admission: Arc<Admission>,
     idle_timeout: ArcSwap<Duration>,
     metrics: Arc<Metrics>,
@@ -126,8 +126,8 @@ impl Pool {
     }
 
     /// What sessions of this pool are opened with.
-    pub(super) fn source(&self, connector: &Arc<dyn Connector>, limits: SessionLimits) -> Arc<Source> {
-        Source::new(Arc::clone(connector), limits, Arc::clone(&self.source_gone))
+    pub(super) fn source(&self, connector: &Arc<dyn Connector>, limits: SessionLimits) -> Arc<SessionSource> {
+        SessionSource::new(Arc::clone(connector), limits, Arc::clone(&self.source_gone))
     }
 
     /// The sessions that a request uses, in this order, once there is room for those that nobody uses yet.
@@ -136,9 +136,9 @@ impl Pool {
     /// 503 if there was none in time; 400 if there are more than the requester may ever have.
     pub(super) async fn sessions(
         &self,
-        wanted: Vec<Opening>,
+        wanted: Vec<SessionSpec>,
         requester: &Requester,
-    ) -> Result<Vec<InUse>, ApiError> {
+    ) -> Result<Vec<SessionLease>, ApiError> {
         if let Some(all) = self.all_in_use(&wanted) {
             return Ok(all);
         }
@@ -152,36 +152,36 @@ impl Pool {
         let mut sessions = self.lock();
         // None of those that are there makes way for another of the same request.
         let there: Vec<_> =
-            wanted.iter().map(|opening| begin_use(&mut sessions, &opening.key, &mut permit)).collect();
+            wanted.iter().map(|opening| lease(&mut sessions, &opening.key, &mut permit)).collect();
         let both = there.into_iter().zip(wanted);
-        let open = |(there, opening): (Option<InUse>, Opening)| {
+        let open = |(there, opening): (Option<SessionLease>, SessionSpec)| {
             there.unwrap_or_else(|| self.open(&mut sessions, opening, requester, &mut permit))
         };
         Ok(both.map(open).collect())
     }
 
     /// Those that somebody uses already are shared without asking for room.
-    fn all_in_use(&self, wanted: &[Opening]) -> Option<Vec<InUse>> {
+    fn all_in_use(&self, wanted: &[SessionSpec]) -> Option<Vec<SessionLease>> {
         let sessions = self.lock();
-        wanted.iter().map(|opening| sessions.get(&opening.key)?.in_use()).collect()
+        wanted.iter().map(|opening| sessions.get(&opening.key)?.try_lease()).collect()
     }
 
     /// A new session, unless another of the request has made it meanwhile.
     fn open(
         &self,
-        sessions: &mut HashMap<Key, Kept>,
-        opening: Opening,
+        sessions: &mut HashMap<SessionKey, PooledSession>,
+        opening: SessionSpec,
         requester: &Requester,
         permits: &mut Permit,
-    ) -> InUse {
-        if let Some(twin) = begin_use(sessions, &opening.key, permits) {
+    ) -> SessionLease {
+        if let Some(twin) = lease(sessions, &opening.key, permits) {
             return twin;
         }
         let permit = Arc::new(permits.split(1));
-        if let Some(gone) = self.leaving(sessions, requester).and_then(|key| sessions.remove(&key)) {
+        if let Some(gone) = self.pick_eviction(sessions, requester).and_then(|key| sessions.remove(&key)) {
             self.tasks.spawn(async move { gone.session.close().await });
         }
-        let Opening { key, source, endpoint, credentials } = opening;
+        let SessionSpec { key, source, endpoint, credentials } = opening;
         let session = Arc::new(Session::new(
             endpoint,
             credentials,
@@ -193,29 +193,34 @@ impl Pool {
         ));
         self.lists.register(&session);
         let made_for = Arc::clone(&requester.key);
-        let kept = Kept {
+        let kept = PooledSession {
             session: Arc::clone(&session),
             source: Arc::downgrade(&source),
             permit: Arc::downgrade(&permit),
             made_for,
         };
         sessions.insert(key, kept);
-        InUse { session, permit }
+        SessionLease { session, permit }
     }
 
     /// Which session makes way for one more. Where a key or a tenant has all of its share, one of its own, for others
     /// need the rest. Else the caller's own before those of others, and servers that requests brought before those of
     /// the configuration.
-    fn leaving(&self, sessions: &HashMap<Key, Kept>, requester: &Requester) -> Option<Key> {
+    fn pick_eviction(
+        &self,
+        sessions: &HashMap<SessionKey, PooledSession>,
+        requester: &Requester,
+    ) -> Option<SessionKey> {
         let shares = self.admission.mcp_sessions.shares();
-        let is_tenants = |key: &Key| key.tenant == requester.tenant;
-        let is_own = |key: &Key, kept: &Kept| is_tenants(key) && kept.made_for == requester.key;
-        let count = |of: &dyn Fn(&Key, &Kept) -> bool| {
+        let is_tenants = |key: &SessionKey| key.tenant == requester.tenant;
+        let is_own =
+            |key: &SessionKey, kept: &PooledSession| is_tenants(key) && kept.made_for == requester.key;
+        let count = |of: &dyn Fn(&SessionKey, &PooledSession) -> bool| {
             sessions.iter().filter(|(key, kept)| of(key, kept)).count() as u64
         };
-        let longest_idle = |of: &dyn Fn(&Key, &Kept) -> bool| {
+        let longest_idle = |of: &dyn Fn(&SessionKey, &PooledSession) -> bool| {
             let idle = sessions.iter().filter(|(key, kept)| kept.permit.strong_count() == 0 && of(key, kept));
-            let rank = |(key, kept): &(&Key, &Kept)| {
+            let rank = |(key, kept): &(&SessionKey, &PooledSession)| {
                 let session = &kept.session;
                 (is_unused(session), is_tenants(key), key.server.starts_with("url:"), session.idle_for())
             };
@@ -235,8 +240,8 @@ impl Pool {
     }
 
     /// Closes sessions that are used no more, until `closing`; then all.
-    pub async fn tend(&self, closing: CancellationToken) {
-        let mut interval = tokio::time::interval(REAPING);
+    pub async fn run_eviction(&self, closing: CancellationToken) {
+        let mut interval = tokio::time::interval(EVICT_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -244,22 +249,22 @@ impl Pool {
                 () = self.source_gone.notified() => {}
                 () = closing.cancelled() => break,
             }
-            self.reap().await;
+            self.evict_idle().await;
         }
         self.close().await;
     }
 
     /// Closes what nobody has used for long, and what belongs to no generation any more.
-    async fn reap(&self) {
-        let gone: Vec<Kept> = {
+    async fn evict_idle(&self) {
+        let gone: Vec<PooledSession> = {
             let mut sessions = self.lock();
             let idle_timeout = **self.idle_timeout.load();
-            let is_idle = |kept: &Kept| {
+            let is_idle = |kept: &PooledSession| {
                 kept.permit.strong_count() == 0
                     && is_unused(&kept.session)
                     && kept.session.idle_for() >= idle_timeout
             };
-            let is_gone = |kept: &Kept| kept.source.strong_count() == 0 || is_idle(kept);
+            let is_gone = |kept: &PooledSession| kept.source.strong_count() == 0 || is_idle(kept);
             let gone = sessions.extract_if(|_, kept| is_gone(kept)).map(|(_, kept)| kept).collect();
             sessions.values().for_each(|kept| kept.session.forget_ended_generations());
             gone
@@ -269,37 +274,41 @@ impl Pool {
 
     /// Closes all.
     pub async fn close(&self) {
-        let all: Vec<Kept> = self.lock().drain().map(|(_, kept)| kept).collect();
+        let all: Vec<PooledSession> = self.lock().drain().map(|(_, kept)| kept).collect();
         join_all(all.iter().map(|kept| kept.session.close())).await;
         self.tasks.close();
         self.tasks.wait().await;
     }
 
     /// Those that were opened with one of these sources.
-    pub(super) fn known(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<(Key, Arc<Session>)> {
+    pub(super) fn known(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<(SessionKey, Arc<Session>)> {
         let sessions = self.lock();
         let wanted = sessions.iter().filter(|(key, _)| is_wanted(key.source));
         wanted.map(|(key, kept)| (key.clone(), Arc::clone(&kept.session))).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, PooledSession>> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
-    fn in_use(&self) -> Option<InUse> {
-        Some(InUse { session: Arc::clone(&self.session), permit: self.permit.upgrade()? })
+impl PooledSession {
+    fn try_lease(&self) -> Option<SessionLease> {
+        Some(SessionLease { session: Arc::clone(&self.session), permit: self.permit.upgrade()? })
     }
 }
 
 /// The session of this key, if there is one, on its users' permit or else on one of these.
-fn begin_use(sessions: &mut HashMap<Key, Kept>, key: &Key, permits: &mut Permit) -> Option<InUse> {
+fn lease(
+    sessions: &mut HashMap<SessionKey, PooledSession>,
+    key: &SessionKey,
+    permits: &mut Permit,
+) -> Option<SessionLease> {
     let kept = sessions.get_mut(key)?;
-    Some(kept.in_use().unwrap_or_else(|| {
+    Some(kept.try_lease().unwrap_or_else(|| {
         let permit = Arc::new(permits.split(1));
         kept.permit = Arc::downgrade(&permit);
-        InUse { session: Arc::clone(&kept.session), permit }
+        SessionLease { session: Arc::clone(&kept.session), permit }
     }))
 }
 

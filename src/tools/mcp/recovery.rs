@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::backoff::FailureBackoff;
 use super::context::CallerContext;
-use super::error::{Deadline, McpError};
-use super::session::{Open, Session};
-use super::trouble::Trouble;
+use super::error::{McpError, TimeoutKind};
+use super::session::{LiveConnection, Session};
 use crate::net::egress::EgressError;
 
 /// What a failure says of the session that it was met in.
@@ -51,18 +51,18 @@ pub(super) struct Recovery {
     /// How often a session turned out to live.
     alive: AtomicU64,
     /// With replacements: failed ones, and those over which nothing has been answered yet.
-    replacing: Trouble,
+    replace_backoff: FailureBackoff,
 }
 
 impl Recovery {
     /// Something was answered: whatever was replaced was replaced with success.
-    pub(super) fn end(&self) {
-        self.replacing.end();
+    pub(super) fn reset(&self) {
+        self.replace_backoff.reset();
     }
 }
 
 impl Refusal {
-    fn of(error: &McpError) -> Self {
+    fn from_error(error: &McpError) -> Self {
         match error {
             McpError::SessionLost | McpError::Unauthorized { .. } => Self::Status,
             McpError::Http { status: 400..=499, .. } => Self::Status,
@@ -72,21 +72,21 @@ impl Refusal {
     }
 
     /// Whether a request that failed so was refused for the same reason.
-    fn explains(&self, failed: &McpError) -> bool {
-        *self != Self::Other && *self == Self::of(failed)
+    fn matches(&self, failed: &McpError) -> bool {
+        *self != Self::Other && *self == Self::from_error(failed)
     }
 }
 
-impl Open {
+impl LiveConnection {
     /// Whether everything over it is refused as this request was.
     fn was_refused_as(&self, failed: &McpError) -> bool {
         let refusal = self.refusal.get().or_else(|| self.connection.is_lost().then_some(&Refusal::Status));
-        refusal.is_some_and(|refusal| refusal.explains(failed))
+        refusal.is_some_and(|refusal| refusal.matches(failed))
     }
 }
 
 impl Suspicion {
-    fn of(error: &McpError) -> Self {
+    fn from_error(error: &McpError) -> Self {
         /// JSON-RPC: an internal error, which a call can come to that has run.
         const INTERNAL: i64 = -32603;
         match error {
@@ -117,17 +117,17 @@ impl Session {
     /// there is reason to hope. `context` is what the call told the server. An error if there is no connection any more.
     pub(super) async fn recover(
         &self,
-        open: &Arc<Open>,
+        open: &Arc<LiveConnection>,
         context: Option<&CallerContext>,
         failed: &McpError,
-    ) -> Result<Option<Arc<Open>>, McpError> {
+    ) -> Result<Option<Arc<LiveConnection>>, McpError> {
         if open.was_lost_before(failed) {
             return self.reconnect(open).await.map(Some);
         }
         if open.connection.is_closed() || !open.connection.has_sessions() {
             return Ok(None);
         }
-        match Suspicion::of(failed) {
+        match Suspicion::from_error(failed) {
             Suspicion::None => Ok(None),
             Suspicion::Lost => self.reconnect(open).await.map(Some),
             Suspicion::Refused => {
@@ -144,13 +144,13 @@ impl Session {
     /// The same after a list of tools that failed, which can always be made again.
     pub(super) async fn recover_list(
         &self,
-        open: &Arc<Open>,
+        open: &Arc<LiveConnection>,
         failed: &McpError,
-    ) -> Result<Option<Arc<Open>>, McpError> {
+    ) -> Result<Option<Arc<LiveConnection>>, McpError> {
         if open.was_lost_before(failed) {
             return self.reconnect(open).await.map(Some);
         }
-        if Suspicion::of(failed) == Suspicion::None
+        if Suspicion::from_error(failed) == Suspicion::None
             || open.connection.is_closed()
             || !open.connection.has_sessions()
         {
@@ -158,25 +158,25 @@ impl Session {
         }
         if !open.has_answered() {
             // It never worked: the next attempt begins with a handshake, and this one ends here.
-            self.forget(open);
+            self.discard(open);
             return Ok(None);
         }
         Ok(self.replace_if_dead(open, None, Some(failed)).await)
     }
 
     /// Asks the session for its tools as the call that failed would have it, and for nothing else.
-    async fn probe(&self, open: &Open, context: Option<&CallerContext>) -> Result<(), McpError> {
+    async fn probe(&self, open: &LiveConnection, context: Option<&CallerContext>) -> Result<(), McpError> {
         let after = self.limits.list_timeout;
         let asked = open.connection.list_tools(self.limits.max_tools, context);
         let answer = tokio::time::timeout(after, asked)
             .await
-            .unwrap_or(Err(McpError::Timeout { after, limit: Deadline::List }));
+            .unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::List }));
         answer.map(drop)
     }
 
-    async fn reconnect(&self, lost: &Arc<Open>) -> Result<Arc<Open>, McpError> {
+    async fn reconnect(&self, lost: &Arc<LiveConnection>) -> Result<Arc<LiveConnection>, McpError> {
         _ = lost.refusal.set(Refusal::Status);
-        self.forget(lost);
+        self.discard(lost);
         self.connect().await
     }
 
@@ -184,18 +184,18 @@ impl Session {
     /// `listed` is how its list failed, for whoever has asked already.
     async fn replace_if_dead(
         &self,
-        open: &Arc<Open>,
+        open: &Arc<LiveConnection>,
         context: Option<&CallerContext>,
         listed: Option<&McpError>,
-    ) -> Option<Arc<Open>> {
+    ) -> Option<Arc<LiveConnection>> {
         let recovery = &self.recovery;
-        let (tries, alive) = (recovery.replacing.tries(), recovery.alive.load(Ordering::Acquire));
+        let (tries, alive) = (recovery.replace_backoff.tries(), recovery.alive.load(Ordering::Acquire));
         let _checking = recovery.checking.lock().await;
         if !self.is_current(open) {
-            return self.usable();
+            return self.live_connection();
         }
         let was_found_alive = listed.is_none() && recovery.alive.load(Ordering::Acquire) != alive;
-        if was_found_alive || recovery.replacing.why_not(tries).is_some() {
+        if was_found_alive || recovery.replace_backoff.blocking_error(tries).is_some() {
             return None;
         }
         let began = Instant::now();
@@ -209,12 +209,14 @@ impl Session {
                 self.note_answer(open);
                 return None;
             }
-            (Some(Err(error)), _) | (None, Some(error)) if Suspicion::of(error) != Suspicion::None => {
-                Refusal::of(error)
+            (Some(Err(error)), _) | (None, Some(error))
+                if Suspicion::from_error(error) != Suspicion::None =>
+            {
+                Refusal::from_error(error)
             }
             (Some(Err(error)), _) => {
                 // Nobody is there, or has time: nothing was learned of the session.
-                recovery.replacing.add(error, began.elapsed());
+                recovery.replace_backoff.record(error, began.elapsed());
                 return None;
             }
             (None, _) => return None,
@@ -225,11 +227,11 @@ impl Session {
             Ok(next) => {
                 // Until it has answered, it has not helped.
                 let unanswered = McpError::Connect("a new session has not answered yet".into());
-                recovery.replacing.add(&unanswered, Duration::ZERO);
+                recovery.replace_backoff.record(&unanswered, Duration::ZERO);
                 Some(next)
             }
             Err(error) => {
-                recovery.replacing.add(&error, began.elapsed());
+                recovery.replace_backoff.record(&error, began.elapsed());
                 None
             }
         }
@@ -259,7 +261,7 @@ mod tests {
             (http(404), protocol(-32602, "Invalid request parameters"), false),
             (McpError::Broken("it ended".into()), McpError::Broken("it ended".into()), false),
         ] {
-            assert_eq!(Refusal::of(&list).explains(&call), expected, "{list:?} {call:?}");
+            assert_eq!(Refusal::from_error(&list).matches(&call), expected, "{list:?} {call:?}");
         }
     }
 }

@@ -10,12 +10,12 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-use crate::protocol::schema::Schema;
+use crate::protocol::schema::CompiledSchema;
 
 /// How deep a schema may be, references followed.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 /// Parts of a schema: sections, lists and values, references followed.
-const MOST_PARTS: usize = 10_000;
+const MAX_NODES: usize = 10_000;
 
 /// Makes a schema of arguments one that providers take.
 ///
@@ -31,7 +31,7 @@ pub fn normalise(schema: &Value) -> Result<Value, String> {
     // What was merged away may have been all that referred to a definition.
     inline::drop_unused_definitions(&mut schema);
     let schema = Value::Object(schema);
-    match Schema::check_definition(&schema) {
+    match CompiledSchema::check_definition(&schema) {
         Ok(()) => Ok(schema),
         Err(problem) => Err(format!("the schema of its arguments is no JSON Schema: {problem}")),
     }
@@ -47,7 +47,7 @@ fn bounded(schema: &Value) -> Result<(), String> {
     let mut open = vec![(schema, 0)];
     while let Some((value, depth)) = open.pop() {
         parts += 1;
-        if parts > MOST_PARTS || depth > DEEPEST {
+        if parts > MAX_NODES || depth > MAX_DEPTH {
             return Err(too_large());
         }
         match value {
@@ -61,7 +61,7 @@ fn bounded(schema: &Value) -> Result<(), String> {
 
 /// What stands behind a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum KeywordKind {
     /// A schema.
     Schema,
     /// A list of schemas.
@@ -72,8 +72,8 @@ enum Place {
     Data,
 }
 
-impl Place {
-    fn of(key: &str, value: &Value) -> Self {
+impl KeywordKind {
+    fn from_keyword(key: &str, value: &Value) -> Self {
         match (key, value) {
             (
                 "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas",
@@ -110,10 +110,10 @@ fn is_dropped(key: &str) -> bool {
 /// The schemas in a section of a schema.
 fn schemas_in(map: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     map.iter().flat_map(|(key, value)| -> Box<dyn Iterator<Item = &Value>> {
-        match (Place::of(key, value), value) {
-            (Place::Schema, inner) => Box::new(std::iter::once(inner)),
-            (Place::List, Value::Array(list)) => Box::new(list.iter()),
-            (Place::Names, Value::Object(map)) => Box::new(map.values()),
+        match (KeywordKind::from_keyword(key, value), value) {
+            (KeywordKind::Schema, inner) => Box::new(std::iter::once(inner)),
+            (KeywordKind::List, Value::Array(list)) => Box::new(list.iter()),
+            (KeywordKind::Names, Value::Object(map)) => Box::new(map.values()),
             _ => Box::new(std::iter::empty()),
         }
     })

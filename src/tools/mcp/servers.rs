@@ -9,43 +9,43 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 
-use super::binding::{Binding, Found, Rules, Server};
-use super::configured::{Configured, Terms, limits};
-use super::connection::{Connector, Endpoint, HttpKind, Place};
+use super::configured::{ConfiguredServer, ServerToolConfig, session_limits};
+use super::connection::{Connector, Endpoint, HttpKind, ServerAddress};
 use super::context::{CallerContext, OnBehalfOf};
-use super::credentials::{Fixed, for_request};
+use super::credentials::{StaticHeaders, for_request};
 use super::error::McpError;
-use super::pool::{Key, Opening, Pool};
-use super::routes::Routes;
-use super::source::{Access, Previous, Source};
+use super::pool::{Pool, SessionKey, SessionSpec};
+use super::routes::RemoteRoutes;
+use super::server_handle::{ResolvedServer, ServerHandle, ServerScope, ServerToolRules};
+use super::source::{PreviousServers, ServerAccess, SessionSource};
 use crate::admission::{Admission, Requester};
 use crate::config::{McpSettings, Settings};
-use crate::net::egress::{Egress, EgressError, EgressOptions, in_both};
+use crate::net::egress::{Egress, EgressError, EgressOptions, intersect_domains};
 use crate::protocol::error::ApiError;
 use crate::protocol::tool::McpTool;
 use crate::telemetry::metrics::Metrics;
-use crate::tools::Toolbox;
+use crate::tools::ToolRegistry;
 use crate::tools::stack::Stack;
 
 /// All servers.
 pub struct McpServers {
     settings: McpSettings,
-    configured: BTreeMap<String, Configured>,
+    configured: BTreeMap<String, ConfiguredServer>,
     pool: Arc<Pool>,
     /// Makes connections to servers of the configuration, and to those that requests bring.
     connector: Arc<dyn Connector>,
     /// For servers that requests bring.
-    request_source: Arc<Source>,
+    request_source: Arc<SessionSource>,
     egress: Arc<Egress>,
-    request_terms: Arc<Terms>,
-    request_rules: Arc<Rules>,
+    request_tool_config: Arc<ServerToolConfig>,
+    request_rules: Arc<ServerToolRules>,
     pub(super) stack: Stack,
-    pub(super) routes: Routes,
+    pub(super) routes: RemoteRoutes,
 }
 
 /// Who wants to use a server.
 #[derive(Clone, Copy)]
-pub struct Wanting<'a> {
+pub struct McpCaller<'a> {
     /// The caller's tenant.
     pub tenant: &'a Arc<str>,
     /// The name of the caller's key, whose share of all sessions it takes.
@@ -53,7 +53,7 @@ pub struct Wanting<'a> {
     /// The caller's own `Authorization`, for servers that are configured to get it.
     pub authorization: Option<&'a SecretString>,
     /// For whom, for servers that are configured to be told.
-    pub of: OnBehalfOf<'a>,
+    pub on_behalf_of: OnBehalfOf<'a>,
 }
 
 /// Why a server cannot be used.
@@ -90,19 +90,19 @@ pub enum BindError {
 }
 
 /// What servers are reached and used with.
-pub struct McpParts<'a> {
+pub struct McpDependencies<'a> {
     /// What is checked of URLs that requests bring.
     pub egress: &'a Arc<Egress>,
     /// Makes connections.
     pub connector: Arc<dyn Connector>,
     /// Beside which their tools are.
-    pub toolbox: &'a Toolbox,
+    pub toolbox: &'a ToolRegistry,
     /// Has room for sessions.
     pub admission: &'a Arc<Admission>,
     /// Counts them.
     pub metrics: &'a Arc<Metrics>,
     /// What a reload takes over.
-    pub previous: Option<Previous<'a>>,
+    pub previous: Option<PreviousServers<'a>>,
 }
 
 impl McpServers {
@@ -110,8 +110,8 @@ impl McpServers {
     ///
     /// # Errors
     /// In words, with the key, if a setting cannot be used.
-    pub fn new(settings: &Settings, parts: McpParts<'_>) -> Result<Arc<Self>, String> {
-        let McpParts { egress, connector, toolbox, admission, metrics, previous } = parts;
+    pub fn new(settings: &Settings, parts: McpDependencies<'_>) -> Result<Arc<Self>, String> {
+        let McpDependencies { egress, connector, toolbox, admission, metrics, previous } = parts;
         let mcp = &settings.mcp;
         let pool = match &previous {
             Some(previous) => Arc::clone(&previous.servers.pool),
@@ -119,18 +119,18 @@ impl McpServers {
         };
         let mut configured = BTreeMap::new();
         for (label, server) in &mcp.servers {
-            let limits = limits(mcp, Some(server));
+            let limits = session_limits(mcp, Some(server));
             let access = match previous.and_then(|previous| previous.access(label, &limits)) {
                 Some(kept) => Ok(kept),
-                None => Access::read(label, server, settings, pool.source(&connector, limits)),
+                None => ServerAccess::read(label, server, settings, pool.source(&connector, limits)),
             };
-            let read =
-                access.and_then(|access| Configured::read(label, server, settings, access, toolbox.stack()));
+            let read = access
+                .and_then(|access| ConfiguredServer::read(label, server, settings, access, toolbox.stack()));
             configured
                 .insert(label.clone(), read.map_err(|problem| format!("mcp.servers.{label}: {problem}"))?);
         }
-        let of_requests = limits(mcp, None);
-        let kept = previous.and_then(|previous| previous.of_requests(&of_requests));
+        let of_requests = session_limits(mcp, None);
+        let kept = previous.and_then(|previous| previous.request_source(&of_requests));
         let request_source = kept.unwrap_or_else(|| pool.source(&connector, of_requests));
         let requests = &mcp.requests;
         let mut tools = settings.tools.clone();
@@ -142,33 +142,33 @@ impl McpServers {
             connector,
             request_source,
             egress: request_egress(settings, egress)?,
-            request_terms: Arc::new(Terms::new(
+            request_tool_config: Arc::new(ServerToolConfig::new(
                 "mcp:request".into(),
                 tools,
                 (requests.timeout, requests.max_time),
                 requests.trust,
                 toolbox.stack(),
             )),
-            request_rules: Arc::new(Rules {
+            request_rules: Arc::new(ServerToolRules {
                 allowed: None,
                 blocked: GlobSet::empty(),
-                single: Vec::new(),
+                by_pattern: Vec::new(),
                 trust: requests.trust,
             }),
             settings: mcp.clone(),
             configured,
             stack: toolbox.stack(),
-            routes: Routes::new(&settings.tools),
+            routes: RemoteRoutes::new(&settings.tools),
         }))
     }
 
     /// Whether some server is to get the callers' own credentials.
-    pub fn takes_callers_credentials(&self) -> bool {
-        self.configured.values().any(|server| server.takes_callers)
+    pub fn uses_caller_credentials(&self) -> bool {
+        self.configured.values().any(|server| server.uses_caller_credentials)
     }
 
     /// Servers that one request may use.
-    pub fn most_servers(&self) -> usize {
+    pub fn max_servers(&self) -> usize {
         self.settings.requests.max_servers
     }
 
@@ -181,7 +181,7 @@ impl McpServers {
     ///
     /// # Errors
     /// If there is no such server for this caller, or it may not be used.
-    pub fn find(&self, tool: &McpTool, wanting: Wanting<'_>) -> Result<Found, BindError> {
+    pub fn find(&self, tool: &McpTool, wanting: McpCaller<'_>) -> Result<ResolvedServer, BindError> {
         match &tool.server_url {
             Some(url) => self.find_url(tool, url, wanting),
             None => self.find_label(&tool.server_label, Some(tool), wanting),
@@ -192,13 +192,17 @@ impl McpServers {
     ///
     /// # Errors
     /// 503 if there was no room within `server.queue_timeout`; 400 if there can never be enough of it.
-    pub async fn bind(&self, found: Vec<Found>, wanting: Wanting<'_>) -> Result<Vec<Binding>, ApiError> {
+    pub async fn bind(
+        &self,
+        found: Vec<ResolvedServer>,
+        wanting: McpCaller<'_>,
+    ) -> Result<Vec<ServerHandle>, ApiError> {
         let requester = Requester::new(wanting.tenant, wanting.key);
         let (openings, servers): (Vec<_>, Vec<_>) =
             found.into_iter().map(|found| (found.opening, found.server)).unzip();
         let sessions = self.pool.sessions(openings, &requester).await?;
         let bound = servers.into_iter().zip(sessions);
-        Ok(bound.map(|(server, in_use)| Binding::new(server, in_use)).collect())
+        Ok(bound.map(|(server, in_use)| ServerHandle::new(server, in_use)).collect())
     }
 
     /// A configured server.
@@ -209,12 +213,12 @@ impl McpServers {
         &self,
         label: &str,
         tool: Option<&McpTool>,
-        wanting: Wanting<'_>,
-    ) -> Result<Found, BindError> {
-        let server = self.configured.get(label).filter(|server| server.is_open_to(wanting.tenant));
+        wanting: McpCaller<'_>,
+    ) -> Result<ResolvedServer, BindError> {
+        let server = self.configured.get(label).filter(|server| server.allows_tenant(wanting.tenant));
         let Some(server) = server else { return Err(BindError::UnknownLabel(label.to_owned())) };
         let given = tool.and_then(|tool| tool.authorization.as_ref());
-        if given.is_some() && !server.takes_callers {
+        if given.is_some() && !server.uses_caller_credentials {
             let why = "This server is configured with its own credentials and takes none of clients.";
             return Err(BindError::Unsupported { field: "authorization", why });
         }
@@ -228,25 +232,34 @@ impl McpServers {
             Some(source) => {
                 source.for_caller(given.as_ref().or(wanting.authorization)).map_err(BindError::Credentials)?
             }
-            None => Arc::new(Fixed::new(HeaderMap::new())),
+            None => Arc::new(StaticHeaders::new(HeaderMap::new())),
         };
         let (source, endpoint) = (Arc::clone(&access.source), access.endpoint.clone());
-        let key = Key::new(format!("label:{label}"), &source, &*credentials, wanting.tenant);
-        Ok(Found {
-            opening: Opening { key, source, endpoint, credentials },
-            server: Server {
+        let key = SessionKey::new(format!("label:{label}"), &source, &*credentials, wanting.tenant);
+        Ok(ResolvedServer {
+            opening: SessionSpec { key, source, endpoint, credentials },
+            server: ServerScope {
                 label: Arc::clone(&server.label),
-                context: CallerContext::new(&server.terms.context, wanting.tenant, wanting.of),
-                terms: Arc::clone(&server.terms),
+                context: CallerContext::new(
+                    &server.tool_config.context,
+                    wanting.tenant,
+                    wanting.on_behalf_of,
+                ),
+                tool_config: Arc::clone(&server.tool_config),
                 rules: Arc::clone(&server.rules),
                 is_configured: true,
-                takes_callers: server.takes_callers,
+                uses_caller_credentials: server.uses_caller_credentials,
                 required: server.settings.required,
             },
         })
     }
 
-    fn find_url(&self, tool: &McpTool, url: &str, wanting: Wanting<'_>) -> Result<Found, BindError> {
+    fn find_url(
+        &self,
+        tool: &McpTool,
+        url: &str,
+        wanting: McpCaller<'_>,
+    ) -> Result<ResolvedServer, BindError> {
         if !self.settings.requests.enabled {
             return Err(BindError::Disabled);
         }
@@ -259,24 +272,24 @@ impl McpServers {
                 BindError::Header { field, why: bad.to_string() }
             })?;
         let source = Arc::clone(&self.request_source);
-        let key = Key::new(format!("url:{url}"), &source, &*credentials, wanting.tenant);
+        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, wanting.tenant);
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
-            place: Place::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
+            address: ServerAddress::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
             is_configured: false,
             // Whoever brings a server is not to spend the operator's tokens through it.
             may_sample: false,
         };
-        Ok(Found {
-            opening: Opening { key, source, endpoint, credentials },
-            server: Server {
+        Ok(ResolvedServer {
+            opening: SessionSpec { key, source, endpoint, credentials },
+            server: ServerScope {
                 label: tool.server_label.as_str().into(),
                 // Whoever brings a server learns nothing of others through it.
                 context: None,
-                terms: Arc::clone(&self.request_terms),
+                tool_config: Arc::clone(&self.request_tool_config),
                 rules: Arc::clone(&self.request_rules),
                 is_configured: false,
-                takes_callers: true,
+                uses_caller_credentials: true,
                 required: false,
             },
         })
@@ -290,7 +303,7 @@ impl McpServers {
             return Err(bad("it must begin with https://"));
         }
         self.egress.check(&url).map_err(|error| BindError::Url(refusal(&error)))?;
-        if url.scheme() == "http" && !self.settings.requests.allow_http && !self.egress.opens(&url) {
+        if url.scheme() == "http" && !self.settings.requests.allow_http && !self.egress.is_allowlisted(&url) {
             return Err(bad("it must begin with https://"));
         }
         Ok(url)
@@ -307,37 +320,37 @@ impl McpServers {
     }
 
     /// How the configured server of this label is reached.
-    pub(super) fn access(&self, label: &str) -> Option<&Arc<Access>> {
+    pub(super) fn access(&self, label: &str) -> Option<&Arc<ServerAccess>> {
         self.configured.get(label).map(|server| &server.access)
     }
 
     /// What sessions with servers that requests bring are opened with.
-    pub(super) fn request_source(&self) -> &Arc<Source> {
+    pub(super) fn request_source(&self) -> &Arc<SessionSource> {
         &self.request_source
     }
 
     /// How each server of the configuration is, and each that requests brought and is still known.
-    pub fn states(&self) -> Vec<super::status::ServerState> {
+    pub fn states(&self) -> Vec<super::status::ServerStatus> {
         let sources: Vec<u64> = self.configured.values().map(|server| server.access.source.id).collect();
         let is_ours = |id| id == self.request_source.id || sources.contains(&id);
         let known = self.pool.known(is_ours);
         let mut states: Vec<_> = known.iter().map(|(key, session)| key.state(session)).collect();
         for (label, server) in &self.configured {
             if !states.iter().any(|state| state.server_label.as_deref() == Some(label)) {
-                states.push(super::status::ServerState::unused(label, &server.access.endpoint));
+                states.push(super::status::ServerStatus::unused(label, &server.access.endpoint));
             }
         }
         for state in &mut states {
             let of = state.server_label.as_deref().and_then(|label| self.configured.get(label));
             state.description = of.and_then(|server| server.settings.description.clone());
         }
-        states.sort_by_key(super::status::ServerState::sort_key);
+        states.sort_by_key(super::status::ServerStatus::sort_key);
         states
     }
 
     /// The labels of the configured servers that this tenant may use.
     pub fn labels(&self, tenant: &str) -> Vec<&str> {
-        let open = self.configured.iter().filter(|(_, server)| server.is_open_to(tenant));
+        let open = self.configured.iter().filter(|(_, server)| server.allows_tenant(tenant));
         open.map(|(label, _)| label.as_str()).collect()
     }
 }
@@ -347,7 +360,7 @@ fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egre
     let Some(domains) = &settings.mcp.requests.allowed_domains else { return Ok(Arc::clone(general)) };
     let egress = &settings.egress;
     let narrowed = match &egress.allowed_domains {
-        Some(general) => in_both(general, domains),
+        Some(general) => intersect_domains(general, domains),
         None => domains.clone(),
     };
     let options = EgressOptions {

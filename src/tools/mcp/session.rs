@@ -12,20 +12,20 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
-use super::budget::{KeptList, ListBudget};
-use super::configured::Terms;
+use super::backoff::FailureBackoff;
+use super::configured::ServerToolConfig;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, ServerInfo};
 use super::credentials::Credentials;
-use super::error::{Deadline, McpError};
-use super::lists::{ToolList, ToolLists};
+use super::error::{McpError, TimeoutKind};
+use super::list_budget::{ListBudget, SharedList};
+use super::list_cache::{CachedToolList, ToolListCache};
 use super::recovery::{Recovery, Refusal};
-use super::trouble::Trouble;
 use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
-use crate::tools::plan::States;
+use crate::tools::plan::BackendStates;
 
 /// A connection that lasted so long was a good one, whatever became of it.
-const CALM: Duration = Duration::from_mins(10);
+const STABLE_AFTER: Duration = Duration::from_mins(10);
 
 /// What a session heeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,25 +48,25 @@ pub struct Session {
     pub(super) limits: SessionLimits,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
-    current: ArcSwapOption<Open>,
+    current: ArcSwapOption<LiveConnection>,
     /// Held while a connection is made.
     connecting: tokio::sync::Mutex<()>,
     in_flight: Semaphore,
     /// With connecting, and with connections that do not last.
-    reaching: Trouble,
+    connect_backoff: FailureBackoff,
     /// With connections that were given up since the server sent too much. Answers do not end it, calm does.
-    floods: Trouble,
+    flood_backoff: FailureBackoff,
     pub(super) recovery: Recovery,
-    pub(super) lists: ToolLists,
+    pub(super) lists: ToolListCache,
     pub(super) budget: Arc<ListBudget>,
     /// What is known of the health of its tools, whoever is shown them, by the terms of their use.
-    states: Mutex<Vec<(Weak<Terms>, Arc<States>)>>,
-    pub(super) stats: Stats,
+    states: Mutex<Vec<(Weak<ServerToolConfig>, Arc<BackendStates>)>>,
+    pub(super) stats: SessionStats,
     last_used: Mutex<Instant>,
 }
 
 /// A connection, and that it is counted as open.
-pub(super) struct Open {
+pub(super) struct LiveConnection {
     pub(super) connection: Arc<dyn Connection>,
     /// Which connection of the session it is.
     number: u64,
@@ -79,21 +79,21 @@ pub(super) struct Open {
 }
 
 /// The tools as they were listed.
-pub(super) struct Listing {
-    pub kept: Arc<KeptList>,
+pub(super) struct ToolListing {
+    pub kept: Arc<SharedList>,
     at: Instant,
-    holds: Duration,
+    ttl: Duration,
     /// The connection that it was had over, and that one's version of its tools when it was asked.
     connection: (u64, u64),
     /// Grows with every list of the session.
-    turn: u64,
+    revision: u64,
     /// Grows with every list of the session that differs from the one before.
     pub number: u64,
 }
 
 /// What is known of a session, for people.
 #[derive(Default)]
-pub(super) struct Stats {
+pub(super) struct SessionStats {
     pub calls: AtomicU64,
     pub errors: AtomicU64,
     pub micros: AtomicU64,
@@ -105,12 +105,12 @@ pub(super) struct Stats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
     /// As configured; an older one is used while a newer one is had.
-    Usual,
+    Cached,
     /// Asked for now.
-    Now,
+    Fresh,
 }
 
-impl Open {
+impl LiveConnection {
     /// Tells lists apart that may differ.
     fn version(&self) -> (u64, u64) {
         (self.number, self.connection.tools_version())
@@ -131,7 +131,7 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for LiveConnection {
     fn drop(&mut self) {
         self.metrics.mcp_sessions(-1);
     }
@@ -157,13 +157,13 @@ impl Session {
             connecting: tokio::sync::Mutex::default(),
             in_flight: Semaphore::new(limits.max_in_flight.clamp(1, Semaphore::MAX_PERMITS)),
             limits,
-            reaching: Trouble::default(),
-            floods: Trouble::default(),
+            connect_backoff: FailureBackoff::default(),
+            flood_backoff: FailureBackoff::default(),
             recovery: Recovery::default(),
-            lists: ToolLists::default(),
+            lists: ToolListCache::default(),
             budget,
             states: Mutex::default(),
-            stats: Stats::default(),
+            stats: SessionStats::default(),
             last_used: Mutex::new(Instant::now()),
         }
     }
@@ -188,7 +188,7 @@ impl Session {
             result = open.connection.call_tool(call, progress).await;
         }
         running.end(result.is_err());
-        self.learn(&open, result.as_ref().err());
+        self.observe(&open, result.as_ref().err());
         self.touch();
         result
     }
@@ -196,19 +196,19 @@ impl Session {
     /// The tools that it has for the context of a list.
     pub(super) async fn tools(
         self: &Arc<Self>,
-        list: &Arc<ToolList>,
+        list: &Arc<CachedToolList>,
         freshness: Freshness,
-    ) -> Result<Arc<Listing>, McpError> {
+    ) -> Result<Arc<ToolListing>, McpError> {
         self.touch();
         let known = list.known();
         match known {
-            Some(known) if freshness == Freshness::Usual && !self.has_changed(&known) => {
-                if known.at.elapsed() < known.holds {
+            Some(known) if freshness == Freshness::Cached && !self.has_changed(&known) => {
+                if known.at.elapsed() < known.ttl {
                     return Ok(known);
                 }
                 // Old, but not known to be wrong: used while a newer one is had.
-                if known.at.elapsed() < known.holds.saturating_mul(2) {
-                    self.refresh_behind(list);
+                if known.at.elapsed() < known.ttl.saturating_mul(2) {
+                    self.refresh_in_background(list);
                     return Ok(known);
                 }
                 self.list(list, Some(&known)).await
@@ -216,7 +216,7 @@ impl Session {
             known => self.list(list, known.as_deref()).await,
         }
         .or_else(|error| match list.known() {
-            Some(known) if freshness == Freshness::Usual => {
+            Some(known) if freshness == Freshness::Cached => {
                 error.log(&self.endpoint.name, "the tools could not be listed again");
                 Ok(known)
             }
@@ -226,73 +226,84 @@ impl Session {
 
     /// Whether the server has said that its tools are others now, or may be another server since it was connected to
     /// anew.
-    pub(super) fn has_changed(&self, listing: &Listing) -> bool {
+    pub(super) fn has_changed(&self, listing: &ToolListing) -> bool {
         self.current.load().as_ref().is_some_and(|open| open.version() != listing.connection)
     }
 
     /// A list that is newer than the one that is known, asked for once for all who wait. What went wrong with
     /// connecting is noted there, and not once more as trouble with lists.
-    async fn list(&self, list: &ToolList, known: Option<&Listing>) -> Result<Arc<Listing>, McpError> {
-        let turn = known.map_or(0, |known| known.turn);
-        let (lists, connects) = (list.trouble.tries(), self.reaching.tries());
-        let _asking = list.asking.lock().await;
-        if let Some(newer) = list.known().filter(|newer| newer.turn > turn) {
+    async fn list(
+        &self,
+        list: &CachedToolList,
+        known: Option<&ToolListing>,
+    ) -> Result<Arc<ToolListing>, McpError> {
+        let turn = known.map_or(0, |known| known.revision);
+        let (lists, connects) = (list.backoff.tries(), self.connect_backoff.tries());
+        let _asking = list.list_lock.lock().await;
+        if let Some(newer) = list.known().filter(|newer| newer.revision > turn) {
             return Ok(newer);
         }
-        if let Some(failed) = list.trouble.why_not(lists) {
+        if let Some(failed) = list.backoff.blocking_error(lists) {
             return Err(failed);
         }
         let mut open = self.connect_since(connects).await?;
         let mut began = Instant::now();
-        let mut asked = self.ask(list, &open).await;
+        let mut asked = self.fetch_list(list, &open).await;
         if let Err(error) = &asked
             && let Some(next) = self.recover_list(&open, error).await?
         {
             open = next;
             began = Instant::now();
-            asked = self.ask(list, &open).await;
+            asked = self.fetch_list(list, &open).await;
         }
-        let is_noted = self.learn(&open, asked.as_ref().err());
+        let is_noted = self.observe(&open, asked.as_ref().err());
         match asked {
             Ok(listing) => {
                 let listing = Arc::new(listing);
                 list.listing.store(Some(Arc::clone(&listing)));
-                list.trouble.end();
+                list.backoff.reset();
                 Ok(listing)
             }
             Err(error) => {
                 if !is_noted {
-                    list.trouble.add(&error, began.elapsed());
+                    list.backoff.record(&error, began.elapsed());
                 }
                 Err(error)
             }
         }
     }
 
-    async fn ask(&self, list: &ToolList, open: &Open) -> Result<Listing, McpError> {
+    async fn fetch_list(
+        &self,
+        list: &CachedToolList,
+        open: &LiveConnection,
+    ) -> Result<ToolListing, McpError> {
         let (after, connection) = (self.limits.list_timeout, open.version());
         let asked = open.connection.list_tools(self.limits.max_tools, list.context.as_deref());
         let tools = tokio::time::timeout(after, asked).await;
-        let mut tools = tools.unwrap_or(Err(McpError::Timeout { after, limit: Deadline::List }))?;
+        let mut tools = tools.unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::List }))?;
         let offered = self.limits.max_tools.min(tools.tools.len());
         for surplus in tools.tools.split_off(offered) {
-            tools.leave_out(&surplus.listed.name, "the server has too many tools".into());
+            tools.push_unreadable(&surplus.listed.name, "the server has too many tools".into());
         }
         let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
         let known = list.known();
-        let is_same = known.as_ref().is_some_and(|known| known.kept.tools.shows_same(&tools));
+        let is_same = known.as_ref().is_some_and(|known| known.kept.tools.is_equivalent(&tools));
         let (turn, number, kept) = match known {
-            Some(known) if is_same => (known.turn + 1, known.number, Arc::clone(&known.kept)),
-            Some(known) => (known.turn + 1, known.number + 1, self.budget.keep(tools)?),
-            None => (1, 1, self.budget.keep(tools)?),
+            Some(known) if is_same => (known.revision + 1, known.number, Arc::clone(&known.kept)),
+            Some(known) => (known.revision + 1, known.number + 1, self.budget.intern(tools)?),
+            None => (1, 1, self.budget.intern(tools)?),
         };
-        Ok(Listing { kept, at: Instant::now(), holds, connection, turn, number })
+        Ok(ToolListing { kept, at: Instant::now(), ttl: holds, connection, revision: turn, number })
     }
 
-    fn refresh_behind(self: &Arc<Self>, list: &Arc<ToolList>) {
-        let is_left_alone = |trouble: &Trouble| trouble.why_not(trouble.tries()).is_some();
+    fn refresh_in_background(self: &Arc<Self>, list: &Arc<CachedToolList>) {
+        let is_left_alone = |trouble: &FailureBackoff| trouble.blocking_error(trouble.tries()).is_some();
         // Somebody is at it already, or is about to be, or nobody may.
-        if list.asking.try_lock().is_err() || is_left_alone(&list.trouble) || is_left_alone(&self.reaching) {
+        if list.list_lock.try_lock().is_err()
+            || is_left_alone(&list.backoff)
+            || is_left_alone(&self.connect_backoff)
+        {
             return;
         }
         let (session, list) = (Arc::clone(self), Arc::clone(list));
@@ -304,39 +315,39 @@ impl Session {
     }
 
     /// The open connection, or a new one; made once for all who wait.
-    pub(super) async fn connect(&self) -> Result<Arc<Open>, McpError> {
-        self.connect_since(self.reaching.tries()).await
+    pub(super) async fn connect(&self) -> Result<Arc<LiveConnection>, McpError> {
+        self.connect_since(self.connect_backoff.tries()).await
     }
 
     /// The same for somebody who has waited since there were so many `tries`.
-    async fn connect_since(&self, tries: u64) -> Result<Arc<Open>, McpError> {
-        if let Some(open) = self.usable() {
+    async fn connect_since(&self, tries: u64) -> Result<Arc<LiveConnection>, McpError> {
+        if let Some(open) = self.live_connection() {
             return Ok(open);
         }
         let _connecting = self.connecting.lock().await;
-        if let Some(open) = self.usable() {
+        if let Some(open) = self.live_connection() {
             return Ok(open);
         }
-        self.forget_given_up();
-        let left_alone = || self.floods.why_not(self.floods.tries());
-        if let Some(failed) = self.reaching.why_not(tries).or_else(left_alone) {
+        self.discard_given_up();
+        let left_alone = || self.flood_backoff.blocking_error(self.flood_backoff.tries());
+        if let Some(failed) = self.connect_backoff.blocking_error(tries).or_else(left_alone) {
             return Err(failed);
         }
         let began = Instant::now();
-        self.make_connection().await.inspect_err(|error| self.reaching.add(error, began.elapsed()))
+        self.make_connection().await.inspect_err(|error| self.connect_backoff.record(error, began.elapsed()))
     }
 
     /// A new connection in the place of whichever there is.
-    pub(super) async fn make_connection(&self) -> Result<Arc<Open>, McpError> {
+    pub(super) async fn make_connection(&self) -> Result<Arc<LiveConnection>, McpError> {
         let after = self.limits.list_timeout;
         let made = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
         let made = tokio::time::timeout(after, made)
             .await
-            .unwrap_or(Err(McpError::Timeout { after, limit: Deadline::List }));
+            .unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::List }));
         let connection = made?;
         let number = self.stats.connects.fetch_add(1, Ordering::Relaxed) + 1;
         self.metrics.mcp_sessions(1);
-        let open = Arc::new(Open {
+        let open = Arc::new(LiveConnection {
             connection,
             number,
             made: Instant::now(),
@@ -351,14 +362,14 @@ impl Session {
     /// What an answer, or an error in its place, says of the connection. Whether it was noted as trouble with it.
     /// A connection that has yet to answer ends no trouble: a program that ends at every call is not to be started at
     /// every call.
-    fn learn(&self, open: &Arc<Open>, error: Option<&McpError>) -> bool {
+    fn observe(&self, open: &Arc<LiveConnection>, error: Option<&McpError>) -> bool {
         match error {
             // However many calls it takes with it, it ended once.
             Some(error) if open.connection.is_closed() => {
                 if open.connection.why_given_up().is_some() {
-                    self.forget_given_up();
-                } else if self.forget(open) {
-                    self.reaching.add(error, Duration::ZERO);
+                    self.discard_given_up();
+                } else if self.discard(open) {
+                    self.connect_backoff.record(error, Duration::ZERO);
                 }
                 return true;
             }
@@ -369,9 +380,9 @@ impl Session {
                 | McpError::Broken(_)
                 | McpError::SessionLost,
             ) => {}
-            Some(_) => self.reaching.end(),
+            Some(_) => self.connect_backoff.reset(),
             None => {
-                self.reaching.end();
+                self.connect_backoff.reset();
                 self.note_answer(open);
             }
         }
@@ -379,37 +390,38 @@ impl Session {
     }
 
     /// Something was answered over it.
-    pub(super) fn note_answer(&self, open: &Open) {
+    pub(super) fn note_answer(&self, open: &LiveConnection) {
         open.has_answered.store(true, Ordering::Release);
-        self.recovery.end();
+        self.recovery.reset();
     }
 
     /// Whether requests are made over it now.
-    pub(super) fn is_current(&self, open: &Arc<Open>) -> bool {
+    pub(super) fn is_current(&self, open: &Arc<LiveConnection>) -> bool {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, open))
     }
 
-    pub(super) fn usable(&self) -> Option<Arc<Open>> {
+    pub(super) fn live_connection(&self) -> Option<Arc<LiveConnection>> {
         self.current.load_full().filter(|open| !open.connection.is_closed() && !open.connection.is_lost())
     }
 
     /// Drops a connection that is of no use any more. `false`: somebody else has, or it is another one by now.
-    pub(super) fn forget(&self, lost: &Arc<Open>) -> bool {
-        let is_lost = |open: &Option<Arc<Open>>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost));
+    pub(super) fn discard(&self, lost: &Arc<LiveConnection>) -> bool {
+        let is_lost =
+            |open: &Option<Arc<LiveConnection>>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost));
         let current = self.current.load();
         is_lost(&current) && is_lost(&self.current.compare_and_swap(&*current, None))
     }
 
     /// Drops a connection that was given up, and leaves the server alone for the longer, the more there were of them.
-    fn forget_given_up(&self) {
+    fn discard_given_up(&self) {
         let current = self.current.load_full();
         let Some(open) = current.filter(|open| open.connection.why_given_up().is_some()) else { return };
         let why = open.connection.why_given_up().unwrap_or_default();
-        if self.forget(&open) {
-            if open.made.elapsed() > CALM {
-                self.floods.end();
+        if self.discard(&open) {
+            if open.made.elapsed() > STABLE_AFTER {
+                self.flood_backoff.reset();
             }
-            self.floods.add(&McpError::Connect(why.into()), Duration::ZERO);
+            self.flood_backoff.record(&McpError::Connect(why.into()), Duration::ZERO);
         }
     }
 
@@ -421,18 +433,18 @@ impl Session {
     }
 
     /// Makes room: forgets the lists that nobody uses, all of them if the session is idle.
-    pub(super) fn forget_unused_lists(&self, is_idle: bool) {
+    pub(super) fn evict_unused_lists(&self, is_idle: bool) {
         self.lists.forget_unused(is_idle);
     }
 
     /// What is known of the health of its tools, as they are used by these terms.
-    pub(super) fn states(&self, terms: &Arc<Terms>) -> Arc<States> {
+    pub(super) fn states(&self, terms: &Arc<ServerToolConfig>) -> Arc<BackendStates> {
         let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|(terms, _)| terms.strong_count() > 0);
         if let Some((_, known)) = all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(terms))) {
             return Arc::clone(known);
         }
-        let states = Arc::new(States::default());
+        let states = Arc::new(BackendStates::default());
         all.push((Arc::downgrade(terms), Arc::clone(&states)));
         states
     }
@@ -452,13 +464,16 @@ impl Session {
 
     /// Who answers, if there is a connection.
     pub(super) fn server(&self) -> Option<ServerInfo> {
-        self.usable().map(|open| open.connection.server().clone())
+        self.live_connection().map(|open| open.connection.server().clone())
     }
 
     /// Why it is left alone, or what went wrong last.
-    pub(super) fn trouble(&self) -> Option<String> {
-        let of_floods = || self.floods.last().filter(|_| self.usable().is_none());
-        self.reaching.last().or_else(of_floods).or_else(|| self.lists.latest().trouble.last())
+    pub(super) fn last_error(&self) -> Option<String> {
+        let of_floods = || self.flood_backoff.last_error().filter(|_| self.live_connection().is_none());
+        self.connect_backoff
+            .last_error()
+            .or_else(of_floods)
+            .or_else(|| self.lists.latest().backoff.last_error())
     }
 
     fn touch(&self) {

@@ -10,10 +10,10 @@ use super::connection::{Connector, Endpoint};
 use super::credentials::CredentialSource;
 use super::servers::McpServers;
 use super::session::SessionLimits;
-use crate::config::Change;
+use crate::config::ConfigChange;
 
 /// What sessions are opened with, whoever they are for.
-pub(super) struct Source {
+pub(super) struct SessionSource {
     /// Told from all others of the process.
     pub id: u64,
     pub connector: Arc<dyn Connector>,
@@ -23,8 +23,8 @@ pub(super) struct Source {
 }
 
 /// How a server of the configuration is reached.
-pub(super) struct Access {
-    pub source: Arc<Source>,
+pub(super) struct ServerAccess {
+    pub source: Arc<SessionSource>,
     pub endpoint: Endpoint,
     /// `None`: a program, which is shown none.
     pub credentials: Option<CredentialSource>,
@@ -32,20 +32,20 @@ pub(super) struct Access {
 
 /// The generation before, whose sources are taken over where nothing of them has changed.
 #[derive(Clone, Copy)]
-pub struct Previous<'a> {
+pub struct PreviousServers<'a> {
     /// Its servers.
     pub servers: &'a McpServers,
     /// What differs from its settings.
-    pub changes: &'a [Change],
+    pub changes: &'a [ConfigChange],
 }
 
 /// Sections that connections depend on, whichever server they lead to.
-const OF_CLIENTS: [&str; 3] = ["egress", "network", "tls"];
+const CLIENT_SECTIONS: [&str; 3] = ["egress", "network", "tls"];
 /// Keys of `mcp` that connections with a server do not depend on, unless they are the server's own. What requests may
 /// bring counts for configured servers only as far as it is in their [`SessionLimits`].
-const NOT_OF_CLIENTS: [&str; 4] = ["servers", "requests", "sessions", "approvals"];
+const NON_CLIENT_KEYS: [&str; 4] = ["servers", "requests", "sessions", "approvals"];
 
-impl Source {
+impl SessionSource {
     pub(super) fn new(connector: Arc<dyn Connector>, limits: SessionLimits, gone: Arc<Notify>) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -53,34 +53,34 @@ impl Source {
     }
 }
 
-impl Drop for Source {
+impl Drop for SessionSource {
     fn drop(&mut self) {
         self.gone.notify_one();
     }
 }
 
-impl Previous<'_> {
+impl PreviousServers<'_> {
     /// Whether connections are made as before.
-    pub fn keeps_client(&self) -> bool {
-        let is_of_clients = |change: &Change| {
+    pub fn can_reuse_client(&self) -> bool {
+        let is_of_clients = |change: &ConfigChange| {
             let is_of_mcp =
-                change.touches(&["mcp"]) && !NOT_OF_CLIENTS.iter().any(|key| change.is_in(&["mcp", key]));
-            is_of_mcp || OF_CLIENTS.iter().any(|section| change.touches(&[section]))
+                change.touches(&["mcp"]) && !NON_CLIENT_KEYS.iter().any(|key| change.is_in(&["mcp", key]));
+            is_of_mcp || CLIENT_SECTIONS.iter().any(|section| change.touches(&[section]))
         };
         !self.changes.iter().any(is_of_clients)
     }
 
     /// How the server of this label was reached, if it still is so, with these limits.
-    pub(super) fn access(&self, label: &str, limits: &SessionLimits) -> Option<Arc<Access>> {
+    pub(super) fn access(&self, label: &str, limits: &SessionLimits) -> Option<Arc<ServerAccess>> {
         let known = self.servers.access(label).filter(|known| known.source.limits == *limits)?;
         let is_changed = self.changes.iter().any(|change| change.touches(&["mcp", "servers", label]));
-        (self.keeps_client() && !is_changed).then(|| Arc::clone(known))
+        (self.can_reuse_client() && !is_changed).then(|| Arc::clone(known))
     }
 
     /// The source of servers that requests bring, if it is the same with these limits.
-    pub(super) fn of_requests(&self, limits: &SessionLimits) -> Option<Arc<Source>> {
+    pub(super) fn request_source(&self, limits: &SessionLimits) -> Option<Arc<SessionSource>> {
         let known = Some(self.servers.request_source()).filter(|known| known.limits == *limits)?;
         let is_changed = self.changes.iter().any(|change| change.touches(&["mcp", "requests"]));
-        (self.keeps_client() && !is_changed).then(|| Arc::clone(known))
+        (self.can_reuse_client() && !is_changed).then(|| Arc::clone(known))
     }
 }

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use serde::Serialize;
 
-use super::connection::{Endpoint, Place};
+use super::connection::{Endpoint, ServerAddress};
 use super::session::Session;
 
 /// How a server is. Serialises to an element of `GET /v1/mcp/servers`.
 #[derive(Debug, Clone, Serialize)]
-pub struct ServerState {
+pub struct ServerStatus {
     /// Its label in the configuration; `null`: a request brought it.
     pub server_label: Option<String>,
     /// What it is for.
@@ -54,7 +54,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-impl ServerState {
+impl ServerStatus {
     /// A server that nobody has used.
     pub(super) fn unused(label: &str, endpoint: &Endpoint) -> Self {
         Self {
@@ -77,10 +77,10 @@ impl ServerState {
         }
     }
 
-    pub(super) fn of(label: Option<&str>, tenant: &str, session: &Session) -> Self {
-        let (server, last_error) = (session.server(), session.trouble());
+    pub(super) fn from_session(label: Option<&str>, tenant: &str, session: &Session) -> Self {
+        let (server, last_error) = (session.server(), session.last_error());
         let list = session.lists.latest();
-        let set = list.known().and_then(|listing| list.sets.made_of(&listing));
+        let set = list.known().and_then(|listing| list.sets.cached(&listing));
         let stats = &session.stats;
         let calls = stats.calls.load(Ordering::Relaxed);
         #[expect(clippy::cast_precision_loss, reason = "a mean, for people")]
@@ -123,8 +123,8 @@ fn left_out((name, reason): &(String, String)) -> LeftOut {
 
 /// A URL's query may hold a key.
 fn place(endpoint: &Endpoint) -> String {
-    match &endpoint.place {
-        Place::Http { url, .. } => {
+    match &endpoint.address {
+        ServerAddress::Http { url, .. } => {
             let mut url = url.clone();
             url.set_query(None);
             // A URL that has no password cannot refuse to lose it.
@@ -132,6 +132,6 @@ fn place(endpoint: &Endpoint) -> String {
             _ = url.set_username("");
             url.into()
         }
-        Place::Stdio(command) => command.program.clone(),
+        ServerAddress::Stdio(command) => command.program.clone(),
     }
 }

@@ -173,7 +173,7 @@ proptest! {
             match result {
                 Ok(_) => prop_assert_eq!(Some(serde_json::from_str(text).unwrap_or(json!({}))), got),
                 Err(error) => {
-                    prop_assert_eq!(error.code, Code::InvalidArguments, "{}", error);
+                    prop_assert_eq!(error.code, ToolErrorCode::InvalidArguments, "{}", error);
                     prop_assert!(!error.message.is_empty() && error.message.chars().count() < 2200, "{}", error);
                     prop_assert!(got.is_none());
                 }

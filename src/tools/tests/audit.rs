@@ -123,7 +123,9 @@ async fn a_record_says_who_ran_a_call_and_instead_of_whom() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let down = |id| {
         let script = Script::new(id, vec![lookup("search")]);
-        Arc::new(script.answering(|_| Err(ToolError::refused(Code::ToolUnavailable, "no connection"))))
+        Arc::new(
+            script.answering(|_| Err(ToolError::refused(ToolErrorCode::ToolUnavailable, "no connection"))),
+        )
     };
     let fine = Arc::new(Script::new("b", vec![lookup("search")]));
     for (second, code) in [(fine, None), (down("b"), Some("tool_unavailable"))] {
@@ -138,7 +140,7 @@ async fn a_record_says_who_ran_a_call_and_instead_of_whom() {
 
 #[tokio::test]
 async fn calls_are_counted_and_measured() {
-    let metrics = Metrics::install();
+    let metrics = Metrics::new();
     let script =
         Arc::new(Script::new("x", vec![lookup("fine"), tool("bad"), tool("slow")]).running(|call| {
             Box::pin(async move {
@@ -151,7 +153,8 @@ async fn calls_are_counted_and_measured() {
         }));
     let executors = vec![Arc::clone(&script) as Arc<dyn ToolExecutor>];
     let settings = settings(json!({}));
-    let toolbox = Toolbox::open(&settings, &BTreeMap::new(), executors, Arc::clone(&metrics)).await.unwrap();
+    let toolbox =
+        ToolRegistry::open(&settings, &BTreeMap::new(), executors, Arc::clone(&metrics)).await.unwrap();
     for name in ["fine", "fine", "bad"] {
         _ = call(&toolbox, name).await;
     }

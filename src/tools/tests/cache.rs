@@ -111,7 +111,7 @@ async fn results_are_forgotten_after_their_time_or_on_demand() {
 async fn whoever_passes_the_cache_by_neither_reads_nor_writes() {
     let script = counting(vec![lookup("t")]);
     let toolbox = open(json!({}), &[&script]).await;
-    let bypass = Arc::new(ToolContext { cache: CacheUse::Bypass, ..of("acme", "ann") });
+    let bypass = Arc::new(ToolContext { cache: CacheMode::Bypass, ..of("acme", "ann") });
     call_with(&toolbox, "t", "{}", &bypass).await.unwrap();
     assert!(!call(&toolbox, "t").await.unwrap().meta.cached);
     assert_eq!(call_with(&toolbox, "t", "{}", &bypass).await.unwrap().for_model, "call 2");

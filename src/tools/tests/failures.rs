@@ -13,12 +13,15 @@ async fn a_failure_is_treated_as_configured() {
             .answering(|call| Ok(ToolOutput::text(format!("{} {}", call.name, call.raw)))),
     );
     for (on_error, expected) in [
-        ("continue", Err((Code::ToolExecutionFailed, Fault::Tool, "the disk is full"))),
-        ("fail", Err((Code::ToolExecutionFailed, Fault::Fatal, "bad: the disk is full"))),
+        ("continue", Err((ToolErrorCode::ToolExecutionFailed, FailureStage::Tool, "the disk is full"))),
+        ("fail", Err((ToolErrorCode::ToolExecutionFailed, FailureStage::Fatal, "bad: the disk is full"))),
         ("skip", Ok("The result of this tool is unavailable. Answer without it.")),
         ("fallback:other", Ok("other {\"a\":1}")),
-        ("fallback:nothing", Err((Code::ToolExecutionFailed, Fault::Tool, "the disk is full"))),
-        ("fallback:bad", Err((Code::ToolExecutionFailed, Fault::Tool, "the disk is full"))),
+        (
+            "fallback:nothing",
+            Err((ToolErrorCode::ToolExecutionFailed, FailureStage::Tool, "the disk is full")),
+        ),
+        ("fallback:bad", Err((ToolErrorCode::ToolExecutionFailed, FailureStage::Tool, "the disk is full"))),
     ] {
         let bad = Arc::new(failing("x", "bad"));
         for general in [true, false] {
@@ -39,7 +42,7 @@ async fn a_failure_is_treated_as_configured() {
                     assert_eq!(from, on_error.starts_with("fallback").then_some("x"));
                 }
                 (Err(error), Err(expected)) => {
-                    assert_eq!((error.code, error.fault, error.message.as_str()), expected, "{on_error}");
+                    assert_eq!((error.code, error.stage, error.message.as_str()), expected, "{on_error}");
                 }
                 (result, _) => panic!("{on_error}: {result:?}"),
             }
@@ -108,7 +111,7 @@ async fn a_tool_that_answers_with_an_error_has_failed_too() {
     assert_eq!(call(&toolbox, "bad").await.unwrap().for_model, "no such row");
     let toolbox = open(json!({"on_error": "fail"}), &[&bad]).await;
     let error = call(&toolbox, "bad").await.unwrap_err();
-    assert_eq!((error.code, error.fault), (Code::ToolExecutionFailed, Fault::Fatal));
+    assert_eq!((error.code, error.stage), (ToolErrorCode::ToolExecutionFailed, FailureStage::Fatal));
     assert_eq!(error.message, "bad: no such row");
 }
 
@@ -126,15 +129,15 @@ async fn fallbacks_end_after_one_step() {
 async fn limits_and_cancellation_are_no_failures() {
     let script = Arc::new(Script::new("x", vec![tool("t")]));
     let toolbox = open(json!({"on_error": "fail"}), &[&script]).await;
-    let spent = Arc::new(ToolContext { budget: Arc::new(Budget::of(0)), ..of("acme", "ann") });
+    let spent = Arc::new(ToolContext { budget: Arc::new(CallBudget::new(0)), ..of("acme", "ann") });
     let error = call_with(&toolbox, "t", "{}", &spent).await.unwrap_err();
-    assert_eq!((error.code, error.fault), (Code::ToolCallLimit, Fault::Before));
+    assert_eq!((error.code, error.stage), (ToolErrorCode::ToolCallLimit, FailureStage::NotSent));
 
     let toolbox = open(json!({"on_error": "skip"}), &[&script]).await;
     let context = someone();
     context.cancel.cancel();
     let error = call_with(&toolbox, "t", "{}", &context).await.unwrap_err();
-    assert_eq!((error.code, error.fault), (Code::Cancelled, Fault::Fatal));
+    assert_eq!((error.code, error.stage), (ToolErrorCode::Cancelled, FailureStage::Fatal));
     assert_eq!(script.calls(), 0, "a call of a cancelled run is not begun");
 }
 
@@ -152,8 +155,8 @@ async fn a_panic_is_an_error_of_its_call_alone() {
     for name in ["early", "late", "late"] {
         let error = call(&toolbox, name).await.unwrap_err();
         assert_eq!(
-            (error.code, error.fault, error.message.as_str()),
-            (Code::ToolPanicked, Fault::Tool, "the tool crashed")
+            (error.code, error.stage, error.message.as_str()),
+            (ToolErrorCode::ToolPanicked, FailureStage::Tool, "the tool crashed")
         );
     }
     assert_eq!(call(&toolbox, "fine").await.unwrap().for_model, "fine");
@@ -176,7 +179,10 @@ async fn results_are_held_to_their_schema() {
         match call(&toolbox, "t").await {
             Ok(_) => assert!(may, "{mode}"),
             Err(error) => {
-                assert_eq!((may, error.code, error.fault), (false, Code::InvalidResult, Fault::Tool));
+                assert_eq!(
+                    (may, error.code, error.stage),
+                    (false, ToolErrorCode::InvalidResult, FailureStage::Tool)
+                );
             }
         }
     }

@@ -32,21 +32,25 @@ async fn lists_and_capabilities_decide() {
     ] {
         let script = Arc::new(Script::new("x", tools.clone()));
         let executors = vec![Arc::clone(&script) as Arc<dyn ToolExecutor>];
-        let metrics = Metrics::install();
+        let metrics = Metrics::new();
         let agents = with_agents(agents.clone());
-        let toolbox = Toolbox::open(&settings(changes.clone()), &agents, executors, metrics).await.unwrap();
+        let toolbox =
+            ToolRegistry::open(&settings(changes.clone()), &agents, executors, metrics).await.unwrap();
         let context = Arc::new(ToolContext { agent: agent.map(Into::into), ..of(tenant, "ann") });
         let mut admitted = Vec::new();
         for name in all {
             let catalog = toolbox.catalog();
-            let subject = Subject { tenant, agent };
-            let admits = toolbox.admits(subject, catalog.get(name).unwrap().definition());
+            let subject = PolicySubject { tenant, agent };
+            let admits = toolbox.check_access(subject, catalog.get(name).unwrap().definition());
             let called = call_with(&toolbox, name, "{}", &context).await;
             assert_eq!(admits.is_ok(), called.is_ok(), "{name} under {changes}");
             match called {
                 Ok(_) => admitted.push(name),
                 Err(error) => {
-                    assert_eq!((error.code, error.fault), (Code::AccessDenied, Fault::Before));
+                    assert_eq!(
+                        (error.code, error.stage),
+                        (ToolErrorCode::AccessDenied, FailureStage::NotSent)
+                    );
                 }
             }
         }
@@ -69,7 +73,7 @@ async fn a_servers_tool_does_not_pass_a_list_meant_for_the_gateways_own() {
         (json!({"tenants": {"x": {"allowed_tools": ["calculate"]}}}), (true, false)),
     ] {
         let toolbox = open(changes.clone(), &[]).await;
-        let may = |tool| toolbox.admits(Subject { tenant: "x", agent: None }, tool).is_ok();
+        let may = |tool| toolbox.check_access(PolicySubject { tenant: "x", agent: None }, tool).is_ok();
         assert_eq!((may(&own), may(&foreign)), passes, "{changes}");
     }
 }
@@ -117,7 +121,11 @@ async fn arguments_are_an_object_by_the_schema_or_the_model_is_told_what_is_wron
         match (called, result) {
             (Ok(output), Ok(expected)) => assert_eq!(output.for_model, expected, "{raw}"),
             (Err(error), Err(part)) => {
-                assert_eq!((error.code, error.fault), (Code::InvalidArguments, Fault::Before), "{raw}");
+                assert_eq!(
+                    (error.code, error.stage),
+                    (ToolErrorCode::InvalidArguments, FailureStage::NotSent),
+                    "{raw}"
+                );
                 assert!(error.message.contains(part), "{raw}: {}", error.message);
             }
             (called, _) => panic!("{raw}: {called:?}"),
@@ -135,7 +143,7 @@ async fn calls_are_counted_in_the_order_in_which_they_are_made() {
     let script =
         Arc::new(Script::new("x", vec![tool("t")]).answering(|call| Ok(ToolOutput::text(call.raw.clone()))));
     let toolbox = open(json!({}), &[&script]).await;
-    let context = Arc::new(ToolContext { budget: Arc::new(Budget::of(2)), ..of("acme", "ann") });
+    let context = Arc::new(ToolContext { budget: Arc::new(CallBudget::new(2)), ..of("acme", "ann") });
     let catalog = toolbox.catalog();
     let tool = catalog.get("t").unwrap();
     let made: Vec<_> = (0..4)
@@ -155,12 +163,12 @@ async fn calls_are_counted_in_the_order_in_which_they_are_made() {
             Ok(output) => assert_eq!((i < 2, output.for_model), (true, format!("{{\"i\":{i}}}"))),
             Err(error) => {
                 assert!(i >= 2);
-                assert_eq!(error.code, Code::ToolCallLimit);
+                assert_eq!(error.code, ToolErrorCode::ToolCallLimit);
                 assert_eq!(error.message, "skipped: the limit of tool calls is reached");
             }
         }
     }
-    assert_eq!(context.budget.left(), 0);
+    assert_eq!(context.budget.remaining(), 0);
 }
 
 #[tokio::test]
@@ -168,7 +176,7 @@ async fn a_tool_has_a_limit_of_its_own_in_each_run() {
     let script = Arc::new(Script::new("x", vec![tool("rare"), tool("often"), tool("never")]));
     let limits = json!({"overrides": {"rare": {"max_calls": 1}, "never": {"max_calls": 0}}});
     let toolbox = open(limits, &[&script]).await;
-    let run = || Arc::new(ToolContext { budget: Arc::new(Budget::of(3)), ..of("acme", "ann") });
+    let run = || Arc::new(ToolContext { budget: Arc::new(CallBudget::new(3)), ..of("acme", "ann") });
     let (one, other) = (run(), run());
     for (name, context, may) in [
         ("never", &one, false),
@@ -184,5 +192,5 @@ async fn a_tool_has_a_limit_of_its_own_in_each_run() {
         let called = call_with(&toolbox, name, "{}", context).await;
         assert_eq!(called.is_ok(), may, "{name}");
     }
-    assert_eq!((one.budget.left(), other.budget.left()), (0, 2));
+    assert_eq!((one.budget.remaining(), other.budget.remaining()), (0, 2));
 }

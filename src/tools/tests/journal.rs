@@ -16,7 +16,7 @@ impl Journal for Notes {
         tokio::task::yield_now().await;
         self.lines.lock().unwrap().push(format!("dispatching {key}"));
         if self.fails {
-            return Err(ToolError::fatal(Code::StorageError, "no room"));
+            return Err(ToolError::fatal(ToolErrorCode::StorageError, "no room"));
         }
         Ok(())
     }
@@ -72,7 +72,10 @@ async fn a_call_is_written_down_before_it_is_made_and_when_it_is_over() {
 async fn what_cannot_be_written_down_is_not_done() {
     let (script, notes) = (three(), Arc::new(Notes { fails: true, ..Notes::default() }));
     let error = run(json!({"on_error": "skip"}), &script, &notes, keyed("fine")).await.unwrap_err();
-    assert_eq!((error.code, error.fault, script.calls()), (Code::StorageError, Fault::Fatal, 0));
+    assert_eq!(
+        (error.code, error.stage, script.calls()),
+        (ToolErrorCode::StorageError, FailureStage::Fatal, 0)
+    );
 }
 
 #[tokio::test]
@@ -109,6 +112,6 @@ async fn a_call_that_is_cancelled_half_way_has_no_known_outcome() {
         context.cancel.cancel();
     };
     let (result, ()) = tokio::join!(call, cancel);
-    assert_eq!(result.unwrap_err().code, Code::Cancelled);
+    assert_eq!(result.unwrap_err().code, ToolErrorCode::Cancelled);
     assert_eq!(*notes.lines.lock().unwrap(), ["dispatching resp_1/2/0"]);
 }

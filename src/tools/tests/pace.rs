@@ -75,7 +75,7 @@ async fn a_call_ends_with_its_timeout_or_its_run() {
         match (call_with(&toolbox, name, "{}", &context).await, message) {
             (Ok(_), None) => {}
             (Err(error), Some(message)) => {
-                assert_eq!((error.code, error.message.as_str()), (Code::ToolTimeout, message));
+                assert_eq!((error.code, error.message.as_str()), (ToolErrorCode::ToolTimeout, message));
             }
             (result, _) => panic!("{name}: {result:?}"),
         }
@@ -83,7 +83,7 @@ async fn a_call_ends_with_its_timeout_or_its_run() {
     // The second one waits for 200 ms and has 100 left: waiting counts.
     let context = someone();
     let two = join_all((0..2).map(|_| call_with(&toolbox, "queued", "{}", &context))).await;
-    assert_eq!((two[0].is_ok(), two[1].as_ref().unwrap_err().code), (true, Code::ToolTimeout));
+    assert_eq!((two[0].is_ok(), two[1].as_ref().unwrap_err().code), (true, ToolErrorCode::ToolTimeout));
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +98,10 @@ async fn a_cancelled_run_does_not_wait_for_its_calls() {
     };
     let (result, ()) = tokio::join!(call, cancel);
     let error = result.unwrap_err();
-    assert_eq!((error.code, error.fault, started.elapsed()), (Code::Cancelled, Fault::Fatal, 30 * MS));
+    assert_eq!(
+        (error.code, error.stage, started.elapsed()),
+        (ToolErrorCode::Cancelled, FailureStage::Fatal, 30 * MS)
+    );
 }
 
 /// Fails so often, as told, and then works.
@@ -115,7 +118,7 @@ fn flaky(definition: ToolDefinition, failures: usize, error: fn() -> ToolError) 
 
 #[tokio::test(start_paused = true)]
 async fn calls_are_made_again_that_may_be_and_that_it_may_help() {
-    let down = || ToolError::refused(Code::ToolUnavailable, "no connection");
+    let down = || ToolError::refused(ToolErrorCode::ToolUnavailable, "no connection");
     let cut: fn() -> ToolError = || ToolError::transport("connection lost");
     let idempotent = json!({"overrides": {"t": {"idempotent": true}}});
     let not = json!({"overrides": {"t": {"idempotent": false}}});
@@ -130,8 +133,8 @@ async fn calls_are_made_again_that_may_be_and_that_it_may_help() {
         (tool("t"), idempotent, 1, cut, 2, true),
         (lookup("t"), json!({}), 1, || ToolError::failed("no such row"), 1, false),
         (lookup("t"), json!({}), 1, || ToolError::argument("no such city"), 1, false),
-        (lookup("t"), json!({}), 1, || ToolError::refused(Code::AccessDenied, "no"), 1, false),
-        (lookup("t"), json!({}), 1, || ToolError::fatal(Code::StorageError, "no"), 1, false),
+        (lookup("t"), json!({}), 1, || ToolError::refused(ToolErrorCode::AccessDenied, "no"), 1, false),
+        (lookup("t"), json!({}), 1, || ToolError::fatal(ToolErrorCode::StorageError, "no"), 1, false),
         // No time to wait for another try: the error is told at once.
         (lookup("t"), json!({"timeout": "50ms"}), 1, cut, 1, false),
     ] {
@@ -183,8 +186,8 @@ async fn a_tool_that_cannot_be_reached_is_left_alone_for_a_while() {
         let result = call(&toolbox, "t").await;
         assert_eq!((script.calls(), result.is_ok()), (calls, works));
         if let Err(error) = result {
-            let expected = if before == calls { Fault::Before } else { Fault::Transport };
-            assert_eq!((error.code, error.fault), (Code::ToolUnavailable, expected));
+            let expected = if before == calls { FailureStage::NotSent } else { FailureStage::Transport };
+            assert_eq!((error.code, error.stage), (ToolErrorCode::ToolUnavailable, expected));
         }
     }
 }
@@ -220,10 +223,10 @@ async fn what_opens_a_breaker_and_what_does_not() {
     type Answer = fn() -> Result<ToolOutput, ToolError>;
     let answers: [(Answer, bool); 7] = [
         (|| Err(ToolError::transport("lost")), true),
-        (|| Err(ToolError::refused(Code::ToolUnavailable, "down")), true),
+        (|| Err(ToolError::refused(ToolErrorCode::ToolUnavailable, "down")), true),
         (|| Err(ToolError::failed("no such row")), false),
         (|| Err(ToolError::argument("no such city")), false),
-        (|| Err(ToolError::refused(Code::DomainNotAllowed, "no")), false),
+        (|| Err(ToolError::refused(ToolErrorCode::DomainNotAllowed, "no")), false),
         (|| Ok(ToolOutput::error("no")), false),
         (|| panic!("a bug"), false),
     ];

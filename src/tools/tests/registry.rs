@@ -90,7 +90,10 @@ async fn a_refresh_brings_what_is_new_and_keeps_what_cannot_be_asked() {
     let health = toolbox.health().await;
     assert_eq!(
         health,
-        [("a".to_owned(), Health::Healthy), ("b".to_owned(), Health::Unhealthy("gone".into()))]
+        [
+            ("a".to_owned(), ExecutorHealth::Healthy),
+            ("b".to_owned(), ExecutorHealth::Unhealthy("gone".into()))
+        ]
     );
 
     b.lists.store(true, Ordering::Relaxed);

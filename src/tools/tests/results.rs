@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn large(changes: Value, text: &str) -> (Arc<Toolbox>, Arc<Script>) {
+async fn large(changes: Value, text: &str) -> (Arc<ToolRegistry>, Arc<Script>) {
     let text = text.to_owned();
     let script = Script::new("x", vec![lookup("t")]).answering(move |_| {
         let structured = Some(json!(text));
@@ -53,7 +53,7 @@ async fn only_the_same_caller_can_read_on() {
     for stranger in [of("acme", "bob"), of("other", "ann"), of("", "")] {
         let error =
             call_with(&toolbox, "read_tool_output", &arguments, &Arc::new(stranger)).await.unwrap_err();
-        assert_eq!((error.code, error.fault), (Code::ToolExecutionFailed, Fault::Tool));
+        assert_eq!((error.code, error.stage), (ToolErrorCode::ToolExecutionFailed, FailureStage::Tool));
     }
     // A cached result of somebody else is cut anew, with an id that its new reader can use.
     let shared = call_with(&toolbox, "t", "{}", &bob).await.unwrap();
@@ -77,7 +77,7 @@ async fn what_is_too_large_to_be_kept_is_cut_and_said_to_be() {
     let part = read(json!({"id": id, "offset": 2041, "length": 999})).await.unwrap();
     assert_eq!(part.for_model, format!("[bytes 2040 to 2048 of 2048]\n{}", "ä".repeat(4)));
     let error = read(json!({"id": id, "offset": 2048})).await.unwrap_err();
-    assert_eq!(error.code, Code::InvalidArguments);
+    assert_eq!(error.code, ToolErrorCode::InvalidArguments);
     assert!(read(json!({"id": id, "offset": -1})).await.is_err());
     assert!(read(json!({"id": "out_0"})).await.is_err());
 }

@@ -19,10 +19,10 @@ fn three(fails: &'static [&'static str], error: fn() -> ToolError) -> [Arc<Scrip
 }
 
 fn down() -> ToolError {
-    ToolError::refused(Code::ToolUnavailable, "no connection")
+    ToolError::refused(ToolErrorCode::ToolUnavailable, "no connection")
 }
 
-async fn routed(route: Value, scripts: &[Arc<Script>; 3]) -> Arc<Toolbox> {
+async fn routed(route: Value, scripts: &[Arc<Script>; 3]) -> Arc<ToolRegistry> {
     let changes = json!({
         "routes": {"search": route}, "retry": {"max": 0}, "cache": {"enabled": false},
     });
@@ -104,7 +104,7 @@ async fn an_executor_that_does_not_answer_at_the_start_stops_no_route() {
 #[tokio::test]
 async fn the_next_one_is_asked_where_one_cannot_be_reached() {
     let lost = || ToolError::transport("lost");
-    let refused = || ToolError::refused(Code::AccessDenied, "no");
+    let refused = || ToolError::refused(ToolErrorCode::AccessDenied, "no");
     for (fails, error, idempotent, result, attempts) in [
         (&["a"] as &[&str], down as fn() -> ToolError, true, Some("b"), 2),
         (&["a", "b"], down, true, Some("c"), 3),

@@ -4,13 +4,13 @@
 //! leave as soon as they are made, but for those of the end, which leave together.
 
 use antwort::protocol::content::{Annotation, LogProb, TopLogProb};
-use antwort::protocol::id::IdMint;
+use antwort::protocol::id::IdGenerator;
 use antwort::protocol::response::RunOutcome;
 use antwort::response::machine::{
-    CallResult, Ending, Events, Machine, Options, ReasoningDisplay, ShowSealed,
+    CallResult, Events, MachineOptions, ReasoningDisplay, ResponseMachine, ShowSealed, Termination,
 };
 use antwort::response::seal::SealKeys;
-use antwort::response::turn::{CallKind, Fields, ModelEvent, Surface};
+use antwort::response::turn::{CallKind, ModelEvent, Presentation, ProviderFields};
 use serde_json::{Value, json};
 
 use crate::support::response::blank_response;
@@ -24,9 +24,9 @@ const ENOUGH: usize = 1 << 20;
 /// The next pieces of an answer.
 type Pieces = Box<dyn Fn(u32) -> Vec<ModelEvent>>;
 
-fn options() -> Options {
+fn options() -> MachineOptions {
     let keys = SealKeys::new(&[SealKeys::generate()]).unwrap();
-    Options {
+    MachineOptions {
         reasoning: ReasoningDisplay::Text,
         logprobs: true,
         seal: Some(keys.bound_to("tenant", "provider")),
@@ -42,8 +42,8 @@ fn held_and_counted(pieces: &Pieces) -> (u64, u64) {
     let mut counted = 0;
     let options = options();
     let held = allocation_counter::measure(|| {
-        let ids = IdMint::from_seed("0000");
-        let mut machine = Machine::new(blank_response(&ids), ids, options);
+        let ids = IdGenerator::from_seed("0000");
+        let mut machine = ResponseMachine::new(blank_response(&ids), ids, options);
         let mut out = Events::new();
         machine.start(&mut out);
         for n in 0.. {
@@ -61,7 +61,7 @@ fn held_and_counted(pieces: &Pieces) -> (u64, u64) {
             machine.finish_call(call.slot, result, &mut out).unwrap();
         }
         counted = machine.bytes() as u64;
-        drop(machine.end(Ending::Completed, RunOutcome::default(), 1_700_000_009, &mut out));
+        drop(machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out));
     });
     (held.bytes_max, counted)
 }
@@ -80,14 +80,14 @@ fn logprob(alternatives: usize) -> LogProb {
     }
 }
 
-fn call(slot: u32, kind: CallKind, fields: Option<Fields>) -> Vec<ModelEvent> {
+fn call(slot: u32, kind: CallKind, fields: Option<ProviderFields>) -> Vec<ModelEvent> {
     let fields = fields.map(Box::new);
     let started =
         ModelEvent::CallStarted { slot, kind, call_id: None, name: "f".into(), namespace: None, fields };
     vec![started, ModelEvent::CallDelta { slot, delta: "{}".into() }]
 }
 
-fn fields(value: Value) -> Fields {
+fn fields(value: Value) -> ProviderFields {
     [("reasoning_details".to_owned(), value)].into_iter().collect()
 }
 
@@ -125,10 +125,10 @@ fn what_an_answer_takes_in_memory_is_a_small_factor_of_what_was_counted() {
         ("state of calls", Box::new(|n| call(n, CallKind::Function, Some(fields(json!({"b": {"c": [1]}})))))),
         ("functions", Box::new(of(CallKind::Function))),
         ("custom tools", Box::new(of(CallKind::Custom))),
-        ("approvals", Box::new(of(CallKind::Server(Surface::Approval)))),
-        ("hidden calls", Box::new(of(CallKind::Server(Surface::Hidden)))),
-        ("calls of servers", Box::new(of(CallKind::Server(Surface::Mcp)))),
-        ("searches", Box::new(of(CallKind::Server(Surface::WebSearch)))),
+        ("approvals", Box::new(of(CallKind::Server(Presentation::Approval)))),
+        ("hidden calls", Box::new(of(CallKind::Server(Presentation::Hidden)))),
+        ("calls of servers", Box::new(of(CallKind::Server(Presentation::Mcp)))),
+        ("searches", Box::new(of(CallKind::Server(Presentation::WebSearch)))),
     ];
     for (what, pieces) in pieces {
         let (held, counted) = held_and_counted(&pieces);

@@ -37,7 +37,7 @@ async fn a_yes_to_a_call_with_one_token_is_none_to_a_call_with_another() {
     let reachable =
         |settings: &mut antwort::config::Settings| settings.egress.allow = vec!["127.0.0.1".into()];
     for store in [true, false] {
-        let gateway = Gateway::before(&upstream).set(reachable).spawn().await;
+        let gateway = Gateway::with_upstream(&upstream).set(reachable).spawn().await;
         let made = tokens_of_calls(&server).len();
         upstream.reply(Reply::Calls(vec![("echo", json!({"text": "hi"}))]));
         let ask = json!({"model": "test-model", "input": "Go.", "tools": brought(&server, "alice"), "store": store});
@@ -79,7 +79,7 @@ async fn a_yes_for_a_server_that_is_shown_the_callers_token_is_for_that_token() 
     let with = |settings: &mut antwort::config::Settings| {
         settings.mcp.servers.insert("s".into(), forwarding);
     };
-    let gateway = Gateway::before(&upstream).set(with).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(with).spawn().await;
     let gateway = gateway.with_header("authorization", "Bearer old");
     let tools = json!([{"type": "mcp", "server_label": "s", "require_approval": "always"}]);
     upstream.reply(Reply::Calls(vec![("echo", json!({"text": "hi"}))]));
@@ -100,7 +100,7 @@ async fn a_model_makes_128_calls_in_a_run_unless_somebody_says_otherwise() {
         [(None, Value::Null, 128), (Some(3), json!(3), 3), (Some(1000), json!(1000), 128)]
     {
         let upstream = Upstream::spawn().await;
-        let (gateway, seen) = Gateway::before(&upstream).probe();
+        let (gateway, seen) = Gateway::with_upstream(&upstream).probe();
         let gateway = gateway.spawn().await;
         for begun in (0..made).step_by(100) {
             upstream.reply(turn(begun));

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::shares::{key, metric};
 use crate::support::eventually;
-use crate::support::gateway::{Answer, Gateway, JsonBody};
+use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
 use crate::support::process::Process;
 use crate::support::upstream::Upstream;
 
@@ -29,7 +29,7 @@ async fn gateway(upstream: &Upstream, keys: &[(&str, &str)], change: impl FnOnce
         settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
         change(settings);
     };
-    Gateway::before(upstream).set(set).spawn().await
+    Gateway::with_upstream(upstream).set(set).spawn().await
 }
 
 /// A connection that has sent the head of a request and the beginning of its body.
@@ -66,7 +66,7 @@ async fn answer(stream: &mut TcpStream) -> String {
 }
 
 /// A request whose body is so long, at least.
-async fn ask(gateway: &Gateway, key: &str, bytes: usize) -> Answer {
+async fn ask(gateway: &Gateway, key: &str, bytes: usize) -> HttpAnswer {
     let body = json!({"model": "test-model", "input": "x".repeat(bytes)});
     let request =
         gateway.http.post(format!("{}/v1/responses", gateway.base)).bearer_auth(key).json_body(&body);
@@ -250,7 +250,7 @@ async fn sixty_bodies_that_lack_a_byte_take_no_more_memory_than_their_budget() {
 #[tokio::test]
 async fn a_large_request_whose_client_leaves_is_not_read_to_its_end() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let items: Vec<Value> =
         (0..8000).map(|n| json!({"role": "user", "content": format!("{n}{}", "x".repeat(2000))})).collect();
     let body = json!({"model": "test-model", "input": items}).to_string();
@@ -282,7 +282,7 @@ async fn a_large_request_whose_client_leaves_is_not_read_to_its_end() {
 #[tokio::test]
 async fn what_a_provider_is_sent_of_a_large_conversation_is_written_off_the_workers() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let mut known = 0;
     for (bytes, tasks) in [(100, 0), (MIB / 2, 1), (2 * MIB, 2)] {
         assert_eq!(ask(&gateway, "none", bytes).await.status, 200);

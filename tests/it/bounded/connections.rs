@@ -46,7 +46,7 @@ async fn healthy(gateway: &Gateway) {
 #[tokio::test]
 async fn connections_that_send_nothing_or_half_of_something_are_closed() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(impatient).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(impatient).spawn().await;
     let finished = [PREFACE, SETTINGS_FRAME].concat();
     let beginnings: [&[u8]; 8] = [
         b"",
@@ -80,7 +80,7 @@ async fn connections_that_send_nothing_or_half_of_something_are_closed() {
 #[tokio::test]
 async fn headers_that_drip_are_cut() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(impatient).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(impatient).spawn().await;
     let mut stream = connect(&gateway).await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: ").await.unwrap();
     let cut = eventually(async || stream.write_all(b"x").await.is_err()).await;
@@ -90,7 +90,7 @@ async fn headers_that_drip_are_cut() {
 #[tokio::test]
 async fn a_connection_that_is_idle_after_a_request_is_closed_in_both_versions() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(impatient).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(impatient).spawn().await;
     let mut stream = connect(&gateway).await;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     assert!(until_closed(stream).await.starts_with(b"HTTP/1.1 200"));
@@ -105,7 +105,7 @@ async fn a_connection_that_is_idle_after_a_request_is_closed_in_both_versions() 
 #[tokio::test]
 async fn a_connection_is_used_again_as_long_as_it_is_asked() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(impatient).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(impatient).spawn().await;
     let mut stream = connect(&gateway).await;
     let mut piece = [0; 4096];
     // For longer than any of the times, and never silent for as long.
@@ -120,7 +120,7 @@ async fn a_connection_is_used_again_as_long_as_it_is_asked() {
 #[tokio::test]
 async fn a_response_that_takes_its_time_is_not_cut_in_either_version() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(impatient).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(impatient).spawn().await;
     let http1 = reqwest::Client::new();
     let http2 = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
     for client in [http1, http2] {
@@ -142,7 +142,7 @@ async fn a_response_that_takes_its_time_is_not_cut_in_either_version() {
 }
 
 fn at_most(upstream: &Upstream, connections: usize) -> Builder {
-    Gateway::before(upstream).set(|settings| settings.server.max_connections = Some(connections))
+    Gateway::with_upstream(upstream).set(|settings| settings.server.max_connections = Some(connections))
 }
 
 #[tokio::test]

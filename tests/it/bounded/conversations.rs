@@ -12,7 +12,7 @@ const MAX: usize = 300_000;
 
 async fn gateway(upstream: &Upstream, change: impl FnOnce(&mut Settings)) -> Gateway {
     let small = |settings: &mut Settings| settings.engine.max_conversation_bytes = MAX;
-    Gateway::before(upstream).set(small).set(change).spawn().await
+    Gateway::with_upstream(upstream).set(small).set(change).spawn().await
 }
 
 fn ask(input: impl Into<Value>, previous: &Value) -> Value {

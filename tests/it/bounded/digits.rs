@@ -15,7 +15,7 @@ const SENT: &str =
     r#""arguments":{"text":"1e9","id":123456789012345678901234567890,"more":[1.0,1e0,0.10,3E+400]}"#;
 
 fn before(upstream: &Upstream) -> Builder {
-    Gateway::before(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
+    Gateway::with_upstream(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
 }
 
 /// A call whose arguments are text, as in the API, or an object, as some servers send them.

@@ -49,7 +49,7 @@ async fn refused(gateway: &Gateway, path: &str, body: String, (code, param, sett
 #[tokio::test]
 async fn each_limit_is_refused_beyond_it_with_path_and_setting() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let array = "array_above_max_length";
     let functions = functions(1025);
     let names = list("\"f\"", 1025);
@@ -130,7 +130,7 @@ async fn each_limit_is_refused_beyond_it_with_path_and_setting() {
 async fn what_is_within_the_limits_is_served() {
     let upstream = Upstream::spawn().await;
     upstream.always(Reply::Text("yes".into()));
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let tools = functions(1024);
     let answer = gateway
         .post_bytes("/v1/responses", body(&format!(r#""store":false,"input":"x","tools":{tools}"#)), &JSON)
@@ -147,8 +147,10 @@ async fn the_limits_are_those_of_the_configuration() {
     let upstream = Upstream::spawn().await;
     upstream.always(Reply::Text("yes".into()));
     let limits = RequestSizeLimits { max_tools: 2, max_input_items: 3, ..RequestSizeLimits::default() };
-    let gateway =
-        Gateway::before(&upstream).set(|settings| settings.server.request_limits = limits).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| settings.server.request_limits = limits)
+        .spawn()
+        .await;
     let message = json!({"role": "user", "content": "Hi"});
     let function = |name: &str| json!({"type": "function", "name": name});
     let within = json!({"model": "m", "input": [message, message, message],
@@ -169,7 +171,7 @@ async fn the_limits_are_those_of_the_configuration() {
 #[tokio::test]
 async fn millions_of_small_parts_are_refused_without_being_read() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let size = 30 << 20;
     for (element, code) in [
         (r#"{"role":"user","content":""}"#, "array_above_max_length"),
@@ -198,13 +200,15 @@ async fn millions_of_small_parts_are_refused_without_being_read() {
 async fn tens_of_thousands_of_tools_are_refused_and_as_many_as_the_operator_allows_are_served() {
     let upstream = Upstream::spawn().await;
     upstream.always(Reply::Text("yes".into()));
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let many = body(&format!(r#""input":"x","tools":{}"#, functions(80_000)));
     refused(&gateway, "/v1/responses", many, ("array_above_max_length", "tools", "max_tools")).await;
     let limits =
         RequestSizeLimits { max_tools: 5000, max_allowed_tools: 5000, ..RequestSizeLimits::default() };
-    let gateway =
-        Gateway::before(&upstream).set(|settings| settings.server.request_limits = limits).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream)
+        .set(|settings| settings.server.request_limits = limits)
+        .spawn()
+        .await;
     let names = (0..5000).map(|n| format!("\"f{n}\"")).collect::<Vec<_>>().join(",");
     let many = format!(r#""store":false,"input":"x","tools":{},"allowed_tools":[{names}]"#, functions(5000));
     let answer = gateway.post_bytes("/v1/responses", body(&many), &JSON).await;
@@ -217,7 +221,7 @@ async fn tens_of_thousands_of_tools_are_refused_and_as_many_as_the_operator_allo
 async fn a_conversation_of_thousands_of_calls_is_made_to_fit() {
     let upstream = Upstream::spawn().await;
     upstream.always(Reply::Text("yes".into()));
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .provider(|provider| provider.context_window = ContextWindow::All(2000))
         .spawn()
         .await;
@@ -239,7 +243,7 @@ async fn a_conversation_of_thousands_of_calls_is_made_to_fit() {
 async fn schemas_whose_patterns_swell_are_refused() {
     let upstream = Upstream::spawn().await;
     upstream.always(Reply::Text(r#"{"p0":"a0"}"#.into()));
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let bombs = |count: usize| {
         let each =
             (0..count).map(|n| (format!("p{n}"), json!({"pattern": format!("((a{{100}}){{100}}){n}")})));

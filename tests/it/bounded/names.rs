@@ -8,7 +8,7 @@ use crate::support::mcp_server::tools::tool;
 use crate::support::upstream::{Reply, Upstream};
 
 fn before(upstream: &Upstream) -> Builder {
-    Gateway::before(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
+    Gateway::with_upstream(upstream).set(|settings| settings.egress.allow = vec!["127.0.0.1".into()])
 }
 
 fn brought(label: &str, server: &McpServer) -> Value {

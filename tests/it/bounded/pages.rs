@@ -73,7 +73,7 @@ async fn check(gateway: &Gateway, path: &str, all: &[String]) {
 async fn a_list_of_large_responses_comes_in_pages_of_four_mebibytes() {
     let upstream = Upstream::spawn().await;
     let directory = tempfile::tempdir().unwrap();
-    let gateway = Gateway::before(&upstream).database(directory.path().join("test.db")).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(directory.path().join("test.db")).spawn().await;
     let mut all = Vec::new();
     for number in 0..20 {
         // One of them is larger than a page.
@@ -90,7 +90,7 @@ async fn a_list_of_large_responses_comes_in_pages_of_four_mebibytes() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_list_of_large_input_items_comes_in_pages_of_four_mebibytes() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let said =
         |n: usize| json!({"role": "user", "content": "y".repeat(if n == 5 { 5 * LARGE } else { LARGE })});
     let input: Vec<Value> = (0..14).map(said).collect();

@@ -1,13 +1,14 @@
 //! Providers: what they add to their text is counted, what they send for nobody is not kept.
 
 use antwort::protocol::content::{Annotation, LogProb, TopLogProb};
-use antwort::protocol::id::IdMint;
+use antwort::protocol::id::IdGenerator;
 use antwort::protocol::response::RunOutcome;
 use antwort::response::machine::{
-    CallResult, Ending, Events, MAX_ANNOTATIONS, Machine, Options, ReasoningDisplay, Search, ShowSealed,
+    CallResult, Events, MAX_ANNOTATIONS, MachineOptions, ReasoningDisplay, ResponseMachine, Search,
+    ShowSealed, Termination,
 };
 use antwort::response::seal::SealKeys;
-use antwort::response::turn::{CallKind, Fields, ModelEvent, Surface};
+use antwort::response::turn::{CallKind, ModelEvent, Presentation, ProviderFields};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -50,7 +51,7 @@ fn any_logprobs() -> impl Strategy<Value = Vec<LogProb>> {
     prop::collection::vec(one, 0..6)
 }
 
-fn any_fields() -> impl Strategy<Value = Fields> {
+fn any_fields() -> impl Strategy<Value = ProviderFields> {
     let leaf =
         prop_oneof![Just(Value::Null), any::<f64>().prop_map(Value::from), ".{0,9}".prop_map(Value::from)];
     let value = leaf.prop_recursive(3, 30, 6, |inner| {
@@ -69,10 +70,10 @@ fn any_event() -> impl Strategy<Value = ModelEvent> {
     let kinds = [
         CallKind::Function,
         CallKind::Custom,
-        CallKind::Server(Surface::Mcp),
-        CallKind::Server(Surface::WebSearch),
-        CallKind::Server(Surface::Approval),
-        CallKind::Server(Surface::Hidden),
+        CallKind::Server(Presentation::Mcp),
+        CallKind::Server(Presentation::WebSearch),
+        CallKind::Server(Presentation::Approval),
+        CallKind::Server(Presentation::Hidden),
     ];
     prop_oneof![
         3 => (delta(), any_logprobs()).prop_map(|(delta, logprobs)| ModelEvent::Text { delta, logprobs }),
@@ -108,9 +109,9 @@ fn any_result() -> impl Strategy<Value = CallResult> {
     )
 }
 
-fn options(display: ReasoningDisplay, show_sealed: ShowSealed) -> Options {
+fn options(display: ReasoningDisplay, show_sealed: ShowSealed) -> MachineOptions {
     let keys = SealKeys::new(&[SealKeys::generate()]).unwrap();
-    Options {
+    MachineOptions {
         reasoning: display,
         logprobs: true,
         seal: Some(keys.bound_to("tenant", "provider")),
@@ -120,13 +121,17 @@ fn options(display: ReasoningDisplay, show_sealed: ShowSealed) -> Options {
     }
 }
 
-fn machine(options: Options) -> Machine {
-    let ids = IdMint::from_seed("0000");
-    Machine::new(blank_response(&ids), ids, options)
+fn machine(options: MachineOptions) -> ResponseMachine {
+    let ids = IdGenerator::from_seed("0000");
+    ResponseMachine::new(blank_response(&ids), ids, options)
 }
 
 /// Everything that is kept of a response that has ended, in bytes of JSON, and what was counted of it.
-fn kept_and_counted(events: Vec<ModelEvent>, results: Vec<CallResult>, options: Options) -> (usize, usize) {
+fn kept_and_counted(
+    events: Vec<ModelEvent>,
+    results: Vec<CallResult>,
+    options: MachineOptions,
+) -> (usize, usize) {
     let (mut machine, mut out) = (machine(options), Events::new());
     machine.start(&mut out);
     for event in events {
@@ -144,11 +149,11 @@ fn kept_and_counted(events: Vec<ModelEvent>, results: Vec<CallResult>, options: 
     }
     // What closes the response adds items for what was counted: the last look is before it.
     let counted = machine.bytes();
-    let finished = machine.end(Ending::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
+    let finished = machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
     let sealed: usize = finished.sealed.values().map(String::len).sum();
     let history: usize =
         finished.history.values().map(|item| serde_json::to_string(item).unwrap().len()).sum();
-    let asked: usize = finished.asked.iter().map(|asked| asked.call.arguments.len()).sum();
+    let asked: usize = finished.approval_requests.iter().map(|asked| asked.call.arguments.len()).sum();
     (finished.snapshot.json().len() + sealed + history + asked, counted)
 }
 
@@ -170,7 +175,7 @@ proptest! {
     /// What waits behind an open call is counted, however small its pieces are.
     #[test]
     fn pieces_that_wait_count_with_what_they_take(pieces in 1..400_usize) {
-        let (mut machine, mut out) = (machine(Options::default()), Events::new());
+        let (mut machine, mut out) = (machine(MachineOptions::default()), Events::new());
         machine.start(&mut out);
         let call = ModelEvent::CallStarted {
             slot: 0, kind: CallKind::Function, call_id: None, name: "f".into(), namespace: None, fields: None,
@@ -188,14 +193,14 @@ proptest! {
 
 #[test]
 fn a_text_has_no_more_sources_than_anybody_reads() {
-    let (mut machine, mut out) = (machine(Options::default()), Events::new());
+    let (mut machine, mut out) = (machine(MachineOptions::default()), Events::new());
     machine.start(&mut out);
     machine.push(ModelEvent::Text { delta: "a".into(), logprobs: Vec::new() }, &mut out).unwrap();
     for _ in 0..2 * MAX_ANNOTATIONS {
         machine.push(cited("u"), &mut out).unwrap();
     }
     machine.end_turn(false, &mut out).unwrap();
-    let finished = machine.end(Ending::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
+    let finished = machine.end(Termination::Completed, RunOutcome::default(), 1_700_000_009, &mut out);
     let response: Value = serde_json::from_str(finished.snapshot.json()).unwrap();
     let annotations = response["output"][0]["content"][0]["annotations"].as_array().unwrap();
     assert_eq!(annotations.len(), MAX_ANNOTATIONS);
@@ -207,7 +212,7 @@ async fn small(upstream: &Upstream) -> Gateway {
     let limits = |settings: &mut antwort::config::Settings| {
         (settings.engine.max_response_bytes, settings.engine.max_item_bytes) = (MIB, MIB);
     };
-    Gateway::before(upstream).set(limits).spawn().await
+    Gateway::with_upstream(upstream).set(limits).spawn().await
 }
 
 /// Streams far more than is allowed beside hardly any text, and looks at what became of it.

@@ -32,7 +32,8 @@ async fn probes_ask_provider_and_store_once_a_second_however_many_they_are() {
     });
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
-    let gateway = Gateway::before_url(&url).set(requires_provider).database(database.clone()).spawn().await;
+    let gateway =
+        Gateway::with_upstream_url(&url).set(requires_provider).database(database.clone()).spawn().await;
     let log = || std::fs::metadata(database.with_extension("db-wal")).map_or(0, |file| file.len());
 
     let first = gateway.get("/readyz").await;
@@ -66,7 +67,7 @@ async fn a_provider_that_hangs_makes_one_probe_of_a_series_wait_and_not_each() {
             open.push(stream);
         }
     });
-    let gateway = Gateway::before_url(&url).set(requires_provider).spawn().await;
+    let gateway = Gateway::with_upstream_url(&url).set(requires_provider).spawn().await;
     let started = Instant::now();
     for _ in 0..PROBES {
         let answer = gateway.get("/readyz").await;

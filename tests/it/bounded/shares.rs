@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use antwort::config::{KeySettings, Scope, Settings};
+use antwort::config::{ApiKeySettings, Scope, Settings};
 use reqwest::Response;
 use serde_json::{Value, json};
 
 use crate::support::eventually;
-use crate::support::gateway::{Answer, Gateway, JsonBody};
+use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
 use crate::support::mcp_server::McpServer;
 use crate::support::upstream::{Reply, Step, Upstream};
 
 /// A key that is its own name.
-pub(super) fn key(name: &str, tenant: &str) -> (String, KeySettings) {
+pub(super) fn key(name: &str, tenant: &str) -> (String, ApiKeySettings) {
     let hash = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, name.as_bytes());
-    let key = KeySettings {
+    let key = ApiKeySettings {
         hash: hash.as_ref().try_into().unwrap(),
         tenant: tenant.into(),
         owner: name.into(),
@@ -33,7 +33,7 @@ async fn gateway(upstream: &Upstream, keys: &[(&str, &str)], max_runs: usize, qu
         settings.server.queue_timeout = queue;
         settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
     };
-    Gateway::before(upstream).set(set).spawn().await
+    Gateway::with_upstream(upstream).set(set).spawn().await
 }
 
 fn request(gateway: &Gateway, key: &str, stream: bool) -> reqwest::RequestBuilder {
@@ -41,7 +41,7 @@ fn request(gateway: &Gateway, key: &str, stream: bool) -> reqwest::RequestBuilde
     gateway.http.post(format!("{}/v1/responses", gateway.base)).bearer_auth(key).json_body(&body)
 }
 
-async fn ask(gateway: &Gateway, key: &str) -> Answer {
+async fn ask(gateway: &Gateway, key: &str) -> HttpAnswer {
     gateway.send(request(gateway, key, false)).await
 }
 
@@ -58,11 +58,11 @@ async fn hold_until(upstream: &Upstream, request: reqwest::RequestBuilder) -> Re
     response
 }
 
-fn assert_overloaded(answer: &Answer) {
+fn assert_overloaded(answer: &HttpAnswer) {
     assert_overloaded_by("server.max_runs", answer);
 }
 
-fn assert_overloaded_by(setting: &str, answer: &Answer) {
+fn assert_overloaded_by(setting: &str, answer: &HttpAnswer) {
     assert_eq!((answer.status, &answer.body["error"]["code"]), (503, &json!("server_is_overloaded")));
     assert_eq!(answer.headers["retry-after"], "1");
     assert!(answer.body["error"]["message"].as_str().unwrap().contains(setting), "{:#}", answer.body);
@@ -135,7 +135,7 @@ async fn what_the_operator_says_of_a_tenant_or_a_key_counts() {
         settings.auth.keys = [key("most", "red"), key("few", "blue")].into();
         settings.auth.keys.get_mut("few").unwrap().max_runs = Some(1);
     };
-    let gateway = Gateway::before(&upstream).set(set).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(set).spawn().await;
     let mut held = Vec::new();
     for key in ["most", "most", "most", "few"] {
         held.push(hold(&upstream, &gateway, key).await);
@@ -229,7 +229,7 @@ async fn gateway_with_sessions(
         settings.server.queue_timeout = queue;
         settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
     };
-    Gateway::before(upstream).set(set).spawn().await
+    Gateway::with_upstream(upstream).set(set).spawn().await
 }
 
 /// A request that uses a session of its own: each address has one.

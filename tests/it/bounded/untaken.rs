@@ -42,7 +42,7 @@ async fn gateway_with(
         settings.engine.run_timeout = LONG;
         settings.auth.keys = keys.iter().map(|(name, tenant)| key(name, tenant)).collect();
     };
-    Gateway::before(upstream).set(set).spawn().await
+    Gateway::with_upstream(upstream).set(set).spawn().await
 }
 
 /// A connection that asks and reads nothing.

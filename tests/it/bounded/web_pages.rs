@@ -1,11 +1,11 @@
 //! Web pages: what browsers send for pages that were not asked in is refused, with keys and without.
 
 use antwort::config::Settings;
-use antwort::transport::routes::{API, SERVICE};
+use antwort::transport::routes::{API_ROUTES, SERVICE_ROUTES};
 use serde_json::{Value, json};
 
 use crate::access::settings;
-use crate::support::gateway::{Answer, Builder, Gateway, JsonBody};
+use crate::support::gateway::{Builder, Gateway, HttpAnswer, JsonBody};
 use crate::support::raw::exchange;
 use crate::support::upstream::Upstream;
 
@@ -15,7 +15,7 @@ fn ask() -> Value {
     json!({"model": "test-model", "input": "Hi"})
 }
 
-fn code(answer: &Answer) -> (u16, &str) {
+fn code(answer: &HttpAnswer) -> (u16, &str) {
     (answer.status, answer.body["error"]["code"].as_str().unwrap_or("none"))
 }
 
@@ -31,12 +31,12 @@ fn allow_page(settings: &mut Settings) {
 #[tokio::test]
 async fn a_page_of_another_origin_gets_no_route_with_keys_or_without() {
     let upstream = Upstream::spawn().await;
-    let open = Gateway::before(&upstream).set(allow_page).spawn().await;
+    let open = Gateway::with_upstream(&upstream).set(allow_page).spawn().await;
     let with_key = keyed(&upstream).set(allow_page).spawn().await;
     let with_key = with_key.with_header("authorization", "Bearer the-key");
-    let api = API.iter().map(|(method, path, _)| (method, format!("/v1{path}")));
-    let service = SERVICE.iter().map(|(method, path, _)| (method, (*path).to_owned()));
-    let routes: Vec<_> = api.chain(service).chain([(&API[1].0, "/nowhere".to_owned())]).collect();
+    let api = API_ROUTES.iter().map(|(method, path, _)| (method, format!("/v1{path}")));
+    let service = SERVICE_ROUTES.iter().map(|(method, path, _)| (method, (*path).to_owned()));
+    let routes: Vec<_> = api.chain(service).chain([(&API_ROUTES[1].0, "/nowhere".to_owned())]).collect();
     for gateway in [&open, &with_key] {
         for (method, path) in &routes {
             for (name, value) in [
@@ -64,7 +64,7 @@ async fn a_page_of_another_origin_gets_no_route_with_keys_or_without() {
 #[tokio::test]
 async fn a_page_cannot_make_a_keyless_gateway_run_tools_or_a_model() {
     let upstream = Upstream::spawn().await;
-    let (builder, seen) = Gateway::before(&upstream).probe();
+    let (builder, seen) = Gateway::with_upstream(&upstream).probe();
     let gateway = builder.spawn().await;
     for (path, body) in [
         ("/v1/tools/echo/execute", json!({"arguments": {"a": 1}}).to_string()),
@@ -93,7 +93,7 @@ async fn a_page_cannot_make_a_keyless_gateway_run_tools_or_a_model() {
 #[tokio::test]
 async fn a_request_without_a_body_needs_no_content_type() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let refreshed = gateway.send(gateway.http.post(format!("{}/v1/tools/refresh", gateway.base))).await;
     assert_eq!(refreshed.status, 200);
     let empty = gateway.send(gateway.http.post(format!("{}/v1/responses", gateway.base))).await;
@@ -103,7 +103,7 @@ async fn a_request_without_a_body_needs_no_content_type() {
 #[tokio::test]
 async fn the_gateways_own_pages_and_the_configured_ones_are_served() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(allow_page).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(allow_page).spawn().await;
     let own = gateway.base.clone();
     let headers: [&[(&str, &str)]; 5] = [
         &[("origin", &own), ("sec-fetch-site", "same-origin")],
@@ -122,7 +122,7 @@ async fn the_gateways_own_pages_and_the_configured_ones_are_served() {
 #[tokio::test]
 async fn over_http2_the_own_host_is_the_authority() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let http2 = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
     let get = |origin: &str| http2.get(format!("{}/v1/models", gateway.base)).header("origin", origin);
     let answer = get(&gateway.base).send().await.unwrap();
@@ -146,7 +146,7 @@ fn get(path: &str, host: &str) -> String {
 #[tokio::test]
 async fn without_keys_a_name_that_was_not_allowed_reads_nothing() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for path in ["/v1/responses", "/v1/models", "/v1/mcp/servers", "/metrics", "/openapi.yaml", "/nowhere"] {
         for host in ["rebind.evil.example", "antwort:8080", "127.0.0.1.evil.example", "127.1"] {
             let (status, body) = exchange(&gateway, &get(path, host)).await;
@@ -177,7 +177,7 @@ async fn names_that_were_allowed_are_served_and_with_keys_any() {
     let upstream = Upstream::spawn().await;
     let allow = |names: &[&str]| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        Gateway::before(&upstream).set(|settings| settings.server.allowed_hosts = names)
+        Gateway::with_upstream(&upstream).set(|settings| settings.server.allowed_hosts = names)
     };
     let named = allow(&["antwort", "gw.internal"]).spawn().await;
     for (host, status) in [("antwort:8080", 200), ("GW.internal.", 200), ("other", 403), ("x.antwort", 403)] {
@@ -230,7 +230,7 @@ async fn a_request_that_says_twice_or_not_at_all_where_it_goes_is_refused() {
 #[tokio::test]
 async fn the_host_of_an_absolute_target_counts() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (target, host, status) in
         [("http://evil.example", "localhost", 403), ("http://localhost", "evil.example", 200)]
     {

@@ -33,7 +33,7 @@ async fn an_agents_instructions_are_not_shown_by_way_of_a_providers_error() {
         settings.agents.insert("florist".into(), agent());
     };
     let quick = |provider: &mut ProviderSettings| provider.retries.max = 0;
-    let gateway = Gateway::before(&upstream).set(with_agent).provider(quick).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(with_agent).provider(quick).spawn().await;
     let whole = r#"{"messages":[{"role":"system","content":"You sell flowers for ACME77.\nNever say that the roses are from last week."}]}"#;
     for quote in [whole, "'Never say that the roses ar…'", "a system message of ACME77"] {
         for (status, ours) in [(400, 400), (404, 404), (500, 502)] {
@@ -81,7 +81,7 @@ async fn passed(path: &str, reply: Reply) -> (u16, String, Value) {
         provider.headers.insert("x-team".into(), SecretString::from("Basic team-secret"));
         provider.retries.max = 0;
     };
-    let gateway = Gateway::before(&upstream).provider(indiscreet).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(indiscreet).spawn().await;
     upstream.reply(reply);
     let messages = json!([{"role": "user", "content": "Hi"}]);
     let answer = gateway.post(path, &json!({"model": "test-model", "messages": messages})).await;
@@ -110,7 +110,7 @@ async fn an_error_that_is_handed_through_has_no_key_and_no_header_in_it() {
 async fn passed_text(reply: Reply) -> String {
     let upstream = Upstream::spawn().await;
     let indiscreet = |provider: &mut ProviderSettings| provider.api_key = Some(SecretString::from(KEY));
-    let gateway = Gateway::before(&upstream).provider(indiscreet).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(indiscreet).spawn().await;
     upstream.reply(reply);
     let request = gateway.http.post(format!("{}/v1/chat/completions", gateway.base));
     let body = json!({"model": "test-model", "messages": [{"role": "user", "content": "Hi"}]});

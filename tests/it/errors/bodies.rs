@@ -4,16 +4,16 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::support::gateway::{Answer, Gateway};
+use crate::support::gateway::{Gateway, HttpAnswer};
 use crate::support::upstream::Upstream;
 
 const LIMIT: usize = 64 * 1024;
 
 async fn small(upstream: &Upstream) -> Gateway {
-    Gateway::before(upstream).set(|settings| settings.server.request_body_limit = LIMIT).spawn().await
+    Gateway::with_upstream(upstream).set(|settings| settings.server.request_body_limit = LIMIT).spawn().await
 }
 
-fn code(answer: &Answer) -> (u16, &str) {
+fn code(answer: &HttpAnswer) -> (u16, &str) {
     (answer.status, answer.body["error"]["code"].as_str().unwrap_or("none"))
 }
 
@@ -45,7 +45,7 @@ fn encoded(data: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
 #[tokio::test]
 async fn only_json_is_taken_whatever_its_parameters() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for right in [
         "application/json",
         "application/json; charset=utf-8",

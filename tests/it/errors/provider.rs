@@ -4,7 +4,7 @@ use antwort::config::ProviderSettings;
 use secrecy::SecretString;
 use serde_json::json;
 
-use crate::support::gateway::{Answer, Gateway};
+use crate::support::gateway::{Gateway, HttpAnswer};
 use crate::support::upstream::{Reply, Step, Upstream, chunk};
 
 /// Looks like no key of any known kind, so that only knowing it keeps it secret.
@@ -30,14 +30,14 @@ fn assert_discreet(upstream: &Upstream, text: &str) {
     assert!(!text.contains(host) && !text.contains("http://"), "the provider's address leaked: {text}");
 }
 
-async fn ask(gateway: &Gateway, stream: bool) -> Answer {
+async fn ask(gateway: &Gateway, stream: bool) -> HttpAnswer {
     gateway.post("/v1/responses", &json!({"model": "test-model", "input": "x", "stream": stream})).await
 }
 
 #[tokio::test]
 async fn every_status_of_a_provider_has_its_counterpart_and_keeps_secrets() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(configured).spawn().await;
     for (theirs, ours, kind, code) in [
         (400, 400, "invalid_request_error", "their_code"),
         (401, 502, "server_error", "upstream_auth_error"),
@@ -79,7 +79,7 @@ async fn every_status_of_a_provider_has_its_counterpart_and_keeps_secrets() {
 #[tokio::test]
 async fn a_providers_words_are_kept_where_they_help() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(configured).spawn().await;
     for body in [
         json!({"error": {"message": "temperature must be above 0"}}),
         json!({"object": "error", "message": "temperature must be above 0", "code": 400}),
@@ -99,7 +99,7 @@ async fn a_providers_words_are_kept_where_they_help() {
 #[tokio::test]
 async fn pages_for_browsers_and_redirects_are_told_in_our_words() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(configured).spawn().await;
     let page = format!("<html><body><h1>Bad Gateway</h1>{}</body></html>", indiscreet(&upstream));
     for (reply, status, code) in [
         (Reply::Status(502, vec![("content-type", "text/html")], page.clone()), 502, "upstream_error"),
@@ -133,7 +133,7 @@ async fn pages_for_browsers_and_redirects_are_told_in_our_words() {
 #[tokio::test]
 async fn retry_after_is_handed_on_and_an_empty_account_is_not_worth_a_retry() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(configured).spawn().await;
     for (status, told, expected) in
         [(429, "7", "7"), (429, "0.3", "1"), (429, "223920", "223920"), (503, "30", "30")]
     {
@@ -156,7 +156,7 @@ async fn retry_after_is_handed_on_and_an_empty_account_is_not_worth_a_retry() {
 #[tokio::test]
 async fn errors_in_fastapis_form_are_told_in_its_words() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(configured).spawn().await;
     let listed = json!([
         {"type": "missing", "loc": ["body", "messages", 0, "content"], "msg": "Field required"},
         {"type": "int_parsing", "loc": ["body", "max_tokens"], "msg": "Input should be a valid integer"},
@@ -188,7 +188,7 @@ async fn errors_in_fastapis_form_are_told_in_its_words() {
 #[tokio::test]
 async fn errors_inside_an_answer_of_status_200_keep_secrets_too() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).provider(configured).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(configured).spawn().await;
     let error = json!({"error": {"message": indiscreet(&upstream), "code": 500}});
     upstream.reply(Reply::Whole(error.clone()));
     let answer = ask(&gateway, false).await;

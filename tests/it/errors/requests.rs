@@ -16,7 +16,7 @@ fn with(fields: Value) -> Value {
 /// Checks rows of request, code and parameter; nothing of it may reach the provider.
 async fn check(rows: Vec<(Value, &str, Option<&str>)>) {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (body, code, param) in rows {
         for streamed in [false, true] {
             let mut body = body.clone();
@@ -35,7 +35,7 @@ async fn check(rows: Vec<(Value, &str, Option<&str>)>) {
 #[tokio::test]
 async fn bodies_that_are_no_json_object_are_named_as_such() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (body, part) in [
         ("", "is empty"),
         ("  \n", "is empty"),
@@ -131,7 +131,7 @@ async fn every_range_has_both_its_ends() {
     check(rows).await;
 
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for right in [
         json!({"temperature": 0, "top_p": 0, "presence_penalty": -2, "frequency_penalty": -2, "top_logprobs": 0}),
         json!({"temperature": 2, "top_p": 1, "presence_penalty": 2, "frequency_penalty": 2, "top_logprobs": 20}),
@@ -167,7 +167,7 @@ async fn a_mistake_deep_in_the_input_has_its_path() {
 #[tokio::test]
 async fn an_unknown_field_is_refused_with_what_was_probably_meant() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (field, meant) in [
         ("max_tokens", Some("max_output_tokens")),
         ("messages", Some("input")),
@@ -212,7 +212,7 @@ async fn what_waits_for_a_later_capability_is_refused_not_dropped() {
     ])
     .await;
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     gateway
         .create(with(json!({"background": false, "n": 1, "conversation": null, "client_metadata": {"a": 1}})))
         .await;
@@ -221,7 +221,7 @@ async fn what_waits_for_a_later_capability_is_refused_not_dropped() {
 #[tokio::test]
 async fn fields_for_the_provider_reach_it_byte_for_byte() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let kwargs = r#"{"enable_thinking" : false,"budget":1.50,"deep":{"b":1,"a":[1e3]}}"#;
     let body = format!(r#"{{"model":"m","input":"x","seed":42,"top_k":7,"chat_template_kwargs":{kwargs}}}"#);
     let answer = gateway.post_bytes("/v1/responses", body, &[]).await;
@@ -236,7 +236,7 @@ async fn ignored_fields_are_named_in_a_header() {
     let upstream = Upstream::spawn().await;
     let ignore =
         |settings: &mut antwort::config::Settings| settings.compat.unknown_fields = UnknownFields::Ignore;
-    let gateway = Gateway::before(&upstream).set(ignore).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(ignore).spawn().await;
     let ignored = async |body: Value| {
         let request = gateway.http.post(format!("{}/v1/responses", gateway.base)).json_body(&body);
         let answer = request.send().await.unwrap();

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::gateway::{Answer, Gateway};
+use crate::support::gateway::{Gateway, HttpAnswer};
 use crate::support::upstream::Upstream;
 
-async fn ask(gateway: &Gateway, method: &str, path: &str) -> Answer {
+async fn ask(gateway: &Gateway, method: &str, path: &str) -> HttpAnswer {
     let method = method.parse().unwrap();
     gateway.send(gateway.http.request(method, format!("{}{path}", gateway.base))).await
 }
@@ -13,7 +13,7 @@ async fn ask(gateway: &Gateway, method: &str, path: &str) -> Answer {
 #[tokio::test]
 async fn urls_that_are_not_served_are_404_in_the_usual_form() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (method, path) in [
         ("GET", "/"),
         ("GET", "/v1"),
@@ -35,7 +35,7 @@ async fn urls_that_are_not_served_are_404_in_the_usual_form() {
 #[tokio::test]
 async fn methods_that_a_url_does_not_have_are_405_and_say_which_it_has() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (method, path, allowed) in [
         ("PUT", "/v1/responses", "POST"),
         ("DELETE", "/v1/responses", "POST"),
@@ -62,7 +62,7 @@ async fn methods_that_a_url_does_not_have_are_405_and_say_which_it_has() {
 #[tokio::test]
 async fn ids_that_nobody_minted_are_404() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let long = format!("/v1/responses/{}", "x".repeat(4000));
     for (method, path) in [
         ("GET", "/v1/responses/resp_nowhere"),
@@ -99,7 +99,7 @@ async fn ids_that_nobody_minted_are_404() {
 #[tokio::test]
 async fn a_clients_request_id_is_kept_and_sent_upstream() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for stream in [false, true] {
         let body = json!({"model": "test-model", "input": "x", "stream": stream}).to_string();
         let answer = gateway.post_bytes("/v1/responses", body, &[("x-request-id", "my-id_7")]).await;
@@ -117,7 +117,7 @@ async fn a_clients_request_id_is_kept_and_sent_upstream() {
 #[tokio::test]
 async fn hostile_request_ids_are_replaced() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let long = "x".repeat(129);
     let body = json!({"model": "test-model", "input": "x"}).to_string();
     for hostile in ["", "two words", "tab\tbed", long.as_str(), "naïve"] {

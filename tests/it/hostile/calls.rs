@@ -54,7 +54,7 @@ async fn calls(gateway: &Gateway, upstream: &Upstream, steps: Vec<Step>, reason:
 #[tokio::test]
 async fn two_calls_stay_two_whatever_their_indexes_say() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let (x1, x2) = X.split_at(4);
     let (y1, y2) = Y.split_at(4);
     for (name, steps) in [
@@ -154,7 +154,7 @@ async fn two_calls_stay_two_whatever_their_indexes_say() {
 #[tokio::test]
 async fn several_calls_in_one_chunk_are_told_apart() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let call = |index: Value, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
     for (a, b) in [(json!(0), json!(1)), (json!(0), json!(0)), (json!(null), json!(null))] {
         let both = chunk(json!({"tool_calls": [call(a, "a", "first", X), call(b, "b", "second", Y)]}));
@@ -166,7 +166,7 @@ async fn several_calls_in_one_chunk_are_told_apart() {
 #[tokio::test]
 async fn a_call_without_arguments_has_an_empty_object() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for nothing in [json!(""), json!(null), json!("-"), json!("{}")] {
         let steps = vec![piece(json!(0), json!("a"), json!("first"), nothing.clone())];
         let made = calls(&gateway, &upstream, steps, "tool_calls").await;
@@ -183,7 +183,7 @@ async fn a_call_without_arguments_has_an_empty_object() {
 #[tokio::test]
 async fn the_call_of_older_servers_is_a_call() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let steps = vec![
         chunk(json!({"function_call": {"name": "first"}})),
         chunk(json!({"function_call": {"arguments": "{\"x\":"}})),
@@ -195,7 +195,7 @@ async fn the_call_of_older_servers_is_a_call() {
 #[tokio::test]
 async fn a_call_that_cannot_be_understood_fails_the_response() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let text = || chunk(json!({"content": "Hm"}));
     for (name, steps, code) in [
         ("no name", vec![text(), piece!(0, "a", "-", X), finish("tool_calls"), done()], "upstream_malformed"),

@@ -25,7 +25,7 @@ fn streamed() -> Value {
 #[tokio::test]
 async fn a_busy_provider_is_asked_again_and_the_client_sees_nothing_of_it() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let cut = || Reply::Stream(vec![chunk(json!({"role": "assistant"})), Step::Cut]);
     for first in [busy(), Reply::Status(502, vec![], String::new()), wait(429, "0"), cut()] {
         upstream.reply(first).text("Hello");
@@ -41,7 +41,7 @@ async fn a_busy_provider_is_asked_again_and_the_client_sees_nothing_of_it() {
 #[tokio::test]
 async fn tries_are_counted_and_mistakes_are_not_repeated() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(busy()).reply(busy()).reply(busy());
     gateway.refuse(streamed(), 503, "upstream_unavailable").await;
     assert_eq!(upstream.requests().len(), 3, "one try and two more");
@@ -57,7 +57,7 @@ async fn tries_are_counted_and_mistakes_are_not_repeated() {
 #[tokio::test]
 async fn what_the_gateway_has_tried_again_the_client_is_told_not_to() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let cut = || Reply::Stream(vec![chunk(json!({"role": "assistant"})), Step::Cut]);
     let fails: [(fn() -> Reply, u16); 3] = [(busy, 503), (|| wait(429, "0"), 429), (cut, 502)];
     for (fails, status) in fails {
@@ -81,8 +81,8 @@ async fn what_the_gateway_has_tried_again_the_client_is_told_not_to() {
 async fn what_the_gateway_has_not_tried_again_is_left_to_the_client() {
     let upstream = Upstream::spawn().await;
     let never = |provider: &mut ProviderSettings| provider.retries.max = 0;
-    let gateway = Gateway::before(&upstream).spawn().await;
-    let once = Gateway::before(&upstream).provider(never).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    let once = Gateway::with_upstream(&upstream).provider(never).spawn().await;
     // A wait that is too long for the gateway, a failure that it does not repeat, and a gateway that repeats none.
     for (gateway, reply, status) in [
         (&gateway, wait(429, "223920"), 429),
@@ -99,7 +99,7 @@ async fn what_the_gateway_has_not_tried_again_is_left_to_the_client() {
 #[tokio::test]
 async fn what_a_client_has_heard_is_never_asked_for_again() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![
         chunk(json!({"content": "H"})),
         Step::Wait(Duration::from_millis(50)),
@@ -113,7 +113,7 @@ async fn what_a_client_has_heard_is_never_asked_for_again() {
 #[tokio::test]
 async fn retry_after_is_waited_for_unless_it_is_long() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(wait(429, "1")).text("Hello");
     let asked = Instant::now();
     assert_eq!(text_of(&gateway.create(ask()).await), "Hello");
@@ -129,7 +129,7 @@ async fn a_provider_is_asked_again_after_status_200_as_long_as_it_has_said_nothi
     let upstream = Upstream::spawn().await;
     let early =
         |settings: &mut antwort::config::Settings| settings.sse.commit_after = Duration::from_millis(50);
-    let gateway = Gateway::before(&upstream).set(early).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(early).spawn().await;
     upstream.reply(wait(503, "1")).text("Hello");
     let mut response = gateway.open_stream(ask()).await;
     let first = response.chunk().await.unwrap().unwrap();
@@ -146,7 +146,7 @@ async fn a_provider_is_asked_again_after_status_200_as_long_as_it_has_said_nothi
 #[tokio::test]
 async fn nobody_is_asked_again_for_a_client_that_has_gone() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for body in [ask(), streamed()] {
         let before = upstream.requests().len();
         upstream.reply(wait(503, "2"));
@@ -165,7 +165,7 @@ async fn nobody_is_asked_again_for_a_client_that_has_gone() {
 async fn a_provider_that_refuses_stream_options_is_asked_without_from_then_on() {
     let upstream = Upstream::spawn().await;
     let none = |provider: &mut ProviderSettings| provider.retries.max = 0;
-    let gateway = Gateway::before(&upstream).provider(none).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).provider(none).spawn().await;
     let words = r#"{"error":{"message":"Unrecognized request argument supplied: stream_options"}}"#;
     upstream
         .reply(Reply::Status(400, vec![("content-type", "application/json")], words.into()))

@@ -36,7 +36,7 @@ fn framed(line_end: &str) -> Vec<u8> {
 #[tokio::test]
 async fn an_answer_that_breaks_off_fails_with_its_text_kept() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let error = json!({"error": {"message": "CUDA out of memory", "code": 500}});
     let named = raw(format!("event: error\ndata: {error}\n\n"));
     let unframed = raw(format!("{error}\n\n"));
@@ -80,7 +80,7 @@ async fn an_answer_that_breaks_off_fails_with_its_text_kept() {
 #[tokio::test]
 async fn an_event_that_is_too_large_ends_the_answer_and_not_the_process() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let piece = vec![b'x'; 1024 * 1024];
     let mut steps = vec![text("Hi"), raw(b"data: {\"choices\":[{\"delta\":{\"content\":\"")];
     steps.extend((0..17).map(|_| Step::Raw(piece.clone())));
@@ -90,7 +90,7 @@ async fn an_event_that_is_too_large_ends_the_answer_and_not_the_process() {
 
     // Just below the limit it is an answer like any other, though an item may not be as large.
     let gateway =
-        Gateway::before(&upstream).set(|s| s.engine.max_item_bytes = 64 * 1024 * 1024).spawn().await;
+        Gateway::with_upstream(&upstream).set(|s| s.engine.max_item_bytes = 64 * 1024 * 1024).spawn().await;
     upstream.reply(Reply::Stream(vec![text(&"y".repeat(15 * 1024 * 1024)), finish("stop"), done()]));
     let (status, _, text) = outcome(&gateway, ask()).await;
     assert_eq!((status.as_str(), text.len()), ("completed", 15 * 1024 * 1024));
@@ -112,7 +112,8 @@ async fn an_output_that_outgrows_its_limits_is_incomplete() {
         ("all items", long(), |engine| (engine.max_item_bytes, engine.max_response_bytes) = (200, 200)),
         ("their number", many(), |engine| engine.max_output_items = 5),
     ] {
-        let gateway = Gateway::before(&upstream).set(|settings| change(&mut settings.engine)).spawn().await;
+        let gateway =
+            Gateway::with_upstream(&upstream).set(|settings| change(&mut settings.engine)).spawn().await;
         let mut body = ask();
         body["tools"] = json!([{"type": "function", "name": "f"}]);
         let mut steps: Vec<Step> = steps;
@@ -130,7 +131,7 @@ async fn an_output_that_outgrows_its_limits_is_incomplete() {
 #[tokio::test]
 async fn odd_frames_are_read_like_any_other() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let lines = framed("\n");
     let bytes: Vec<Step> = lines.iter().map(|byte| Step::Raw(vec![*byte])).collect();
     let thirds: Vec<Step> =
@@ -172,7 +173,7 @@ async fn odd_frames_are_read_like_any_other() {
 #[tokio::test]
 async fn odd_chunks_are_read_for_what_they_say() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let stray = || Step::Chunk(json!({"object": "billing.summary", "cost": 0.1}));
     let nothing = || Step::Chunk(json!({"choices": []}));
     let second = Step::Chunk(json!({"choices": [{"index": 1, "delta": {"content": "other"}}]}));
@@ -217,7 +218,7 @@ async fn odd_chunks_are_read_for_what_they_say() {
 #[tokio::test]
 async fn limits_of_the_provider_make_an_incomplete_response() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for (word, reason) in [
         ("length", "max_output_tokens"),
         ("max_tokens", "max_output_tokens"),
@@ -236,7 +237,7 @@ async fn limits_of_the_provider_make_an_incomplete_response() {
 #[tokio::test]
 async fn what_fails_before_its_first_word_is_a_real_status() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let role = || chunk(json!({"role": "assistant", "content": ""}));
     let limit = Step::Chunk(
         json!({"error": {"message": "Slow down", "type": "rate_limit_error", "code": "slow_down"}}),
@@ -274,7 +275,7 @@ async fn what_fails_before_its_first_word_is_a_real_status() {
 #[tokio::test]
 async fn answers_that_are_no_streams_are_read_as_strictly() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let typed = |kind, text: &str| Reply::Typed(kind, vec![raw(text)]);
     for (name, reply, status, code) in [
         ("no JSON", typed("application/json", "Hello!"), 502, "upstream_malformed"),
@@ -304,7 +305,7 @@ async fn answers_that_are_no_streams_are_read_as_strictly() {
 #[tokio::test]
 async fn a_stream_nobody_asked_for_and_a_stream_that_was_refused_are_answers_all_the_same() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), text("lo"), finish("stop"), usage(5, 3), done()]));
     assert_eq!(text_of(&gateway.create(ask()).await), "Hello");
     let message = json!({"role": "assistant", "content": "Hello"});
@@ -316,7 +317,7 @@ async fn a_stream_nobody_asked_for_and_a_stream_that_was_refused_are_answers_all
 #[tokio::test]
 async fn halves_of_characters_are_joined_or_replaced_and_never_end_a_stream() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let piece = |text: &str| {
         raw(format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n"))
     };

@@ -21,7 +21,7 @@ fn streamed() -> Value {
 }
 
 async fn gateway(upstream: &Upstream, change: impl FnOnce(&mut ProviderSettings)) -> Gateway {
-    Gateway::before(upstream).provider(change).spawn().await
+    Gateway::with_upstream(upstream).provider(change).spawn().await
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn the_gateways_own_limit_makes_an_incomplete_response() {
     let upstream = Upstream::spawn().await;
     let short =
         |settings: &mut antwort::config::Settings| settings.engine.run_timeout = Duration::from_secs(2);
-    let gateway = Gateway::before(&upstream).set(short).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(short).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), text("lo"), Step::Hang]));
     let response = gateway.stream(ask()).await.response;
     assert_eq!((&response["status"], text_of(&response)), (&json!("incomplete"), "Hello".into()));
@@ -98,7 +98,7 @@ async fn a_provider_that_is_not_there_is_unreachable() {
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", nobody.local_addr().unwrap());
     drop(nobody);
-    let gateway = Gateway::before_url(&url).spawn().await;
+    let gateway = Gateway::with_upstream_url(&url).spawn().await;
     for body in [ask(), streamed()] {
         let error = gateway.refuse(body, 502, "upstream_unreachable").await;
         assert!(
@@ -106,7 +106,7 @@ async fn a_provider_that_is_not_there_is_unreachable() {
             "the provider's address is nobody's business: {error}"
         );
     }
-    let gateway = Gateway::before_url("http://nowhere.invalid/v1").spawn().await;
+    let gateway = Gateway::with_upstream_url("http://nowhere.invalid/v1").spawn().await;
     gateway.refuse(ask(), 502, "upstream_unreachable").await;
 }
 
@@ -126,7 +126,8 @@ async fn a_provider_that_accepts_nobody_is_a_timeout() {
         provider.timeouts.connect = SHORT;
         provider.retries.max = 1;
     };
-    let gateway = Gateway::before_url(&format!("http://{address}/v1")).provider(impatient).spawn().await;
+    let gateway =
+        Gateway::with_upstream_url(&format!("http://{address}/v1")).provider(impatient).spawn().await;
     gateway.refuse(ask(), 504, "upstream_connect_timeout").await;
     drop(listener);
 }

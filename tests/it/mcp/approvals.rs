@@ -337,7 +337,7 @@ async fn an_approval_is_not_used_up_where_no_call_can_be_made() {
     server.status(500, 3);
     let refused = gateway.post("/v1/responses", &answer(&response, &server, true)).await;
     assert_eq!(refused.body["error"]["code"], "mcp_server_unavailable", "{:#}", refused.body);
-    server.go_on("tools/list").status(500, 0);
+    server.resume("tools/list").status(500, 0);
     tokio::time::sleep(std::time::Duration::from_secs(3)).await;
     upstream.text("Done.");
     let mut last = gateway.post("/v1/responses", &answer(&response, &server, true)).await;

@@ -53,7 +53,7 @@ async fn a_server_that_asks_without_end_fails_its_calls_and_is_left_alone() {
     assert!(answers <= 256, "{answers}");
 
     // However many clients want it, it is not connected to time and again.
-    server.go_on("tools/call");
+    server.resume("tools/call");
     for _ in 0..20 {
         assert!(eventually(async || server.open_streams() <= 1).await);
         (0..2_000).for_each(|id| _ = server.notify(ping(id)));

@@ -32,7 +32,7 @@ async fn requests_wait_for_a_server_that_hangs_together_and_later_ones_not_at_al
         let problem = item(&response, "mcp_list_tools")["error"].as_str().unwrap().to_owned();
         assert!(problem.contains("tried again in"), "{method}: {problem}");
         assert_eq!(server.count(method), 1, "{method}: it is left alone");
-        server.go_on(method);
+        server.resume(method);
         let works = async || {
             let response = gateway.create(ask(json!([brought(&server)]))).await;
             item(&response, "mcp_list_tools")["error"].is_null()
@@ -83,7 +83,7 @@ async fn a_list_that_hangs_does_not_hold_up_those_who_know_an_older_one() {
 
 #[tokio::test]
 async fn a_call_may_take_long_as_long_as_it_shows_signs_of_life() {
-    for answers in [Answers::Stream, Answers::Elsewhere] {
+    for answers in [Answers::Stream, Answers::SessionStream] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         let gateway = before(&upstream)
             .set(|settings| settings.mcp.requests.timeout = Duration::from_millis(800))

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{ask, before, brought, call, item};
 use crate::support::eventually;
 use crate::support::gateway::Gateway;
-use crate::support::mcp_server::{Answers, Lost, McpServer};
+use crate::support::mcp_server::{Answers, McpServer, UnknownSessionReply};
 use crate::support::upstream::Upstream;
 
 /// Whether a call comes through at once, or the next one.
@@ -26,55 +26,55 @@ async fn echo(gateway: &Gateway, upstream: &Upstream, tool: &Value, text: &str) 
     item(&response, "mcp_call").clone()
 }
 
-fn forms() -> Vec<(Lost, Recovers)> {
+fn forms() -> Vec<(UnknownSessionReply, Recovers)> {
     vec![
         // What the protocol has, and the TypeScript and Python SDKs say.
-        (Lost::Status(404, ""), AtOnce),
+        (UnknownSessionReply::Status(404, ""), AtOnce),
         (
-            Lost::Status(
+            UnknownSessionReply::Status(
                 404,
                 r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32600,"message":"Session not found"}}"#,
             ),
             AtOnce,
         ),
         (
-            Lost::Status(
+            UnknownSessionReply::Status(
                 400,
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: Server not initialized"}}"#,
             ),
             AtOnce,
         ),
         (
-            Lost::Status(
+            UnknownSessionReply::Status(
                 400,
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#,
             ),
             AtOnce,
         ),
-        (Lost::Status(400, "Bad Request: No valid session ID provided"), AtOnce),
+        (UnknownSessionReply::Status(400, "Bad Request: No valid session ID provided"), AtOnce),
         (
-            Lost::Status(
+            UnknownSessionReply::Status(
                 400,
                 r#"{"jsonrpc":"2.0","id":$id,"error":{"code":-32600,"message":"Invalid session"}}"#,
             ),
             AtOnce,
         ),
         // What others say.
-        (Lost::Status(401, "Unauthorized: Session not found"), AtOnce),
-        (Lost::Status(403, "Forbidden"), AtOnce),
-        (Lost::Status(405, ""), AtOnce),
-        (Lost::Status(409, ""), AtOnce),
-        (Lost::Status(410, ""), AtOnce),
-        (Lost::Status(422, "Unexpected message, expect initialize request"), AtOnce),
-        (Lost::Status(500, "Internal Server Error"), WithTheNext),
-        (Lost::Status(502, ""), WithTheNext),
-        (Lost::Status(503, r#"{"error":"no such backend"}"#), WithTheNext),
-        (Lost::Error(-32000, "Server not initialized"), AtOnce),
-        (Lost::Error(-32001, "Session not found"), AtOnce),
-        (Lost::Error(-32602, "Invalid request parameters"), AtOnce),
-        (Lost::Error(-32603, "KeyError: session"), WithTheNext),
-        (Lost::EmptyStream, WithTheNext),
-        (Lost::Cut, WithTheNext),
+        (UnknownSessionReply::Status(401, "Unauthorized: Session not found"), AtOnce),
+        (UnknownSessionReply::Status(403, "Forbidden"), AtOnce),
+        (UnknownSessionReply::Status(405, ""), AtOnce),
+        (UnknownSessionReply::Status(409, ""), AtOnce),
+        (UnknownSessionReply::Status(410, ""), AtOnce),
+        (UnknownSessionReply::Status(422, "Unexpected message, expect initialize request"), AtOnce),
+        (UnknownSessionReply::Status(500, "Internal Server Error"), WithTheNext),
+        (UnknownSessionReply::Status(502, ""), WithTheNext),
+        (UnknownSessionReply::Status(503, r#"{"error":"no such backend"}"#), WithTheNext),
+        (UnknownSessionReply::Error(-32000, "Server not initialized"), AtOnce),
+        (UnknownSessionReply::Error(-32001, "Session not found"), AtOnce),
+        (UnknownSessionReply::Error(-32602, "Invalid request parameters"), AtOnce),
+        (UnknownSessionReply::Error(-32603, "KeyError: session"), WithTheNext),
+        (UnknownSessionReply::EmptyStream, WithTheNext),
+        (UnknownSessionReply::Cut, WithTheNext),
     ]
 }
 
@@ -85,7 +85,7 @@ async fn a_session_that_was_lost_in_any_form_is_replaced_by_the_next_call_at_the
         let gateway = before(&upstream).spawn().await;
         let tool = brought(&server);
         assert_eq!(echo(&gateway, &upstream, &tool, "one").await["output"], "one");
-        server.loses_as(form.clone()).restart();
+        server.on_unknown_session(form.clone()).restart();
         let first = echo(&gateway, &upstream, &tool, "two").await;
         assert_eq!(first["output"] == "two", recovers == AtOnce, "{form:?}: {first:#}");
         let second = echo(&gateway, &upstream, &tool, "three").await;
@@ -102,12 +102,15 @@ async fn a_session_that_was_lost_in_any_form_is_replaced_by_the_next_call_at_the
 
 #[tokio::test]
 async fn a_session_that_many_calls_find_lost_in_a_strange_form_is_replaced_once() {
-    for form in [Lost::Status(400, "No valid session"), Lost::Error(-32001, "Session not found")] {
+    for form in [
+        UnknownSessionReply::Status(400, "No valid session"),
+        UnknownSessionReply::Error(-32001, "Session not found"),
+    ] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         let gateway = before(&upstream).spawn().await;
         let tool = brought(&server);
         gateway.create(ask(json!([tool]))).await;
-        server.loses_as(form.clone()).restart();
+        server.on_unknown_session(form.clone()).restart();
         for i in 0..20 {
             upstream.reply(call("echo", json!({"text": i.to_string()})));
         }
@@ -171,7 +174,7 @@ async fn a_session_whose_stream_is_refused_is_replaced_before_it_costs_a_call() 
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = before(&upstream).spawn().await;
     let tool = brought(&server);
-    server.answers(Answers::Elsewhere);
+    server.answers(Answers::SessionStream);
     assert_eq!(echo(&gateway, &upstream, &tool, "one").await["output"], "one");
     let refused = || server.requests().iter().filter(|request| request.method == "GET").count();
     let streams = refused();
@@ -187,9 +190,9 @@ async fn a_session_whose_stream_is_refused_is_replaced_before_it_costs_a_call() 
 #[tokio::test]
 async fn tools_of_a_lost_session_are_listed_over_a_new_one() {
     for form in [
-        Lost::Status(400, "No valid session"),
-        Lost::Status(500, ""),
-        Lost::Error(-32001, "Session not found"),
+        UnknownSessionReply::Status(400, "No valid session"),
+        UnknownSessionReply::Status(500, ""),
+        UnknownSessionReply::Error(-32001, "Session not found"),
     ] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         let gateway = before(&upstream)
@@ -198,7 +201,7 @@ async fn tools_of_a_lost_session_are_listed_over_a_new_one() {
             .await;
         let tool = brought(&server);
         gateway.create(ask(json!([tool]))).await;
-        server.loses_as(form.clone()).restart();
+        server.on_unknown_session(form.clone()).restart();
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let response = gateway.create(ask(json!([tool]))).await;
         assert_eq!(item(&response, "mcp_list_tools")["error"], Value::Null, "{form:?}: {response:#}");

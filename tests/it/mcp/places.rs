@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use antwort::net::client::HttpClientOptions;
 use antwort::net::egress::{Egress, EgressOptions, Resolver};
-use antwort::tools::mcp::credentials::Fixed;
-use antwort::tools::mcp::{Client, ClientOptions, Connector, Endpoint, HttpKind, Place};
+use antwort::tools::mcp::credentials::StaticHeaders;
+use antwort::tools::mcp::{Client, ClientOptions, Connector, Endpoint, HttpKind, ServerAddress};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn at(url: &str) -> Value {
 async fn private_places_are_refused_however_they_are_spelled() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let port = server.base.rsplit_once(':').unwrap().1.to_owned();
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let hosts = [
         "127.0.0.1",
         "127.1",
@@ -127,7 +127,7 @@ async fn private_places_are_refused_however_they_are_spelled() {
 #[tokio::test]
 async fn tools_that_come_with_the_input_are_judged_the_same() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let more = json!({"type": "additional_tools", "role": "developer", "tools": [brought(&server)]});
     let body = json!({"model": "test-model", "input": [more, {"role": "user", "content": "Go."}]});
     let answer = gateway.post("/v1/responses", &body).await;
@@ -141,7 +141,7 @@ async fn a_redirect_leads_nowhere() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let inside = McpServer::spawn().await;
     let port = server.base.rsplit_once(':').unwrap().1.to_owned();
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| settings.egress.allow = vec![format!("127.0.0.1:{port}")])
         .spawn()
         .await;
@@ -194,11 +194,11 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
         let url = format!("http://public.example:{port}/mcp").parse().unwrap();
         let endpoint = Endpoint {
             name: "s".into(),
-            place: Place::Http { url, kind: HttpKind::Auto, egress },
+            address: ServerAddress::Http { url, kind: HttpKind::Auto, egress },
             is_configured: true,
             may_sample: false,
         };
-        let credentials = Arc::new(Fixed::new(reqwest::header::HeaderMap::new()));
+        let credentials = Arc::new(StaticHeaders::new(reqwest::header::HeaderMap::new()));
         let error = client.connect(&endpoint, credentials).await.err().expect("it is refused").to_string();
         assert_eq!(error, "no connection to public.example");
     }
@@ -207,11 +207,11 @@ async fn a_public_name_with_a_private_address_is_not_connected_to() {
     let url = "http://public.example:1/mcp".parse().unwrap();
     let endpoint = Endpoint {
         name: "s".into(),
-        place: Place::Http { url, kind: HttpKind::Auto, egress: nowhere },
+        address: ServerAddress::Http { url, kind: HttpKind::Auto, egress: nowhere },
         is_configured: false,
         may_sample: false,
     };
-    let credentials = Arc::new(Fixed::new(reqwest::header::HeaderMap::new()));
+    let credentials = Arc::new(StaticHeaders::new(reqwest::header::HeaderMap::new()));
     let error = client.connect(&endpoint, credentials).await.err().expect("it is not there");
     assert_eq!(error.to_string(), "no connection to public.example");
     assert!(server.requests().is_empty());
@@ -258,13 +258,13 @@ async fn the_operator_opens_and_closes() {
         ),
     ];
     for (what, change) in refusals {
-        let gateway = Gateway::before(&upstream).set(change).spawn().await;
+        let gateway = Gateway::with_upstream(&upstream).set(change).spawn().await;
         let answer = gateway.post("/v1/responses", &ask(json!([brought(&server)]))).await;
         let param = &answer.body["error"]["param"];
         assert_eq!((answer.status, param), (400, &json!("tools[0].server_url")), "{what}: {:#}", answer.body);
     }
     assert!(server.requests().is_empty());
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| {
             open(settings);
             settings.mcp.requests.allowed_domains = Some(vec!["127.0.0.1".into()]);
@@ -279,7 +279,7 @@ async fn the_operator_opens_and_closes() {
 async fn a_configured_server_may_be_anywhere_and_opens_nothing_for_requests() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let url = Some(server.url());
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| {
             let inside = antwort::config::McpServerSettings { url, ..Default::default() };
             settings.mcp.servers.insert("inside".into(), inside);

@@ -18,7 +18,7 @@ use crate::support::real_servers::{self, Everything, Program};
 async fn the_everything_server_answers_over_streamable_http() {
     let server = Everything::streamable().await;
     let mut client = McpClient::new(&server.url);
-    client.open().await;
+    client.initialize().await;
     assert!(client.session.is_some());
     assert!(client.names().await.contains(&"echo".to_owned()));
     let answer = client.call("echo", json!({"message": "hi"})).await;

@@ -14,7 +14,7 @@ async fn answers_are_found_wherever_they_come() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
     let gateway = before(&upstream).spawn().await;
     for (i, answers) in
-        [Answers::Mixed, Answers::Json, Answers::Stream, Answers::Elsewhere].into_iter().enumerate()
+        [Answers::Mixed, Answers::Json, Answers::Stream, Answers::SessionStream].into_iter().enumerate()
     {
         server.answers(answers);
         let mut tool = brought(&server);
@@ -173,7 +173,7 @@ async fn results_that_are_none_are_errors_and_the_session_works_on() {
 
 #[tokio::test]
 async fn a_result_that_is_too_large_is_an_error_and_the_session_works_on() {
-    for answers in [Answers::Stream, Answers::Json, Answers::Elsewhere] {
+    for answers in [Answers::Stream, Answers::Json, Answers::SessionStream] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         let gateway =
             before(&upstream).set(|settings| settings.mcp.max_message_bytes = 1 << 20).spawn().await;
@@ -252,7 +252,7 @@ async fn a_huge_result_is_not_held_in_memory() {
     create().await;
     let before = gateway.peak_memory();
     server.big(100 << 20);
-    for answers in [Answers::Stream, Answers::Json, Answers::Elsewhere] {
+    for answers in [Answers::Stream, Answers::Json, Answers::SessionStream] {
         server.answers(answers);
         upstream.reply(call("big", json!({}))).text("Done.");
         let response = create().await;

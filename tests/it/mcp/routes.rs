@@ -1,7 +1,7 @@
 //! Tools of the gateway that several MCP servers run: who is asked, who takes over, who is not asked at all.
 
 use antwort::config::{
-    ExecutorSettings, McpContext, McpServerSettings, McpTrust, RouteSettings, Settings, Strategy,
+    ExecutorSettings, McpContext, McpServerSettings, McpTrust, RouteSettings, RouteStrategy, Settings,
 };
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ fn server(server: &McpServer) -> McpServerSettings {
     McpServerSettings { url: Some(server.url()), ..McpServerSettings::default() }
 }
 
-fn route(strategy: Strategy) -> RouteSettings {
+fn route(strategy: RouteStrategy) -> RouteSettings {
     RouteSettings { executors: vec!["mcp:a".into(), "mcp:b".into()], strategy, ..RouteSettings::default() }
 }
 
@@ -49,7 +49,7 @@ async fn executed(gateway: &Gateway) -> Value {
 #[tokio::test]
 async fn a_hundred_calls_are_split_between_two_servers() {
     let (upstream, a, b) = two().await;
-    let gateway = routed(&upstream, &a, &b, route(Strategy::RoundRobin)).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::RoundRobin)).spawn().await;
     for _ in 0..50 {
         upstream.reply(Reply::Calls(vec![("search", json!({})), ("search", json!({"n": 1}))])).text("Done.");
         let response = gateway.create(search()).await;
@@ -70,9 +70,9 @@ async fn a_hundred_calls_are_split_between_two_servers() {
 #[tokio::test]
 async fn each_strategy_finds_servers() {
     for (strategy, weights, share) in [
-        (Strategy::Ordered, &[][..], [20, 0]),
-        (Strategy::LeastInflight, &[], [20, 0]),
-        (Strategy::Weighted, &[("mcp:a", 0), ("mcp:b", 1)], [0, 20]),
+        (RouteStrategy::Ordered, &[][..], [20, 0]),
+        (RouteStrategy::LeastInflight, &[], [20, 0]),
+        (RouteStrategy::Weighted, &[("mcp:a", 0), ("mcp:b", 1)], [0, 20]),
     ] {
         let (upstream, a, b) = two().await;
         let weights = weights.iter().map(|(id, weight)| ((*id).to_owned(), *weight)).collect();
@@ -88,7 +88,7 @@ async fn each_strategy_finds_servers() {
 #[tokio::test]
 async fn the_other_server_takes_over_where_one_is_down() {
     let (upstream, a, b) = two().await;
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).spawn().await;
     let first = executed(&gateway).await;
     assert_eq!((&first["output"], &first["meta"]["executor"]), (&json!("a"), &json!("mcp:a")));
     a.kill().await;
@@ -116,7 +116,7 @@ async fn the_other_server_takes_over_where_one_is_down() {
 #[tokio::test]
 async fn what_a_tool_says_or_may_have_done_is_no_reason_to_ask_another() {
     let (upstream, a, b) = two().await;
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).spawn().await;
     a.returns("search", json!({"content": [content::text("no such row")], "isError": true}));
     assert_eq!(executed(&gateway).await["output"], "no such row");
     a.errors("search", -32603, "boom");
@@ -131,7 +131,7 @@ async fn what_a_tool_says_or_may_have_done_is_no_reason_to_ask_another() {
         settings.tools.overrides.insert("search".into(), own);
         settings.tools.retry.max = 0;
     };
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).set(change).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).set(change).spawn().await;
     a.status_of("tools/call", 1, (500, &[], "oops"));
     let answer = executed(&gateway).await;
     assert_eq!((&answer["output"], &answer["meta"]["fallback_from"]), (&json!("b"), &json!("mcp:a")));
@@ -141,10 +141,10 @@ async fn what_a_tool_says_or_may_have_done_is_no_reason_to_ask_another() {
 async fn a_server_that_was_down_from_the_start_is_found_when_it_is_there() {
     let (upstream, a, b) = two().await;
     a.kill().await;
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).spawn().await;
     assert_eq!(executed(&gateway).await["output"], "b");
     b.kill().await;
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).spawn().await;
     let refused = gateway.post("/v1/tools/search/execute", &json!({"arguments": {}})).await;
     assert_eq!((refused.status, &refused.body["error"]["code"]), (424, &json!("mcp_server_unavailable")));
     let error = gateway.refuse(search(), 424, "mcp_server_unavailable").await;
@@ -162,7 +162,7 @@ async fn a_server_that_was_down_from_the_start_is_found_when_it_is_there() {
 #[tokio::test]
 async fn tags_of_the_configuration_choose_the_server() {
     let (upstream, a, b) = two().await;
-    let eu = RouteSettings { require: vec!["eu".into()], ..route(Strategy::RoundRobin) };
+    let eu = RouteSettings { require: vec!["eu".into()], ..route(RouteStrategy::RoundRobin) };
     let of_server = |settings: &mut Settings| {
         let own = ExecutorSettings { tags: vec!["eu".into()], ..ExecutorSettings::default() };
         settings.tools.executors.insert("mcp:b".into(), own);
@@ -186,7 +186,7 @@ async fn tags_of_the_configuration_choose_the_server() {
 #[tokio::test]
 async fn a_conversation_stays_with_one_server_from_its_first_response_on() {
     let (upstream, a, b) = two().await;
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Sticky)).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Sticky)).spawn().await;
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..12 {
         let mut body = search();
@@ -229,7 +229,7 @@ async fn servers_of_a_route_are_those_that_the_caller_may_use() {
         b.tenants = Some(vec!["blue".into()]);
         b.context = vec![McpContext::Tenant, McpContext::User];
     };
-    let gateway = routed(&upstream, &a, &b, route(Strategy::RoundRobin)).set(change).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::RoundRobin)).set(change).spawn().await;
     let mut gateway = gateway.with_header("authorization", "Bearer key-ann");
     for _ in 0..3 {
         assert_eq!(executed(&gateway).await["output"], "a");
@@ -246,16 +246,16 @@ async fn servers_of_a_route_are_those_that_the_caller_may_use() {
 async fn what_is_blocked_or_needs_approval_at_a_server_is_not_run_there() {
     let (upstream, a, b) = two().await;
     let blocked = |settings: &mut Settings| settings.tools.blocked_tools = vec!["a__search".into()];
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).set(blocked).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).set(blocked).spawn().await;
     assert_eq!(executed(&gateway).await["output"], "b");
     // It does not say that it only reads.
     let careful = |settings: &mut Settings| {
         settings.mcp.servers.get_mut("a").unwrap().trust = Some(McpTrust::Annotations);
     };
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).set(careful).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).set(careful).spawn().await;
     assert_eq!(executed(&gateway).await["output"], "b");
     let all = |settings: &mut Settings| settings.tools.blocked_tools = vec!["search".into()];
-    let gateway = routed(&upstream, &a, &b, route(Strategy::Ordered)).set(all).spawn().await;
+    let gateway = routed(&upstream, &a, &b, route(RouteStrategy::Ordered)).set(all).spawn().await;
     assert_eq!(gateway.get("/v1/tools/search").await.status, 404);
     assert_eq!(a.count_calls("search"), 0);
 }
@@ -269,7 +269,8 @@ async fn a_tool_of_the_gateway_and_of_a_server_can_be_one() {
     let change = |all: &mut Settings| {
         all.mcp.servers.insert("a".into(), settings);
         let executors = vec!["mcp:a".into(), "probe".into()];
-        let route = RouteSettings { executors, strategy: Strategy::RoundRobin, ..RouteSettings::default() };
+        let route =
+            RouteSettings { executors, strategy: RouteStrategy::RoundRobin, ..RouteSettings::default() };
         all.tools.routes.insert("noop".into(), route);
         all.tools.cache.enabled = false;
     };

@@ -12,6 +12,6 @@ use crate::support::mcp_server::McpServer;
 async fn opened() -> (McpServer, McpClient) {
     let server = McpServer::spawn().await;
     let mut client = McpClient::new(server.url());
-    client.open().await;
+    client.initialize().await;
     (server, client)
 }

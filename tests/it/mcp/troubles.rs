@@ -10,7 +10,7 @@ use crate::support::upstream::Upstream;
 
 #[tokio::test]
 async fn a_lost_session_is_replaced_and_the_call_made_once() {
-    for answers in [Answers::Mixed, Answers::Json, Answers::Stream, Answers::Elsewhere] {
+    for answers in [Answers::Mixed, Answers::Json, Answers::Stream, Answers::SessionStream] {
         let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
         let gateway = before(&upstream).spawn().await;
         server.answers(answers);

@@ -14,7 +14,7 @@ use serde_json::json;
 use super::{port_of, settings, url_of};
 use crate::support::gateway::Gateway;
 use crate::support::mcp_server::{Auth, McpServer};
-use crate::support::network::{Authority, Server};
+use crate::support::network::{Server, TestCa};
 use crate::support::upstream::{Reply, Upstream};
 
 fn behind(proxy: &str, allow: &[&str], allowed_domains: Option<&[&str]>) -> Egress {
@@ -117,7 +117,7 @@ async fn a_proxy_that_fails_is_not_taken_for_the_server() {
 
 #[tokio::test]
 async fn mcp_servers_and_their_tokens_come_through_the_proxy() {
-    let (upstream, server, authority) = (Upstream::spawn().await, McpServer::spawn().await, Authority::new());
+    let (upstream, server, authority) = (Upstream::spawn().await, McpServer::spawn().await, TestCa::new());
     server.auth(Auth::Issued).oauth().client("gateway", "s3cret");
     let tls = |name| (name, Server::tls(port_of(&server.base), &authority.issue(name), None));
     let fronts = [tls("mcp.test"), tls("token.test")];

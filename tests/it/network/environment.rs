@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{port_of, url_of};
-use crate::support::network::{Authority, Server};
+use crate::support::network::{Server, TestCa};
 use crate::support::process::Process;
 use crate::support::upstream::Upstream;
 
@@ -41,7 +41,7 @@ async fn variables_that_are_set_and_not_used_are_named_at_the_start() {
 
 #[tokio::test]
 async fn the_environments_proxies_are_used_where_the_settings_say_so() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let folder = tempfile::tempdir().unwrap();
     let port = port_of(&upstream.url);
     let server = Server::tls(port, &authority.issue("provider.test"), None);

@@ -10,7 +10,7 @@ use crate::support::upstream::Upstream;
 
 async fn gateway(upstream: &Upstream, trusted: &[&str]) -> Gateway {
     let trusted = trusted.iter().map(|network| Cidr(network.parse().unwrap())).collect();
-    Gateway::before(upstream).set(|settings| settings.server.trusted_proxies = trusted).spawn().await
+    Gateway::with_upstream(upstream).set(|settings| settings.server.trusted_proxies = trusted).spawn().await
 }
 
 async fn asked(gateway: &Gateway, headers: &[(&str, &str)]) -> (u16, Value) {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{gateway, port_of, url_of};
-use crate::support::gateway::{Answer, Gateway};
-use crate::support::network::{Authority, Server};
+use crate::support::gateway::{Gateway, HttpAnswer};
+use crate::support::network::{Server, TestCa};
 use crate::support::upstream::Upstream;
 
 /// Known to the proxy alone.
@@ -14,12 +14,12 @@ fn ask() -> Value {
     json!({"model": "test-model", "input": "Hi"})
 }
 
-async fn asked(gateway: &Gateway) -> Answer {
+async fn asked(gateway: &Gateway) -> HttpAnswer {
     gateway.post("/v1/responses", &ask()).await
 }
 
 /// The code and the message of a 502.
-fn failure(answer: &Answer) -> (String, String) {
+fn failure(answer: &HttpAnswer) -> (String, String) {
     assert_eq!(answer.status, 502, "{answer:#?}");
     let text = |key: &str| answer.body["error"][key].as_str().unwrap().to_owned();
     (text("code"), text("message"))
@@ -27,7 +27,7 @@ fn failure(answer: &Answer) -> (String, String) {
 
 #[tokio::test]
 async fn a_private_authority_is_trusted_if_a_file_has_it() {
-    let (upstream, authority, other) = (Upstream::spawn().await, Authority::new(), Authority::new());
+    let (upstream, authority, other) = (Upstream::spawn().await, TestCa::new(), TestCa::new());
     let server = Server::tls(port_of(&upstream.url), &authority.issue("localhost"), None);
     let url = format!("url: 'https://localhost:{}/v1'", server.port);
     let with = |file: &std::path::Path| format!("{url}, ca_file: {}", file.display());
@@ -53,15 +53,15 @@ async fn a_private_authority_is_trusted_if_a_file_has_it() {
 
 #[tokio::test]
 async fn a_provider_that_wants_a_certificate_is_shown_the_one_of_the_settings() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let server = Server::tls(port_of(&upstream.url), &authority.issue("localhost"), Some(&authority.file()));
     let url = format!("url: 'https://localhost:{}/v1', ca_file: {}", server.port, authority.file().display());
-    let with = |authority: &Authority| {
+    let with = |authority: &TestCa| {
         let client = authority.issue("gateway.test");
         format!("{url}, client_cert: {}, client_key: {}", client.cert.display(), client.key.display())
     };
 
-    for refused in [url.clone(), with(&Authority::new())] {
+    for refused in [url.clone(), with(&TestCa::new())] {
         let answer = asked(&gateway(&refused).spawn().await).await;
         let (code, _) = failure(&answer);
         assert!(["upstream_unreachable", "upstream_disconnected"].contains(&code.as_str()), "{code}");
@@ -75,7 +75,7 @@ async fn a_provider_that_wants_a_certificate_is_shown_the_one_of_the_settings() 
 
 #[tokio::test]
 async fn a_provider_is_reached_through_a_proxy_that_demands_connect() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let server = Server::tls(port_of(&upstream.url), &authority.issue(NAME), None);
     let url = format!("url: 'https://{NAME}/v1', ca_file: {}", authority.file().display());
     let connect = |answer| format!("CONNECT {NAME}:443 {answer}");
@@ -121,7 +121,7 @@ async fn a_server_without_tls_is_asked_for_by_its_url_and_its_proxy_shown_who_as
 
 #[tokio::test]
 async fn failures_of_a_proxy_are_told_apart_from_those_of_the_provider() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let server = Server::tls(port_of(&upstream.url), &authority.issue("another.test"), None);
     let proxy = Server::proxy(&[], &[(NAME, server.port)]);
     let own = authority.issue("localhost");

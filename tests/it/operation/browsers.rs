@@ -26,7 +26,7 @@ fn allowed(headers: &HeaderMap, what: &str) -> String {
 async fn gateway(upstream: &Upstream, origins: &[&str]) -> Gateway {
     let origins: Vec<String> = origins.iter().map(|origin| (*origin).to_owned()).collect();
     let set = |settings: &mut Settings| settings.server.cors.allowed_origins = origins;
-    Gateway::before(upstream).set(set).spawn().await
+    Gateway::with_upstream(upstream).set(set).spawn().await
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 #[tokio::test]
 async fn a_client_that_goes_ends_the_upstream_stream_and_its_row_says_cancelled() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), text("lo"), Step::Hang]));
     let mut response = gateway.open_stream(ask()).await;
     let seen = read_until(&mut response, "\"delta\":\"lo\"").await;
@@ -31,7 +31,7 @@ async fn a_client_that_goes_ends_the_upstream_stream_and_its_row_says_cancelled(
 #[tokio::test]
 async fn a_client_that_goes_while_it_waits_for_a_whole_answer_ends_it_as_well() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     for begun in [vec![], vec![Step::Raw(b"{\"choices\":".to_vec())]] {
         let steps = begun.into_iter().chain([Step::Hang]).collect();
         upstream.reply(Reply::Typed("application/json", steps));
@@ -75,7 +75,7 @@ async fn a_reader_that_stalls_is_cut_and_its_upstream_with_it() {
     let upstream = Upstream::spawn().await;
     let short =
         |settings: &mut antwort::config::Settings| settings.server.write_timeout = Duration::from_millis(500);
-    let gateway = Gateway::before(&upstream).set(short).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(short).spawn().await;
     upstream.reply(flood());
     let mut client = stalled(&gateway).await;
     assert!(eventually(async || upstream.open_streams() == 1).await);
@@ -93,7 +93,7 @@ async fn a_reader_that_stalls_is_cut_and_its_upstream_with_it() {
 #[tokio::test]
 async fn a_reader_that_is_only_slow_gets_everything() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let mut steps: Vec<Step> = (0..200).map(|n| text(&format!("{n:01000}"))).collect();
     steps.extend([finish("stop"), done()]);
     upstream.reply(Reply::Stream(steps));
@@ -117,7 +117,7 @@ async fn one_run_too_many_is_told_when_to_come_back() {
         settings.server.max_runs = 1;
         settings.server.queue_timeout = Duration::from_millis(50);
     };
-    let gateway = Gateway::before(&upstream).set(one).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(one).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hi"), Step::Hang]));
     let mut first = gateway.open_stream(ask()).await;
     read_until(&mut first, "delta").await;
@@ -140,7 +140,8 @@ async fn one_run_too_many_is_told_when_to_come_back() {
 #[tokio::test]
 async fn refused_requests_do_not_keep_their_place() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(|settings| settings.server.max_runs = 1).spawn().await;
+    let gateway =
+        Gateway::with_upstream(&upstream).set(|settings| settings.server.max_runs = 1).spawn().await;
     for body in
         [json!({"model": "test-model", "input": [{"type": "item_reference", "id": "nowhere"}]}), Value::Null]
     {
@@ -164,7 +165,7 @@ fn http2() -> reqwest::Client {
 #[tokio::test]
 async fn over_http_2_clients_are_served_and_let_go_alike() {
     let upstream = Upstream::spawn().await;
-    let mut gateway = Gateway::before(&upstream).spawn().await;
+    let mut gateway = Gateway::with_upstream(&upstream).spawn().await;
     gateway.http = http2();
     for response in gateway.both(ask()).await {
         assert_eq!(response["status"], "completed");
@@ -184,7 +185,7 @@ async fn a_reader_that_stalls_is_cut_over_http_2_as_well() {
     let upstream = Upstream::spawn().await;
     let short =
         |settings: &mut antwort::config::Settings| settings.server.write_timeout = Duration::from_millis(500);
-    let mut gateway = Gateway::before(&upstream).set(short).spawn().await;
+    let mut gateway = Gateway::with_upstream(&upstream).set(short).spawn().await;
     gateway.http = http2();
     upstream.reply(flood());
     let stalled = gateway.open_stream(ask()).await;

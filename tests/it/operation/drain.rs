@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{ask, read_until, text};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody, frames, text_of};
-use crate::support::legal;
 use crate::support::mcp_server::McpServer;
+use crate::support::stream_validator;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
 /// The rest of a stream, behind what was read of it.
@@ -27,7 +27,7 @@ fn hasty(settings: &mut Settings) {
 #[tokio::test]
 async fn a_running_stream_ends_in_peace_while_new_requests_are_turned_away() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let steps = vec![text("Hel"), Step::Wait(Duration::from_secs(2)), text("lo"), finish("stop"), done()];
     upstream.reply(Reply::Stream(steps));
     let mut running = gateway.open_stream(ask()).await;
@@ -45,7 +45,7 @@ async fn a_running_stream_ends_in_peace_while_new_requests_are_turned_away() {
         assert!(answer.headers.contains_key("retry-after"));
     }
     let events = rest_of(running, seen).await;
-    let verdict = legal::assert_legal(&events);
+    let verdict = stream_validator::assert_valid_stream(&events);
     assert_eq!(verdict.response["status"], "completed");
     tokio::time::timeout(Duration::from_secs(10), gateway.stop()).await.expect("it ends when its runs have");
 }
@@ -55,19 +55,19 @@ async fn a_stream_that_outlasts_the_deadline_fails_with_a_reason_and_its_end_mar
     let directory = tempfile::tempdir().unwrap();
     let database = directory.path().join("test.db");
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(hasty).database(database.clone()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(hasty).database(database.clone()).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), text("lo"), Step::Hang]));
     let mut running = gateway.open_stream(ask()).await;
     let seen = read_until(&mut running, "\"delta\":\"lo\"").await;
     let (events, ()) = tokio::join!(rest_of(running, seen), gateway.stop());
-    let response = legal::assert_legal(&events).response;
+    let response = stream_validator::assert_valid_stream(&events).response;
     assert_eq!(
         (&response["status"], &response["error"]["code"]),
         (&json!("failed"), &json!("server_shutting_down"))
     );
     assert_eq!(response["output"][0]["content"][0]["text"], "Hello", "what was received is kept");
 
-    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database).spawn().await;
     let stored = gateway.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await;
     assert_eq!(stored.body, response, "the row says what the client saw");
 }
@@ -75,7 +75,7 @@ async fn a_stream_that_outlasts_the_deadline_fails_with_a_reason_and_its_end_mar
 #[tokio::test]
 async fn requests_that_have_nothing_yet_get_a_status_to_retry_on() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(hasty).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(hasty).spawn().await;
     upstream.reply(Reply::Silence).reply(Reply::Silence);
     let send = |stream: bool| {
         let mut body = ask();
@@ -108,7 +108,7 @@ async fn a_run_that_is_being_prepared_when_the_gateway_stops_is_drained_like_oth
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| {
             settings.egress.allow = vec!["127.0.0.1".into()];
             settings.mcp.list_timeout = Duration::from_secs(1);
@@ -128,14 +128,14 @@ async fn a_run_that_is_being_prepared_when_the_gateway_stops_is_drained_like_oth
     let (running, ()) = tokio::join!(gateway.open_stream(ask_with_tools_of(&server, true)), stop);
     assert_eq!(running.status(), 200);
     let (events, ()) = tokio::join!(rest_of(running, String::new()), gateway.stop());
-    let response = legal::assert_legal(&events).response;
+    let response = stream_validator::assert_valid_stream(&events).response;
     assert_eq!(
         (&response["status"], &response["error"]["code"]),
         (&json!("failed"), &json!("server_shutting_down"))
     );
     assert_eq!(text_of(&response), "Hello".repeat(36), "what was received is kept");
 
-    let gateway = Gateway::before(&upstream).database(database).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database).spawn().await;
     let stored = gateway.get(&format!("/v1/responses/{}", response["id"].as_str().unwrap())).await;
     assert_eq!(stored.body, response, "the row says what the client saw");
 }
@@ -143,7 +143,7 @@ async fn a_run_that_is_being_prepared_when_the_gateway_stops_is_drained_like_oth
 #[tokio::test]
 async fn what_is_still_prepared_or_called_at_the_deadline_gets_a_status_to_retry_on() {
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let (builder, seen) = Gateway::before(&upstream)
+    let (builder, seen) = Gateway::with_upstream(&upstream)
         .set(|settings| {
             hasty(settings);
             settings.egress.allow = vec!["127.0.0.1".into()];
@@ -181,7 +181,7 @@ async fn what_is_still_prepared_or_called_at_the_deadline_gets_a_status_to_retry
 #[tokio::test]
 async fn a_stream_that_is_passed_through_has_until_the_deadline_as_well() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let steps = vec![text("Hel"), Step::Wait(Duration::from_secs(7)), text("lo"), finish("stop"), done()];
     upstream.reply(Reply::Stream(steps));
     let body = json!({"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi"}]});

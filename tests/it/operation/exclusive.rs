@@ -53,13 +53,13 @@ async fn first() -> First {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
     First { _folder: folder, database, upstream, gateway }
 }
 
 pub(super) fn settings(upstream: &Upstream, database: PathBuf) -> Settings {
     let mut settings = Settings::default();
-    let builder = Gateway::before(upstream).database(database).set(|made| settings = made.clone());
+    let builder = Gateway::with_upstream(upstream).database(database).set(|made| settings = made.clone());
     drop(builder);
     settings
 }
@@ -132,7 +132,7 @@ async fn commands_and_backups_work_beside_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("test.db");
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).database(database.clone()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(database.clone()).spawn().await;
     gateway.create(ask()).await;
     let store = SqliteStore::open(SqliteOptions::new(Location::File(database.clone()), "command")).unwrap();
     store.ready().await.unwrap();

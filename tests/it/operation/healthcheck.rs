@@ -24,7 +24,7 @@ fn says(output: &Output) -> (Option<i32>, String) {
 /// It failed a gateway that lived, which was then restarted, with that file.
 #[tokio::test]
 async fn a_mistake_in_the_file_does_not_fail_a_gateway_that_lives() {
-    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").spawn().await;
+    let gateway = Gateway::with_upstream_url("http://127.0.0.1:9/v1").spawn().await;
     let address = gateway.base.strip_prefix("http://").unwrap();
     for mistake in
         ["", "sever: {max_runs: 1}", "providers: {a: {url: nowhere}}", "providers: {a: [", "store: {url: x}"]
@@ -35,7 +35,7 @@ async fn a_mistake_in_the_file_does_not_fail_a_gateway_that_lives() {
     for words in [["--url", gateway.base.as_str()], ["--listen", address]] {
         assert_eq!(healthcheck("providers: [", &words).await.status.code(), Some(0), "{words:?}");
     }
-    let gone = Gateway::before_url("http://127.0.0.1:9/v1").spawn().await;
+    let gone = Gateway::with_upstream_url("http://127.0.0.1:9/v1").spawn().await;
     let base = gone.base.clone();
     gone.stop().await;
     let (code, said) = says(&healthcheck("", &["--url", &base]).await);
@@ -45,7 +45,7 @@ async fn a_mistake_in_the_file_does_not_fail_a_gateway_that_lives() {
 #[tokio::test]
 async fn a_gateway_that_drains_lives() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![super::text("Hel"), crate::support::upstream::Step::Hang]));
     let mut running = gateway.open_stream(ask()).await;
     super::read_until(&mut running, "Hel").await;

@@ -17,7 +17,7 @@ fn requires_provider(settings: &mut Settings) {
 #[tokio::test]
 async fn probes_tell_alive_from_ready() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(requires_provider).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(requires_provider).spawn().await;
     assert_eq!(gateway.get("/healthz").await.body, json!({"status": "ok"}));
     let ready = gateway.get("/readyz").await;
     assert_eq!(
@@ -25,7 +25,7 @@ async fn probes_tell_alive_from_ready() {
         (200, json!({"status": "ok", "checks": {"store": "ok", "provider": "ok"}}))
     );
 
-    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").set(requires_provider).spawn().await;
+    let gateway = Gateway::with_upstream_url("http://127.0.0.1:9/v1").set(requires_provider).spawn().await;
     assert_eq!(gateway.get("/healthz").await.status, 200, "alive, whatever the provider does");
     let ready = gateway.get("/readyz").await;
     assert_eq!(ready.status, 503);
@@ -40,10 +40,10 @@ async fn probes_tell_alive_from_ready() {
 async fn an_outage_of_the_provider_leaves_the_gateway_ready() {
     let down = "http://127.0.0.1:9/v1";
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before_url(down)
+    let gateway = Gateway::with_upstream_url(down)
         .set(|settings| {
             let other =
-                antwort::config::ProviderSettings::of(antwort::config::Preset::Generic, &upstream.url);
+                antwort::config::ProviderSettings::new(antwort::config::Preset::Generic, &upstream.url);
             settings.providers.insert("other".into(), other);
         })
         .spawn()
@@ -58,7 +58,7 @@ async fn an_outage_of_the_provider_leaves_the_gateway_ready() {
         (200, json!({"status": "ok", "checks": checks, "providers": providers}))
     );
 
-    let gateway = Gateway::before_url(down).spawn().await;
+    let gateway = Gateway::with_upstream_url(down).spawn().await;
     let verbose = gateway.get("/readyz?verbose=true").await;
     assert_eq!((verbose.status, &verbose.body["checks"]["provider"]), (200, &json!("unavailable")));
 }
@@ -67,19 +67,19 @@ async fn an_outage_of_the_provider_leaves_the_gateway_ready() {
 async fn a_provider_that_hangs_makes_the_gateway_unready_in_bounded_time_where_it_is_required() {
     let hanging = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/v1", hanging.local_addr().unwrap());
-    let gateway = Gateway::before_url(&url).set(requires_provider).spawn().await;
+    let gateway = Gateway::with_upstream_url(&url).set(requires_provider).spawn().await;
     let ready =
         tokio::time::timeout(Duration::from_secs(15), gateway.get("/readyz")).await.expect("an answer");
     assert_eq!(ready.status, 503);
     // Elsewhere nobody asks it.
-    let gateway = Gateway::before_url("http://127.0.0.1:9/v1").spawn().await;
+    let gateway = Gateway::with_upstream_url("http://127.0.0.1:9/v1").spawn().await;
     assert!(gateway.get("/readyz").await.body["checks"].get("provider").is_none());
 }
 
 #[tokio::test]
 async fn metrics_count_what_happened_under_the_names_of_dashboards() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     gateway.create(ask()).await;
     gateway.stream(ask()).await;
     gateway.stream(ask()).await;
@@ -109,7 +109,7 @@ async fn metrics_count_what_happened_under_the_names_of_dashboards() {
 #[tokio::test]
 async fn names_that_clients_invent_add_no_series() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let refuse = |n: usize| {
         upstream.reply(Reply::Status(404, vec![], "no such model".into()));
         (
@@ -139,7 +139,7 @@ async fn names_that_clients_invent_add_no_series() {
 #[tokio::test]
 async fn the_document_is_served_in_both_forms_and_they_are_one() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let json = gateway.get("/openapi.json").await;
     let yaml = gateway.get("/openapi.yaml").await;
     assert_eq!(json.headers["content-type"], "application/json");
@@ -152,7 +152,7 @@ async fn the_document_is_served_in_both_forms_and_they_are_one() {
 #[tokio::test]
 async fn head_asks_about_what_get_would_read() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let id = gateway.create(ask()).await["id"].as_str().unwrap().to_owned();
     for (path, status) in [
         ("/healthz", 200),
@@ -169,7 +169,7 @@ async fn head_asks_about_what_get_would_read() {
 #[tokio::test]
 async fn a_callers_trace_goes_on_to_the_provider_and_nonsense_does_not() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let trace = "0af7651916cd43dd8448eb211c80319c";
     let parent = format!("00-{trace}-b7ad6b7169203331-01");
     for path in ["/v1/responses", "/v1/chat/completions"] {

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use super::logged::Logged;
 use super::text;
 use crate::support::eventually;
-use crate::support::network::{Authority, Server};
+use crate::support::network::{Server, TestCa};
 use crate::support::upstream::{Reply, Step, Upstream};
 
 const FAILED: &str = "the provider failed";
@@ -80,7 +80,7 @@ async fn connections_that_fail_are_warned_of_with_their_causes_and_the_url() {
 
 #[tokio::test]
 async fn a_certificate_that_is_not_accepted_is_warned_of_with_what_is_wrong_with_it() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let backend = reqwest::Url::parse(&upstream.url).unwrap().port().unwrap();
     let (private, expired, other) = (
         Server::tls(backend, &authority.issue("localhost"), None),

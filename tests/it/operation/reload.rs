@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{ask, read_until, text};
 use crate::support::eventually;
 use crate::support::gateway::{JsonBody, frames, text_of};
-use crate::support::legal;
 use crate::support::mcp_server::McpServer;
-use crate::support::network::{Authority, Server};
+use crate::support::network::{Server, TestCa};
 use crate::support::process::Process;
+use crate::support::stream_validator;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
 /// A gateway with all its settings in `antwort.yaml` of its folder, but for its address and database.
@@ -102,7 +102,7 @@ pub(super) async fn rest_of(mut response: reqwest::Response, mut seen: String) -
     while let Some(piece) = response.chunk().await.expect("not cut") {
         seen.push_str(std::str::from_utf8(&piece).unwrap());
     }
-    legal::assert_legal(&frames(&seen)).response
+    stream_validator::assert_valid_stream(&frames(&seen)).response
 }
 
 #[tokio::test]
@@ -357,11 +357,11 @@ fn config_diff_names_what_differs_by_its_exit_code_and_shows_no_secret() {
 async fn an_authority_that_was_renewed_at_its_path_is_trusted_by_tools_after_a_reload() {
     let folder = tempfile::tempdir().unwrap();
     let (upstream, server) = (Upstream::spawn().await, McpServer::spawn().await);
-    let (old, new) = (Authority::new(), Authority::new());
+    let (old, new) = (TestCa::new(), TestCa::new());
     let backend = reqwest::Url::parse(&server.url()).unwrap().port().unwrap();
     let tls = Server::tls(backend, &new.issue("localhost"), None);
     let file = folder.path().join("authorities.pem");
-    let trust = |authority: &Authority| _ = std::fs::copy(authority.file(), &file).unwrap();
+    let trust = |authority: &TestCa| _ = std::fs::copy(authority.file(), &file).unwrap();
     upstream.always(Reply::Stream(vec![text("Hi"), finish("stop"), done()]));
     let with_server = json!({"model": "m", "input": "x", "tools": [{"type": "mcp", "server_label": "docs"}]});
     for key in ["egress.ca_file", "tls.ca_file"] {
@@ -401,7 +401,7 @@ async fn an_authority_that_was_renewed_at_its_path_is_trusted_by_tools_after_a_r
 async fn a_certificate_that_was_renewed_is_seen_by_a_watching_gateway() {
     let folder = tempfile::tempdir().unwrap();
     let upstream = Upstream::spawn().await;
-    let (old, new) = (Authority::new(), Authority::new());
+    let (old, new) = (TestCa::new(), TestCa::new());
     let file = folder.path().join("authorities.pem");
     std::fs::copy(old.file(), &file).unwrap();
     let more = format!("config: {{watch: true}}\ntls: {{ca_file: '{}'}}", file.display());

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use antwort::telemetry::fields;
-use antwort::transport::routes::{API, Access, SERVICE};
+use antwort::transport::routes::{API_ROUTES, Access, SERVICE_ROUTES};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -260,8 +260,8 @@ auth:
 async fn every_route_and_every_refusal_leaves_one_line_with_its_key_and_tenant() {
     let upstream = Upstream::spawn().await;
     let gateway = Logged::configured(&upstream, KEYS, &[]).await;
-    let api = API.iter().map(|(method, path, access)| (method, format!("/v1{path}"), access));
-    let service = SERVICE.iter().map(|(method, path, access)| (method, (*path).to_owned(), access));
+    let api = API_ROUTES.iter().map(|(method, path, access)| (method, format!("/v1{path}"), access));
+    let service = SERVICE_ROUTES.iter().map(|(method, path, access)| (method, (*path).to_owned(), access));
     for (number, (method, route, access)) in api.chain(service).enumerate() {
         let path: Vec<_> =
             route.split('/').map(|part| if part.starts_with('{') { "some-id" } else { part }).collect();
@@ -274,7 +274,7 @@ async fn every_route_and_every_refusal_leaves_one_line_with_its_key_and_tenant()
         assert_eq!((&line["route"], &line["status"]), (&json!(route), &json!(status)), "{line}");
         assert_eq!(line["ended"], "done", "{line}");
         let keyed = (line["key"].as_str(), line["tenant"].as_str());
-        let expected = if *access == Access::Open { (None, None) } else { (Some("all"), Some("acme")) };
+        let expected = if *access == Access::Public { (None, None) } else { (Some("all"), Some("acme")) };
         assert_eq!(keyed, expected, "{line}");
         assert_eq!(status >= 400, line["code"].is_string(), "{line}");
     }

@@ -9,9 +9,9 @@ use tokio::net::TcpStream;
 use super::{ask, read_until, text};
 use crate::support::eventually;
 use crate::support::gateway::{Gateway, JsonBody, frames};
-use crate::support::legal;
 use crate::support::process::Process;
 use crate::support::raw::connect;
+use crate::support::stream_validator;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
 const GET: &[u8] = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n";
@@ -24,7 +24,7 @@ async fn stopping(gateway: &Gateway) {
 
 async fn before(upstream: &Upstream) -> Gateway {
     let delay = Some(Duration::from_secs(3600));
-    Gateway::before(upstream).set(|settings| settings.server.shutdown_delay = delay).spawn().await
+    Gateway::with_upstream(upstream).set(|settings| settings.server.shutdown_delay = delay).spawn().await
 }
 
 /// What comes until the gateway closes the connection.
@@ -57,7 +57,7 @@ async fn in_the_shutdown_delay_work_is_accepted_and_each_answer_closes_its_conne
     assert_eq!(answer.headers["connection"], "close");
     let streamed = gateway.open_stream(ask()).await;
     assert_eq!(streamed.headers()["connection"], "close");
-    let verdict = legal::assert_legal(&frames(&streamed.text().await.unwrap()));
+    let verdict = stream_validator::assert_valid_stream(&frames(&streamed.text().await.unwrap()));
     assert_eq!(verdict.response["status"], "completed");
 
     // A connection from before the signal is not cut: it is told with its next answer.
@@ -111,13 +111,13 @@ async fn in_the_shutdown_delay_an_answer_over_http2_brings_goaway_and_streams_go
     body["stream"] = true.into();
     let request = http2.post(format!("{}/v1/responses", gateway.base)).json_body(&body);
     let text = request.send().await.unwrap().text().await.unwrap();
-    assert_eq!(legal::assert_legal(&frames(&text)).response["status"], "completed");
+    assert_eq!(stream_validator::assert_valid_stream(&frames(&text)).response["status"], "completed");
 }
 
 #[tokio::test]
 async fn what_was_accepted_in_the_shutdown_delay_is_drained_like_the_rest() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream)
+    let gateway = Gateway::with_upstream(&upstream)
         .set(|settings| {
             settings.server.shutdown_delay = Some(Duration::from_secs(3));
             settings.server.drain_timeout = Duration::from_millis(300);
@@ -130,7 +130,7 @@ async fn what_was_accepted_in_the_shutdown_delay_is_drained_like_the_rest() {
     let mut seen = read_until(&mut running, "\"delta\":\"lo\"").await;
     let end = async { seen.push_str(&running.text().await.expect("not cut")) };
     tokio::join!(end, gateway.stop());
-    let response = legal::assert_legal(&frames(&seen)).response;
+    let response = stream_validator::assert_valid_stream(&frames(&seen)).response;
     assert_eq!(
         (&response["status"], &response["error"]["code"]),
         (&json!("failed"), &json!("server_shutting_down"))

@@ -5,7 +5,7 @@ use tokio::net::TcpListener;
 
 use super::logged::Logged;
 use crate::support::eventually;
-use crate::support::network::{Authority, Server};
+use crate::support::network::{Server, TestCa};
 use crate::support::upstream::{Reply, Upstream};
 
 const UNLISTED: &str = "the tools of an MCP server cannot be listed";
@@ -47,7 +47,7 @@ fn judge(line: &Value, kind: &str, causes: &[&str]) {
 
 #[tokio::test]
 async fn mcp_servers_that_cannot_be_reached_are_warned_of_with_their_causes_in_the_name_of_the_request() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let private = Server::tls(1, &authority.issue("localhost"), None);
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let cases = failing(&private, &silent, "list_timeout").await;
@@ -79,7 +79,7 @@ async fn mcp_servers_that_cannot_be_reached_are_warned_of_with_their_causes_in_t
 
 #[tokio::test]
 async fn tools_that_reach_nobody_are_warned_of_with_their_causes_in_the_name_of_the_request() {
-    let (upstream, authority) = (Upstream::spawn().await, Authority::new());
+    let (upstream, authority) = (Upstream::spawn().await, TestCa::new());
     let private = Server::tls(1, &authority.issue("localhost"), None);
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     for (name, origin, kind, causes) in failing(&private, &silent, "total_timeout").await {

@@ -82,7 +82,7 @@ impl Seen {
 #[tokio::test]
 async fn functions_of_clients_are_counted_without_their_names() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     let function = |name: &str| json!({"type": "function", "name": name, "parameters": {"type": "object"}});
     upstream.reply(Reply::Calls(vec![("look_up", json!({})), ("tell", json!({}))]));
     let tools = json!([function("look_up"), function("tell"), {"type": "antwort:calculate"}]);

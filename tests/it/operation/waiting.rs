@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{ask, id_in, read_until, text};
 use crate::support::gateway::{Gateway, frames};
-use crate::support::legal;
+use crate::support::stream_validator;
 use crate::support::upstream::{Reply, Step, Upstream, done, finish};
 
 fn quick(settings: &mut Settings) {
@@ -22,7 +22,7 @@ fn keepalives(stream: &str) -> usize {
 #[tokio::test]
 async fn a_slow_provider_is_waited_for_in_an_open_stream_that_is_kept_alive() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(quick).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(quick).spawn().await;
     let answer = Reply::Stream(vec![text("Hi"), finish("stop"), done()]);
     upstream.reply(Reply::After(Duration::from_millis(1500), Box::new(answer)));
     let mut response = gateway.open_stream(ask()).await;
@@ -35,7 +35,7 @@ async fn a_slow_provider_is_waited_for_in_an_open_stream_that_is_kept_alive() {
     while let Some(piece) = response.chunk().await.unwrap() {
         all.push_str(std::str::from_utf8(&piece).unwrap());
     }
-    assert_eq!(legal::assert_legal(&frames(&all)).response["status"], "completed");
+    assert_eq!(stream_validator::assert_valid_stream(&frames(&all)).response["status"], "completed");
 }
 
 #[tokio::test]
@@ -46,14 +46,14 @@ async fn a_failure_before_status_200_is_a_status_and_after_it_an_event() {
         Reply::After(Duration::from_millis(1500), Box::new(refusal))
     };
     let patience = |settings: &mut Settings| settings.sse.commit_after = Duration::from_secs(30);
-    let patient = Gateway::before(&upstream).set(patience).spawn().await;
+    let patient = Gateway::with_upstream(&upstream).set(patience).spawn().await;
     upstream.reply(late());
     let mut body = ask();
     body["stream"] = true.into();
     patient.refuse(body, 422, "upstream_rejected_request").await;
 
     // As by default: an interface has an id to show, and to cancel, after a second.
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(late());
     let streamed = gateway.stream(ask()).await;
     let types: Vec<_> = streamed.events.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -70,7 +70,7 @@ async fn a_failure_before_status_200_is_a_status_and_after_it_an_event() {
 #[tokio::test]
 async fn silence_between_words_is_filled_with_comments() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).set(quick).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(quick).spawn().await;
     let slow = || vec![text("Hel"), Step::Wait(Duration::from_secs(1)), text("lo"), finish("stop"), done()];
     upstream.reply(Reply::Stream(slow()));
     let all = gateway.open_stream(ask()).await.text().await.unwrap();
@@ -80,9 +80,9 @@ async fn silence_between_words_is_filled_with_comments() {
         keepalives(before) >= 3 && keepalives(after) <= 1,
         "comments come while nothing else does: {all}"
     );
-    assert_eq!(legal::assert_legal(&frames(&all)).response["status"], "completed");
+    assert_eq!(stream_validator::assert_valid_stream(&frames(&all)).response["status"], "completed");
 
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(slow()));
     assert_eq!(keepalives(&gateway.open_stream(ask()).await.text().await.unwrap()), 0, "15 s by default");
 }
@@ -90,7 +90,7 @@ async fn silence_between_words_is_filled_with_comments() {
 #[tokio::test]
 async fn what_arrives_is_sent_at_once_and_unbuffered() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), Step::Hang]));
     let mut response = gateway.open_stream(ask()).await;
     for (name, value) in [
@@ -110,7 +110,7 @@ async fn what_arrives_is_sent_at_once_and_unbuffered() {
 #[tokio::test]
 async fn a_stream_that_goes_on_is_known_by_its_id_while_it_runs() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
     upstream.reply(Reply::Stream(vec![text("Hel"), Step::Hang]));
     let mut response = gateway.open_stream(ask()).await;
     let id = id_in(&read_until(&mut response, "delta").await);

@@ -2,9 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use antwort::protocol::id::{Id, IdMint};
-use antwort::protocol::response::Status;
-use antwort::store::{ApprovalClaim, Claim, Owner, PendingApproval, Record, Store, StoreError};
+use antwort::protocol::id::{Id, IdGenerator};
+use antwort::protocol::response::ResponseStatus;
+use antwort::store::{
+    ApprovalClaim, ClaimOutcome, Owner, PendingApproval, ResponseRecord, Store, StoreError,
+};
 
 use super::{Folder, owned_by, owner, record, running, suite};
 
@@ -29,12 +31,12 @@ suite! { approvals:
 
 async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
     let (one, two) = (pending(), pending());
-    store.ask_approval(vec![one.clone(), two.clone()]).await.unwrap();
-    store.ask_approval(Vec::new()).await.unwrap();
+    store.add_approvals(vec![one.clone(), two.clone()]).await.unwrap();
+    store.add_approvals(Vec::new()).await.unwrap();
     for approval in [&one, &two] {
         assert_eq!(read(store, approval).await.as_ref(), Some(approval));
     }
-    assert_eq!(claim(store, &one).await, Claim::Granted);
+    assert_eq!(claim(store, &one).await, ClaimOutcome::Granted);
     assert_eq!(read(store, &one).await, None);
     assert_eq!(read(store, &two).await.as_ref(), Some(&two));
     let ids = [two.id.clone(), "mcpr_other".into(), one.id, two.id.clone()];
@@ -44,11 +46,11 @@ async fn an_approval_is_read_back_until_it_is_used(store: &dyn Store) {
 
 async fn an_approval_is_granted_once(store: &dyn Store) {
     let approval = asked(store).await;
-    assert_eq!(claim(store, &approval).await, Claim::Granted);
-    assert_eq!(claim(store, &approval).await, Claim::Used);
+    assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
+    assert_eq!(claim(store, &approval).await, ClaimOutcome::Used);
     store.maintain().await.unwrap();
     let other = claim_at(store, &owner(), approval.id.as_str(), &OTHER, &OTHER, now()).await.unwrap();
-    assert_eq!(other, Claim::Used, "swept, and for other arguments");
+    assert_eq!(other, ClaimOutcome::Used, "swept, and for other arguments");
 }
 
 async fn of_many_claims_at_once_one_is_granted(store: &dyn Store) {
@@ -64,41 +66,41 @@ async fn other_arguments_or_another_definition_are_refused_and_use_nothing_up(st
     for (arguments, definition) in [(OTHER, DEFINITION), (ARGUMENTS, OTHER), (DEFINITION, ARGUMENTS)] {
         let id = approval.id.as_str();
         let refused = claim_at(store, &owner(), id, &arguments, &definition, now()).await.unwrap();
-        assert_eq!(refused, Claim::Mismatch);
+        assert_eq!(refused, ClaimOutcome::Mismatch);
     }
-    assert_eq!(claim(store, &approval).await, Claim::Granted);
+    assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
 }
 
 async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let approval = asked(store).await;
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
         assert_eq!(read_one(store, &other, &approval.id).await, None);
-        assert_eq!(claim_as(store, &other, &approval).await, Claim::Unknown);
+        assert_eq!(claim_as(store, &other, &approval).await, ClaimOutcome::Unknown);
         assert!(!store.delete(&other, approval.response.as_str()).await.unwrap());
     }
-    assert_eq!(claim(store, &approval).await, Claim::Granted);
-    assert_eq!(claim_as(store, &owned_by("acme", "bob"), &approval).await, Claim::Unknown);
+    assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
+    assert_eq!(claim_as(store, &owned_by("acme", "bob"), &approval).await, ClaimOutcome::Unknown);
 }
 
 async fn two_owners_may_have_the_same_id(store: &dyn Store) {
     let mine = asked(store).await;
     let theirs = PendingApproval { owner: owned_by("acme", "bob"), ..mine.clone() };
-    store.ask_approval(vec![theirs.clone()]).await.unwrap();
-    assert_eq!(claim(store, &mine).await, Claim::Granted);
-    assert_eq!(claim(store, &theirs).await, Claim::Granted);
+    store.add_approvals(vec![theirs.clone()]).await.unwrap();
+    assert_eq!(claim(store, &mine).await, ClaimOutcome::Granted);
+    assert_eq!(claim(store, &theirs).await, ClaimOutcome::Granted);
 }
 
 async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
     let over = PendingApproval { expires_at: now(), ..pending() };
     let used = pending();
-    store.ask_approval(vec![over.clone(), used.clone()]).await.unwrap();
-    assert_eq!(claim(store, &used).await, Claim::Granted);
+    store.add_approvals(vec![over.clone(), used.clone()]).await.unwrap();
+    assert_eq!(claim(store, &used).await, ClaimOutcome::Granted);
     let later = |claimed| claim_at(store, &used.owner, used.id.as_str(), &ARGUMENTS, &DEFINITION, claimed);
-    assert_eq!(later(used.expires_at - 1).await.unwrap(), Claim::Used);
-    assert_eq!(later(used.expires_at).await.unwrap(), Claim::Unknown);
+    assert_eq!(later(used.expires_at - 1).await.unwrap(), ClaimOutcome::Used);
+    assert_eq!(later(used.expires_at).await.unwrap(), ClaimOutcome::Unknown);
     for swept in [false, true] {
         assert_eq!(read(store, &over).await, None, "swept: {swept}");
-        assert_eq!(claim(store, &over).await, Claim::Unknown, "swept: {swept}");
+        assert_eq!(claim(store, &over).await, ClaimOutcome::Unknown, "swept: {swept}");
         store.maintain().await.unwrap();
     }
 }
@@ -106,11 +108,11 @@ async fn an_expired_approval_is_unknown_to_every_reader(store: &dyn Store) {
 async fn sweeping_leaves_what_has_not_expired(store: &dyn Store) {
     let over = (0..450).map(|_| PendingApproval { expires_at: now() - 1, ..pending() });
     let (kept, used) = (pending(), pending());
-    store.ask_approval(over.chain([kept.clone(), used.clone()]).collect()).await.unwrap();
-    assert_eq!(claim(store, &used).await, Claim::Granted);
+    store.add_approvals(over.chain([kept.clone(), used.clone()]).collect()).await.unwrap();
+    assert_eq!(claim(store, &used).await, ClaimOutcome::Granted);
     store.maintain().await.unwrap();
-    assert_eq!(claim(store, &kept).await, Claim::Granted);
-    assert_eq!(claim(store, &used).await, Claim::Used);
+    assert_eq!(claim(store, &kept).await, ClaimOutcome::Granted);
+    assert_eq!(claim(store, &used).await, ClaimOutcome::Used);
 }
 
 async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
@@ -120,15 +122,15 @@ async fn deleting_a_response_deletes_its_approvals_alone(store: &dyn Store) {
     let theirs = PendingApproval { owner: owned_by("acme", "bob"), ..of_it() };
     let not_stored = pending();
     let all = vec![gone.clone(), used.clone(), theirs.clone(), not_stored.clone()];
-    store.ask_approval(all).await.unwrap();
+    store.add_approvals(all).await.unwrap();
     store.finish(response.clone()).await.unwrap();
-    assert_eq!(claim(store, &used).await, Claim::Granted);
+    assert_eq!(claim(store, &used).await, ClaimOutcome::Granted);
     assert!(store.delete(&owner(), response.id.as_str()).await.unwrap());
     assert_eq!(read(store, &gone).await, None);
-    assert_eq!(claim(store, &gone).await, Claim::Unknown);
-    assert_eq!(claim(store, &used).await, Claim::Unknown);
-    assert_eq!(claim(store, &theirs).await, Claim::Granted);
-    assert_eq!(claim(store, &not_stored).await, Claim::Granted);
+    assert_eq!(claim(store, &gone).await, ClaimOutcome::Unknown);
+    assert_eq!(claim(store, &used).await, ClaimOutcome::Unknown);
+    assert_eq!(claim(store, &theirs).await, ClaimOutcome::Granted);
+    assert_eq!(claim(store, &not_stored).await, ClaimOutcome::Granted);
 }
 
 async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
@@ -136,26 +138,26 @@ async fn a_response_deleted_while_it_runs_asks_for_nothing(store: &dyn Store) {
     store.begin(run.clone()).await.unwrap();
     let of_it = || PendingApproval { response: run.id.clone(), ..pending() };
     let before = of_it();
-    store.ask_approval(vec![before.clone()]).await.unwrap();
+    store.add_approvals(vec![before.clone()]).await.unwrap();
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
     // Takes the place of the deleted row, where a store reuses places.
     store.finish(record()).await.unwrap();
     let (after, other) = (of_it(), pending());
-    store.ask_approval(vec![after.clone(), other.clone()]).await.unwrap();
-    store.finish(Record { status: Status::Completed, ..run }).await.unwrap();
-    assert_eq!(claim(store, &before).await, Claim::Unknown);
-    assert_eq!(claim(store, &after).await, Claim::Unknown);
-    assert_eq!(claim(store, &other).await, Claim::Granted);
+    store.add_approvals(vec![after.clone(), other.clone()]).await.unwrap();
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run }).await.unwrap();
+    assert_eq!(claim(store, &before).await, ClaimOutcome::Unknown);
+    assert_eq!(claim(store, &after).await, ClaimOutcome::Unknown);
+    assert_eq!(claim(store, &other).await, ClaimOutcome::Granted);
 }
 
 async fn asking_twice_under_one_id_changes_nothing(store: &dyn Store) {
     let approval = asked(store).await;
     let another = pending();
     let again = PendingApproval { arguments: OTHER, ..approval.clone() };
-    let refused = store.ask_approval(vec![another.clone(), again]).await;
+    let refused = store.add_approvals(vec![another.clone(), again]).await;
     assert!(matches!(refused, Err(StoreError::Database(_))));
     assert_eq!(read(store, &another).await, None, "all or none");
-    assert_eq!(claim(store, &approval).await, Claim::Granted);
+    assert_eq!(claim(store, &approval).await, ClaimOutcome::Granted);
 }
 
 async fn after_closing_it_says_so(store: &dyn Store) {
@@ -164,7 +166,7 @@ async fn after_closing_it_says_so(store: &dyn Store) {
     let id = approval.id.as_str();
     let claimed = claim_at(store, &owner(), id, &ARGUMENTS, &DEFINITION, now()).await;
     assert!(matches!(claimed, Err(StoreError::Database(_))));
-    assert!(matches!(store.ask_approval(vec![pending()]).await, Err(StoreError::Database(_))));
+    assert!(matches!(store.add_approvals(vec![pending()]).await, Err(StoreError::Database(_))));
     assert!(matches!(store.approvals(&owner(), &[id.into()]).await, Err(StoreError::Database(_))));
 }
 
@@ -173,12 +175,12 @@ async fn an_approval_and_its_use_survive_the_process() {
     let folder = Folder::new();
     let store = folder.open(|_| ());
     let (waits, used) = (asked(&store).await, asked(&store).await);
-    assert_eq!(claim(&store, &used).await, Claim::Granted);
+    assert_eq!(claim(&store, &used).await, ClaimOutcome::Granted);
     drop(store);
     let store = folder.open(|_| ());
     assert_eq!(read(&store, &waits).await.as_ref(), Some(&waits));
-    assert_eq!(claim(&store, &waits).await, Claim::Granted);
-    assert_eq!(claim(&store, &used).await, Claim::Used);
+    assert_eq!(claim(&store, &waits).await, ClaimOutcome::Granted);
+    assert_eq!(claim(&store, &used).await, ClaimOutcome::Used);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,7 +202,7 @@ async fn approvals_leave_no_rows_behind() {
     let response = record();
     let of_it = PendingApproval { response: response.id.clone(), ..pending() };
     let over = PendingApproval { expires_at: now() - 1, ..pending() };
-    store.ask_approval(vec![of_it, over]).await.unwrap();
+    store.add_approvals(vec![of_it, over]).await.unwrap();
     store.finish(response).await.unwrap();
     assert_eq!(folder.number("SELECT count(*) FROM approvals"), 2);
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -215,14 +217,14 @@ async fn a_file_of_an_earlier_version_gets_its_table() {
     folder.migrate(|_| ()).unwrap();
     let store = folder.open(|_| ());
     let approval = asked(&store).await;
-    assert_eq!(claim(&store, &approval).await, Claim::Granted);
+    assert_eq!(claim(&store, &approval).await, ClaimOutcome::Granted);
 }
 
 fn pending() -> PendingApproval {
     PendingApproval {
-        id: Id::mint("mcpr"),
+        id: Id::generate("mcpr"),
         owner: owner(),
-        response: IdMint::new().response(),
+        response: IdGenerator::new().response(),
         arguments: ARGUMENTS,
         definition: DEFINITION,
         expires_at: now() + 3600,
@@ -231,7 +233,7 @@ fn pending() -> PendingApproval {
 
 async fn asked(store: &dyn Store) -> PendingApproval {
     let approval = pending();
-    store.ask_approval(vec![approval.clone()]).await.unwrap();
+    store.add_approvals(vec![approval.clone()]).await.unwrap();
     approval
 }
 
@@ -243,18 +245,18 @@ pub(super) async fn read_one(store: &dyn Store, owner: &Owner, id: &Id) -> Optio
     store.approvals(owner, std::slice::from_ref(id)).await.unwrap().remove(0)
 }
 
-async fn claim(store: &dyn Store, approval: &PendingApproval) -> Claim {
+async fn claim(store: &dyn Store, approval: &PendingApproval) -> ClaimOutcome {
     claim_as(store, &approval.owner, approval).await
 }
 
-async fn claim_as(store: &dyn Store, owner: &Owner, approval: &PendingApproval) -> Claim {
+async fn claim_as(store: &dyn Store, owner: &Owner, approval: &PendingApproval) -> ClaimOutcome {
     let PendingApproval { id, arguments, definition, .. } = approval;
     claim_at(store, owner, id.as_str(), arguments, definition, now()).await.unwrap()
 }
 
-fn assert_one_granted(claims: &[Claim]) {
-    let granted = claims.iter().filter(|claim| **claim == Claim::Granted).count();
-    let used = claims.iter().filter(|claim| **claim == Claim::Used).count();
+fn assert_one_granted(claims: &[ClaimOutcome]) {
+    let granted = claims.iter().filter(|claim| **claim == ClaimOutcome::Granted).count();
+    let used = claims.iter().filter(|claim| **claim == ClaimOutcome::Used).count();
     assert_eq!((granted, used), (1, claims.len() - 1), "{claims:?}");
 }
 
@@ -269,7 +271,7 @@ async fn claim_at(
     arguments: &[u8; 32],
     definition: &[u8; 32],
     now: i64,
-) -> Result<Claim, StoreError> {
+) -> Result<ClaimOutcome, StoreError> {
     let claim = ApprovalClaim { id: id.into(), arguments: *arguments, definition: *definition };
     store.claim_approvals(owner, vec![claim], now).await
 }

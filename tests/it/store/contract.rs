@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use antwort::protocol::id::Id;
-use antwort::protocol::response::Status;
-use antwort::store::{History, PageRequest, ReadLimit, Record, Side, Store, StoreError};
+use antwort::protocol::response::ResponseStatus;
+use antwort::store::{Direction, ModelView, PageRequest, ReadLimit, ResponseRecord, Store, StoreError};
 
 use super::{SHORT, message, message_json, owned_by, owner, record, running, suite, text, texts, turn};
 
@@ -46,11 +46,12 @@ async fn a_response_is_read_back_byte_for_byte(store: &dyn Store) {
 }
 
 async fn every_final_status_is_kept(store: &dyn Store) {
-    use Status::{Cancelled, Completed, Failed, Incomplete, RequiresAction};
+    use ResponseStatus::{Cancelled, Completed, Failed, Incomplete, RequiresAction};
     for status in [Completed, RequiresAction, Incomplete, Failed, Cancelled] {
-        let record = Record { status, ..record() };
+        let record = ResponseRecord { status, ..record() };
         store.finish(record.clone()).await.unwrap();
-        let lineage = store.lineage(&owner(), record.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
+        let lineage =
+            store.lineage(&owner(), record.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
         assert_eq!(lineage.status, status);
     }
 }
@@ -74,11 +75,11 @@ async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
     let item_id = record.items[0].id.clone();
     for other in [owned_by("acme", "bob"), owned_by("other", "ann"), owned_by("", "")] {
         assert_eq!(store.response(&other, id, u64::MAX).await.unwrap(), None);
-        assert!(store.lineage(&other, id, ReadLimit::NONE).await.unwrap().is_none());
+        assert!(store.lineage(&other, id, ReadLimit::UNLIMITED).await.unwrap().is_none());
         assert!(store.input_items(&other, id, &page).await.unwrap().is_none());
         assert!(store.responses(&other, &page).await.unwrap().data.is_empty());
         assert_eq!(
-            store.items(&other, std::slice::from_ref(&item_id), ReadLimit::NONE).await.unwrap(),
+            store.items(&other, std::slice::from_ref(&item_id), ReadLimit::UNLIMITED).await.unwrap(),
             [None]
         );
         assert!(!store.delete(&other, id).await.unwrap());
@@ -88,7 +89,8 @@ async fn what_belongs_to_others_does_not_exist(store: &dyn Store) {
 
 async fn two_owners_may_have_the_same_id(store: &dyn Store) {
     let mine = turn(None, "mine", "a");
-    let theirs = Record { id: mine.id.clone(), owner: owned_by("acme", "bob"), ..turn(None, "theirs", "b") };
+    let theirs =
+        ResponseRecord { id: mine.id.clone(), owner: owned_by("acme", "bob"), ..turn(None, "theirs", "b") };
     store.finish(mine.clone()).await.unwrap();
     store.finish(theirs.clone()).await.unwrap();
     assert_eq!(texts(store, &mine).await.unwrap(), ["mine", "a"]);
@@ -97,38 +99,41 @@ async fn two_owners_may_have_the_same_id(store: &dyn Store) {
 
 async fn a_running_response_is_seen_and_then_replaced(store: &dyn Store) {
     let mut begun = running();
-    begun.items = vec![message(Side::Input, "question")];
+    begun.items = vec![message(Direction::Input, "question")];
     store.begin(begun.clone()).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
-    let lineage = store.lineage(&owner(), begun.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
-    assert_eq!((lineage.status, lineage.items.len()), (Status::InProgress, 1));
+    let lineage = store.lineage(&owner(), begun.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
+    assert_eq!((lineage.status, lineage.items.len()), (ResponseStatus::InProgress, 1));
     assert_eq!(lineage.root, begun.id, "a chain of one begins with itself");
 
-    let ended = Record { id: begun.id.clone(), ..turn(None, "question", "answer") };
+    let ended = ResponseRecord { id: begun.id.clone(), ..turn(None, "question", "answer") };
     store.finish(ended.clone()).await.unwrap();
     assert_eq!(read(store, &ended).await.as_deref(), Some(&*ended.body));
     assert_eq!(texts(store, &ended).await.unwrap(), ["question", "answer"]);
-    assert_eq!(store.items(&owner(), &[begun.items[0].id.clone()], ReadLimit::NONE).await.unwrap(), [None]);
+    assert_eq!(
+        store.items(&owner(), &[begun.items[0].id.clone()], ReadLimit::UNLIMITED).await.unwrap(),
+        [None]
+    );
 }
 
 async fn beginning_twice_changes_nothing(store: &dyn Store) {
     let begun = running();
     store.begin(begun.clone()).await.unwrap();
-    store.begin(Record { body: "{}".into(), ..begun.clone() }).await.unwrap();
+    store.begin(ResponseRecord { body: "{}".into(), ..begun.clone() }).await.unwrap();
     assert_eq!(read(store, &begun).await.as_deref(), Some(&*begun.body));
 }
 
 async fn what_has_ended_never_changes(store: &dyn Store) {
     let ended = turn(None, "q", "a");
     store.finish(ended.clone()).await.unwrap();
-    let again = Record { body: "{}".into(), items: Vec::new(), ..ended.clone() };
+    let again = ResponseRecord { body: "{}".into(), items: Vec::new(), ..ended.clone() };
     assert!(matches!(store.finish(again.clone()).await, Err(StoreError::Superseded)));
     assert!(matches!(store.begin(again).await, Err(StoreError::Superseded)));
 
     let begun = running();
     store.begin(begun.clone()).await.unwrap();
-    store.finish(Record { status: Status::Completed, ..begun.clone() }).await.unwrap();
-    let again = Record { status: Status::Failed, body: "{}".into(), ..begun.clone() };
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..begun.clone() }).await.unwrap();
+    let again = ResponseRecord { status: ResponseStatus::Failed, body: "{}".into(), ..begun.clone() };
     assert!(matches!(store.finish(again).await, Err(StoreError::Superseded)));
 
     for record in [&ended, &begun] {
@@ -144,7 +149,10 @@ async fn a_deleted_response_is_gone_with_its_items(store: &dyn Store) {
     assert!(!store.delete(&owner(), record.id.as_str()).await.unwrap());
     assert_eq!(read(store, &record).await, None);
     assert_eq!(texts(store, &record).await, None);
-    assert_eq!(store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::NONE).await.unwrap(), [None]);
+    assert_eq!(
+        store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::UNLIMITED).await.unwrap(),
+        [None]
+    );
     assert!(store.input_items(&owner(), record.id.as_str(), &first_page()).await.unwrap().is_none());
 }
 
@@ -155,7 +163,7 @@ async fn a_response_deleted_while_it_runs_stays_deleted(store: &dyn Store) {
     // Takes the place of the deleted row, where a store reuses places.
     let next = turn(None, "next", "a");
     store.finish(next.clone()).await.unwrap();
-    store.finish(Record { id: begun.id.clone(), ..turn(None, "q", "a") }).await.unwrap();
+    store.finish(ResponseRecord { id: begun.id.clone(), ..turn(None, "q", "a") }).await.unwrap();
     assert_eq!(read(store, &begun).await, None);
     assert_eq!(texts(store, &next).await.unwrap(), ["next", "a"]);
 }
@@ -163,38 +171,38 @@ async fn a_response_deleted_while_it_runs_stays_deleted(store: &dyn Store) {
 async fn a_lineage_is_the_chain_oldest_first(store: &dyn Store) {
     let one = turn(None, "1", "2");
     let two = turn(Some(&one), "3", "4");
-    let empty = Record { previous: Some(two.id.clone()), ..record() };
-    let three = Record { status: Status::RequiresAction, ..turn(Some(&empty), "5", "6") };
+    let empty = ResponseRecord { previous: Some(two.id.clone()), ..record() };
+    let three = ResponseRecord { status: ResponseStatus::RequiresAction, ..turn(Some(&empty), "5", "6") };
     for record in [&one, &two, &empty, &three] {
         store.finish(record.clone()).await.unwrap();
     }
     assert_eq!(texts(store, &three).await.unwrap(), ["1", "2", "3", "4", "5", "6"]);
     assert_eq!(texts(store, &two).await.unwrap(), ["1", "2", "3", "4"]);
     assert_eq!(texts(store, &one).await.unwrap(), ["1", "2"]);
-    let lineage = store.lineage(&owner(), three.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
+    let lineage = store.lineage(&owner(), three.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
     assert_eq!(lineage.root, one.id);
     let status = lineage.status;
-    assert_eq!(status, Status::RequiresAction);
-    assert!(store.lineage(&owner(), "resp_other", ReadLimit::NONE).await.unwrap().is_none());
+    assert_eq!(status, ResponseStatus::RequiresAction);
+    assert!(store.lineage(&owner(), "resp_other", ReadLimit::UNLIMITED).await.unwrap().is_none());
 }
 
 async fn a_lineage_shows_what_the_model_saw(store: &dyn Store) {
     let mut first = turn(None, "same", "wire");
     let output = &mut first.items[1];
-    output.history = History::Other(message_json(&output.id, Side::Output, "sealed"));
-    let mut cut_off = message(Side::Output, "cut off");
-    cut_off.history = History::Hidden;
+    output.model_view = ModelView::Override(message_json(&output.id, Direction::Output, "sealed"));
+    let mut cut_off = message(Direction::Output, "cut off");
+    cut_off.model_view = ModelView::Hidden;
     first.items.push(cut_off);
     let mut nothing = record();
     nothing.previous = Some(first.id.clone());
-    nothing.items = vec![message(Side::Output, "hidden")];
-    nothing.items[0].history = History::Hidden;
+    nothing.items = vec![message(Direction::Output, "hidden")];
+    nothing.items[0].model_view = ModelView::Hidden;
     store.finish(first.clone()).await.unwrap();
     store.finish(nothing.clone()).await.unwrap();
     assert_eq!(texts(store, &nothing).await.unwrap(), ["same", "sealed"]);
 
     let ids: Vec<Id> = first.items.iter().map(|item| item.id.clone()).collect();
-    let found = store.items(&owner(), &ids, ReadLimit::NONE).await.unwrap();
+    let found = store.items(&owner(), &ids, ReadLimit::UNLIMITED).await.unwrap();
     let found: Vec<_> = found.iter().map(|item| item.as_ref().map(text)).collect();
     assert_eq!(found, [Some("same".to_owned()), Some("sealed".to_owned()), None]);
 }
@@ -210,7 +218,7 @@ async fn chains_may_fork(store: &dyn Store) {
 }
 
 async fn a_long_chain_is_read_whole(store: &dyn Store) {
-    let mut last: Option<Record> = None;
+    let mut last: Option<ResponseRecord> = None;
     for number in 0..300 {
         let next = turn(last.as_ref(), &format!("q{number}"), &format!("a{number}"));
         store.finish(next.clone()).await.unwrap();
@@ -236,7 +244,7 @@ async fn a_missing_ancestor_breaks_the_chain(store: &dyn Store) {
 }
 
 async fn a_chain_does_not_cross_owners(store: &dyn Store) {
-    let theirs = Record { owner: owned_by("acme", "bob"), ..turn(None, "secret", "s") };
+    let theirs = ResponseRecord { owner: owned_by("acme", "bob"), ..turn(None, "secret", "s") };
     let mine = turn(Some(&theirs), "1", "2");
     store.finish(theirs.clone()).await.unwrap();
     store.finish(mine.clone()).await.unwrap();
@@ -248,31 +256,31 @@ async fn items_are_found_by_id_in_the_order_asked(store: &dyn Store) {
     store.finish(one.clone()).await.unwrap();
     store.finish(two.clone()).await.unwrap();
     let ids = [&two.items[1].id, &"msg_unknown".into(), &one.items[0].id, &one.items[0].id].map(Id::clone);
-    let found = store.items(&owner(), &ids, ReadLimit::NONE).await.unwrap();
+    let found = store.items(&owner(), &ids, ReadLimit::UNLIMITED).await.unwrap();
     let found: Vec<_> = found.iter().map(|item| item.as_ref().map_or("-".to_owned(), text)).collect();
     assert_eq!(found, ["d", "-", "a", "a"]);
-    assert!(store.items(&owner(), &[], ReadLimit::NONE).await.unwrap().is_empty());
+    assert!(store.items(&owner(), &[], ReadLimit::UNLIMITED).await.unwrap().is_empty());
 }
 
 async fn of_items_with_one_id_the_newest_is_found(store: &dyn Store) {
     let id = Id::from("item_1");
     for said in ["old", "new"] {
         let mut record = turn(None, said, "a");
-        record.items[0].wire = message_json(&id, Side::Input, said);
+        record.items[0].wire = message_json(&id, Direction::Input, said);
         record.items[0].id = id.clone();
         store.finish(record).await.unwrap();
     }
     let mut other = turn(None, "theirs", "a");
     other.owner = owned_by("acme", "bob");
-    other.items[0].wire = message_json(&id, Side::Input, "theirs");
+    other.items[0].wire = message_json(&id, Direction::Input, "theirs");
     other.items[0].id = id.clone();
     store.finish(other).await.unwrap();
-    let found = store.items(&owner(), &[id], ReadLimit::NONE).await.unwrap();
+    let found = store.items(&owner(), &[id], ReadLimit::UNLIMITED).await.unwrap();
     assert_eq!(found.iter().flatten().map(text).collect::<Vec<_>>(), ["new"]);
 }
 
 async fn a_commit_is_seen_by_the_next_read(store: &dyn Store) {
-    let mut last: Option<Record> = None;
+    let mut last: Option<ResponseRecord> = None;
     for number in 0..200 {
         let next = turn(last.as_ref(), "q", "a");
         store.finish(next.clone()).await.unwrap();
@@ -289,7 +297,10 @@ async fn writers_side_by_side_lose_nothing(store: &dyn Store) {
         for round in 0..20 {
             let record = turn(None, &format!("{number}/{round}"), "a");
             if round % 2 == 0 {
-                store.begin(Record { status: Status::InProgress, ..record.clone() }).await.unwrap();
+                store
+                    .begin(ResponseRecord { status: ResponseStatus::InProgress, ..record.clone() })
+                    .await
+                    .unwrap();
             }
             store.finish(record.clone()).await.unwrap();
             assert_eq!(texts(store, &record).await.unwrap(), [format!("{number}/{round}"), "a".to_owned()]);
@@ -332,7 +343,7 @@ async fn what_expired_is_gone_for_every_reader(store: &dyn Store) {
     for swept in [false, true] {
         assert_eq!(read(store, &record).await, None, "swept: {swept}");
         assert_eq!(texts(store, &record).await, None);
-        assert_eq!(store.items(&owner(), &items, ReadLimit::NONE).await.unwrap(), [None]);
+        assert_eq!(store.items(&owner(), &items, ReadLimit::UNLIMITED).await.unwrap(), [None]);
         assert!(store.input_items(&owner(), id, &first_page()).await.unwrap().is_none());
         assert!(store.responses(&owner(), &first_page()).await.unwrap().data.is_empty());
         store.maintain().await.unwrap();
@@ -370,12 +381,12 @@ async fn an_expired_ancestor_breaks_the_chain_and_stays_so(store: &dyn Store) {
     assert_broken(store, &two, &one.id).await;
 }
 
-async fn read(store: &dyn Store, record: &Record) -> Option<Arc<str>> {
+async fn read(store: &dyn Store, record: &ResponseRecord) -> Option<Arc<str>> {
     store.response(&record.owner, record.id.as_str(), u64::MAX).await.unwrap()
 }
 
-async fn assert_broken(store: &dyn Store, of: &Record, at: &Id) {
-    match store.lineage(&of.owner, of.id.as_str(), ReadLimit::NONE).await {
+async fn assert_broken(store: &dyn Store, of: &ResponseRecord, at: &Id) {
+    match store.lineage(&of.owner, of.id.as_str(), ReadLimit::UNLIMITED).await {
         Err(StoreError::BrokenChain { missing }) => assert_eq!(missing, *at),
         other => panic!("expected a broken chain, got {other:?}"),
     }

@@ -1,14 +1,14 @@
 //! Deleting what is running and has no row yet, and what is left of deleted text in the files.
 
-use antwort::protocol::response::Status;
+use antwort::protocol::response::ResponseStatus;
 use antwort::store::{
-    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, Record, Store, TurnRecord,
+    CallOutcome, JournaledCall, PageRequest, PendingApproval, ReadLimit, ResponseRecord, Store, TurnRecord,
 };
 
 use super::approvals::read_one;
 use super::{Folder, message, owned_by, owner, record, running, suite, turn};
 use antwort::protocol::id::Id;
-use antwort::store::Side;
+use antwort::store::Direction;
 
 suite! { deletion:
     a_registered_run_that_is_deleted_is_not_written_by_any_later_write,
@@ -19,7 +19,7 @@ suite! { deletion:
 }
 
 /// Everything that a run writes while it goes on.
-async fn write_all(store: &dyn Store, run: &Record) {
+async fn write_all(store: &dyn Store, run: &ResponseRecord) {
     store.begin(run.clone()).await.unwrap();
     for turn in 0..2 {
         let call = JournaledCall {
@@ -30,20 +30,20 @@ async fn write_all(store: &dyn Store, run: &Record) {
         let record = TurnRecord {
             id: run.id.clone(),
             begin: (turn == 0).then(|| run.clone()),
-            items: vec![message(Side::Output, "said")],
-            first: turn as usize + 1,
+            items: vec![message(Direction::Output, "said")],
+            first_position: turn as usize + 1,
             turn,
             calls: vec![call],
         };
-        store.turn(record).await.unwrap();
+        store.commit_turn(record).await.unwrap();
         let output = "done".to_owned();
-        store.call_ended(CallOutcome { id: run.id.clone(), turn, index: 0, output, error: None });
+        store.record_tool_result(CallOutcome { id: run.id.clone(), turn, index: 0, output, error: None });
     }
-    store.ask_approval(vec![approval_of(run)]).await.unwrap();
-    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    store.add_approvals(vec![approval_of(run)]).await.unwrap();
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
 }
 
-fn approval_of(run: &Record) -> PendingApproval {
+fn approval_of(run: &ResponseRecord) -> PendingApproval {
     PendingApproval {
         id: format!("mcpr_{}", run.id).into(),
         owner: run.owner.clone(),
@@ -54,7 +54,7 @@ fn approval_of(run: &Record) -> PendingApproval {
     }
 }
 
-async fn exists(store: &dyn Store, run: &Record) -> bool {
+async fn exists(store: &dyn Store, run: &ResponseRecord) -> bool {
     store.response(&run.owner, run.id.as_str(), u64::MAX).await.unwrap().is_some()
 }
 
@@ -70,7 +70,7 @@ async fn a_registered_run_that_is_deleted_is_not_written_by_any_later_write(stor
     write_all(store, &run).await;
     assert!(!exists(store, &run).await);
     assert_eq!(listed(store).await, []);
-    assert!(store.lineage(&owner(), run.id.as_str(), ReadLimit::NONE).await.unwrap().is_none());
+    assert!(store.lineage(&owner(), run.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().is_none());
     assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
     drop(registration);
 
@@ -94,7 +94,7 @@ async fn a_registered_run_is_deleted_by_its_owner_alone_and_once(store: &dyn Sto
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
     assert!(!exists(store, &run).await);
     assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap(), "it is gone already");
-    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(!exists(store, &run).await);
     assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap());
 }
@@ -104,7 +104,7 @@ async fn a_run_that_was_deleted_behind_its_last_write_leaves_nothing(store: &dyn
         let run = running();
         let registration = store.register_run(&run.id, &run.owner);
         // At the same moment: whichever is first, the response is gone.
-        let ended = Record { status: Status::Completed, ..run.clone() };
+        let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.clone() };
         let (finished, deleted) =
             tokio::join!(store.finish(ended), store.delete(&run.owner, run.id.as_str()));
         finished.unwrap();
@@ -117,7 +117,7 @@ async fn a_run_that_was_deleted_behind_its_last_write_leaves_nothing(store: &dyn
 async fn approvals_of_a_registered_run_go_with_it(store: &dyn Store) {
     let (run, other) = (running(), running());
     let _registration = store.register_run(&run.id, &run.owner);
-    store.ask_approval(vec![approval_of(&run), approval_of(&other)]).await.unwrap();
+    store.add_approvals(vec![approval_of(&run), approval_of(&other)]).await.unwrap();
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
     assert_eq!(read_one(store, &owner(), &approval_of(&run).id).await, None);
     assert!(read_one(store, &owner(), &approval_of(&other).id).await.is_some());
@@ -127,7 +127,7 @@ async fn a_run_that_is_registered_no_more_cannot_be_deleted(store: &dyn Store) {
     let run = running();
     drop(store.register_run(&run.id, &run.owner));
     assert!(!store.delete(&owner(), run.id.as_str()).await.unwrap());
-    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(exists(store, &run).await);
 }
 
@@ -145,7 +145,7 @@ async fn a_deletion_that_could_not_be_committed_is_none() {
     .unwrap();
     store.delete(&owner(), run.id.as_str()).await.unwrap_err();
     sql.execute_batch("DROP TRIGGER bad").unwrap();
-    store.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
     assert!(exists(&store, &run).await);
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
 }
@@ -166,16 +166,20 @@ async fn deleted_text_is_in_no_file_after_a_clean_stop() {
     for number in 0..100 {
         // Texts that share a page with others, and texts that have pages of their own.
         let text = format!("{MARK} {number} {}", "x".repeat(number * 300));
-        let marked = Record { body: format!("{{\"text\":\"{text}\"}}").into(), ..turn(None, &text, &text) };
+        let marked =
+            ResponseRecord { body: format!("{{\"text\":\"{text}\"}}").into(), ..turn(None, &text, &text) };
         store.finish(marked.clone()).await.unwrap();
         store.finish(record()).await.unwrap();
         deleted.push(marked);
     }
     let mut replaced = running();
-    replaced.items = vec![message(Side::Output, MARK)];
+    replaced.items = vec![message(Direction::Output, MARK)];
     store.begin(replaced.clone()).await.unwrap();
-    store.finish(Record { status: Status::Completed, ..turn(None, "q", "a") }).await.unwrap();
-    store.finish(Record { items: Vec::new(), status: Status::Completed, ..replaced }).await.unwrap();
+    store.finish(ResponseRecord { status: ResponseStatus::Completed, ..turn(None, "q", "a") }).await.unwrap();
+    store
+        .finish(ResponseRecord { items: Vec::new(), status: ResponseStatus::Completed, ..replaced })
+        .await
+        .unwrap();
     assert!(copies(&folder, MARK) >= 300, "otherwise this tests nothing");
     for record in &deleted {
         assert!(store.delete(&owner(), record.id.as_str()).await.unwrap());

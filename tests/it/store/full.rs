@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use antwort::protocol::response::Status;
+use antwort::protocol::response::ResponseStatus;
 use antwort::store::sqlite::{Disk, DiskSpace, SqliteOptions, SqliteStore};
-use antwort::store::{Record, Store, StoreError};
+use antwort::store::{ResponseRecord, Store, StoreError};
 use serde_json::{Value, json};
 
 use super::{Folder, owner, record, running, turn};
@@ -50,12 +50,12 @@ fn open(folder: &Folder, disk: &Arc<Told>, change: impl FnOnce(&mut SqliteOption
 }
 
 /// A response of 40 KiB.
-fn large() -> Record {
-    Record { body: format!("\"{}\"", "x".repeat(40_000)).into(), ..turn(None, "q", "a") }
+fn large() -> ResponseRecord {
+    ResponseRecord { body: format!("\"{}\"", "x".repeat(40_000)).into(), ..turn(None, "q", "a") }
 }
 
 /// Writes until nothing more can be written; what was.
-async fn fill(store: &dyn Store) -> Vec<Record> {
+async fn fill(store: &dyn Store) -> Vec<ResponseRecord> {
     let mut written = Vec::new();
     for _ in 0..200 {
         let record = large();
@@ -84,7 +84,7 @@ async fn a_full_database_takes_deletions_and_is_ready_again_when_they_made_room(
     assert!(written.len() > 30, "{}", written.len());
     assert!(store.is_impaired());
     assert!(is_full(store.ready().await));
-    assert!(is_full(store.writable().await));
+    assert!(is_full(store.check_writable().await));
     assert!(is_full(store.finish(record()).await), "even a small one: the room is for deletions");
     assert!(is_full(store.begin(running()).await));
     for record in &written {
@@ -100,7 +100,7 @@ async fn a_full_database_takes_deletions_and_is_ready_again_when_they_made_room(
     assert!(!store.delete(&owner(), written[0].id.as_str()).await.unwrap());
     store.ready().await.unwrap();
     assert!(!store.is_impaired());
-    store.writable().await.unwrap();
+    store.check_writable().await.unwrap();
     for _ in 2..written.len() {
         store.finish(large()).await.unwrap();
     }
@@ -116,7 +116,7 @@ async fn a_deletion_that_waits_beside_a_write_without_room_is_carried_out() {
     for _ in 0..60 {
         let record = large();
         store.finish(record.clone()).await.unwrap();
-        let huge = Record { body: "x".repeat(4 << 20).into(), ..turn(None, "q", "a") };
+        let huge = ResponseRecord { body: "x".repeat(4 << 20).into(), ..turn(None, "q", "a") };
         // In one group, as far as they come together.
         let (refused, deleted) = tokio::join!(store.finish(huge), store.delete(&owner, record.id.as_str()));
         assert!(is_full(refused), "it never fits");
@@ -146,7 +146,7 @@ async fn a_run_that_finds_no_room_for_its_end_can_still_be_deleted() {
     let run = running();
     store.begin(run.clone()).await.unwrap();
     fill(&store).await;
-    assert!(is_full(store.finish(Record { status: Status::Completed, ..run.clone() }).await));
+    assert!(is_full(store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await));
     assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
     assert_eq!(store.response(&owner(), run.id.as_str(), u64::MAX).await.unwrap(), None);
 }
@@ -158,7 +158,7 @@ async fn a_run_that_found_no_room_for_its_end_does_not_stay_in_progress() {
     let run = running();
     store.begin(run.clone()).await.unwrap();
     let written = fill(&store).await;
-    assert!(is_full(store.finish(Record { status: Status::Completed, ..run.clone() }).await));
+    assert!(is_full(store.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await));
     for record in written {
         store.delete(&owner(), record.id.as_str()).await.unwrap();
     }
@@ -197,7 +197,7 @@ async fn the_disk_is_looked_at_while_much_is_written() {
     let disk = Told::small();
     let store = folder.open(|options| options.disk = Arc::clone(&disk) as Arc<dyn Disk>);
     disk.set(0);
-    let huge = Record { body: "x".repeat(20 << 20).into(), ..turn(None, "q", "a") };
+    let huge = ResponseRecord { body: "x".repeat(20 << 20).into(), ..turn(None, "q", "a") };
     store.finish(huge).await.unwrap();
     assert!(eventually(async || store.is_impaired()).await, "with nobody asking");
 }
@@ -269,7 +269,7 @@ async fn nothing_that_could_not_be_stored_is_asked_of_the_provider() {
     let folder = Folder::new();
     let store = Arc::new(open(&folder, &Told::small(), |options| options.instance = "server".to_owned()));
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).store(Arc::clone(&store) as Arc<dyn Store>).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).store(Arc::clone(&store) as Arc<dyn Store>).spawn().await;
     let ask = || json!({"model": "test-model", "input": "Hi"});
     let kept = gateway.create(ask()).await["id"].as_str().unwrap().to_owned();
     let mut mine = vec![kept];
@@ -312,7 +312,7 @@ async fn nothing_that_could_not_be_stored_is_asked_of_the_provider() {
 async fn a_database_that_was_removed_beneath_the_gateway_makes_it_unready() {
     let folder = Folder::new();
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).database(folder.path()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).database(folder.path()).spawn().await;
     assert_eq!(gateway.get("/readyz").await.status, 200);
     std::fs::remove_file(folder.path()).unwrap();
     // What was found before is told for a second.

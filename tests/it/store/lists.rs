@@ -1,6 +1,6 @@
 //! What every store does with lists: pages, orders and cursors.
 
-use antwort::store::{PageRequest, Record, Side, Store, StoreError};
+use antwort::store::{Direction, PageRequest, ResponseRecord, Store, StoreError};
 
 use super::{message, owned_by, owner, record, suite, turn};
 
@@ -32,8 +32,8 @@ async fn input_items_are_those_of_this_response_alone(store: &dyn Store) {
 
 async fn pages_of_input_items(store: &dyn Store) {
     let mut record = record();
-    record.items = (0..6).map(|n| message(Side::Input, &n.to_string())).collect();
-    record.items.insert(3, message(Side::Output, "not input"));
+    record.items = (0..6).map(|n| message(Direction::Input, &n.to_string())).collect();
+    record.items.insert(3, message(Direction::Output, "not input"));
     store.finish(record.clone()).await.unwrap();
     record.items.remove(3);
     let ids: Vec<String> = record.items.iter().map(|item| item.id.to_string()).collect();
@@ -168,7 +168,7 @@ async fn write_responses(store: &dyn Store, count: usize) -> Vec<String> {
 }
 
 async fn write_as(store: &dyn Store, principal: &str) {
-    store.finish(Record { owner: owned_by("acme", principal), ..record() }).await.unwrap();
+    store.finish(ResponseRecord { owner: owned_by("acme", principal), ..record() }).await.unwrap();
 }
 
 fn page(limit: usize, ascending: bool) -> PageRequest {

@@ -1,14 +1,18 @@
 //! The write-ahead log beside readers that look at one state for long, such as backups.
 
-use antwort::store::{Record, Store};
+use antwort::store::{ResponseRecord, Store};
 
 use super::{Folder, message, owner, record, turn};
-use antwort::store::Side;
+use antwort::store::Direction;
 
 /// A response of about a megabyte.
-fn large() -> Record {
+fn large() -> ResponseRecord {
     let text = "x".repeat(500_000);
-    Record { items: vec![message(Side::Input, &text)], body: format!("\"{text}\"").into(), ..record() }
+    ResponseRecord {
+        items: vec![message(Direction::Input, &text)],
+        body: format!("\"{text}\"").into(),
+        ..record()
+    }
 }
 
 fn log_bytes(folder: &Folder) -> u64 {

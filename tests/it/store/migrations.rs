@@ -43,7 +43,7 @@ pub fn insert(folder: &Folder, tenant: &str, response: &str, items: &[&str]) {
 }
 
 async fn found(store: &dyn Store, id: &str) -> Option<String> {
-    let items = store.items(&owner(), &[Id::from(id)], ReadLimit::NONE).await.unwrap();
+    let items = store.items(&owner(), &[Id::from(id)], ReadLimit::UNLIMITED).await.unwrap();
     items[0].as_ref().map(text)
 }
 
@@ -75,13 +75,13 @@ async fn a_file_of_any_earlier_version_is_read_whole() {
             let ids: Vec<_> = page.data.iter().map(|(id, _)| id.as_str()).collect();
             assert_eq!(ids, ["msg_1", "msg_2"], "version {version}, {maintained}");
             assert_eq!(
-                store.lineage(&owner(), "resp_old", ReadLimit::NONE).await.unwrap().unwrap().items.len(),
+                store.lineage(&owner(), "resp_old", ReadLimit::UNLIMITED).await.unwrap().unwrap().items.len(),
                 3
             );
         }
         store.finish(turn(None, "new", "a")).await.unwrap();
         let theirs =
-            store.items(&owned_by("other", "ann"), &["msg_1".into()], ReadLimit::NONE).await.unwrap();
+            store.items(&owned_by("other", "ann"), &["msg_1".into()], ReadLimit::UNLIMITED).await.unwrap();
         assert_eq!(theirs[0].as_ref().map(text).unwrap(), "other 299");
     }
 }

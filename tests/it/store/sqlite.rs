@@ -4,9 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
-use antwort::protocol::response::Status;
+use antwort::protocol::response::ResponseStatus;
 use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
-use antwort::store::{CallOutcome, JournaledCall, ReadLimit, Record, Side, Store, StoreError, TurnRecord};
+use antwort::store::{
+    CallOutcome, Direction, JournaledCall, ReadLimit, ResponseRecord, Store, StoreError, TurnRecord,
+};
 use serde_json::{Value, json};
 
 use super::{Folder, message, owner, record, running, texts, turn};
@@ -74,7 +76,7 @@ async fn a_restarted_process_ends_what_it_had_left() {
     let folder = Folder::new();
     let store = folder.open(|_| ());
     let mut left = running();
-    left.items = vec![message(Side::Input, "q"), message(Side::Output, "cut")];
+    left.items = vec![message(Direction::Input, "q"), message(Direction::Output, "cut")];
     left.items[1].wire = left.items[1].wire.replace("completed", "in_progress").into();
     store.begin(left.clone()).await.unwrap();
     let kept = turn(None, "q", "a");
@@ -88,8 +90,8 @@ async fn a_restarted_process_ends_what_it_had_left() {
     assert_eq!(body["error"]["code"], "server_restarted");
     assert_eq!(body["error"]["type"], "server_error");
     assert_eq!(body["error"]["param"], Value::Null);
-    let lineage = store.lineage(&owner(), left.id.as_str(), ReadLimit::NONE).await.unwrap().unwrap();
-    assert_eq!((lineage.status, lineage.items.len()), (Status::Failed, 1), "the open item is hidden");
+    let lineage = store.lineage(&owner(), left.id.as_str(), ReadLimit::UNLIMITED).await.unwrap().unwrap();
+    assert_eq!((lineage.status, lineage.items.len()), (ResponseStatus::Failed, 1), "the open item is hidden");
     assert_eq!(texts(&store, &kept).await.unwrap(), ["q", "a"]);
     assert!(matches!(store.finish(left).await, Err(StoreError::Superseded)));
 }
@@ -103,10 +105,12 @@ async fn runs_of_a_living_process_are_left_alone() {
     let store = folder.open(|_| ());
     store.maintain().await.unwrap();
     assert_eq!(body(&store, &run).await["status"], "in_progress");
-    let taken = store.finish(Record { status: Status::Completed, body: "{}".into(), ..run.clone() }).await;
+    let taken = store
+        .finish(ResponseRecord { status: ResponseStatus::Completed, body: "{}".into(), ..run.clone() })
+        .await;
     assert!(matches!(taken, Err(StoreError::Superseded)), "only its owner ends it");
-    other.finish(Record { status: Status::Completed, ..turn(None, "q", "a") }).await.unwrap();
-    other.finish(Record { status: Status::Completed, ..run.clone() }).await.unwrap();
+    other.finish(ResponseRecord { status: ResponseStatus::Completed, ..turn(None, "q", "a") }).await.unwrap();
+    other.finish(ResponseRecord { status: ResponseStatus::Completed, ..run.clone() }).await.unwrap();
 }
 
 #[tokio::test]
@@ -131,7 +135,7 @@ async fn leases_are_renewed_and_those_that_ran_out_end_the_run() {
     assert_eq!(body(&watcher, &lives).await["status"], "in_progress");
     assert_eq!(body(&watcher, &dies).await["error"]["code"], "server_restarted");
     assert!(matches!(dead.finish(dies).await, Err(StoreError::Superseded)), "its time was over");
-    living.finish(Record { status: Status::Completed, ..lives }).await.unwrap();
+    living.finish(ResponseRecord { status: ResponseStatus::Completed, ..lives }).await.unwrap();
 }
 
 #[tokio::test]
@@ -156,7 +160,7 @@ async fn a_bad_row_fails_alone_and_leaves_nothing() {
              BEGIN SELECT raise(ABORT, 'no such items here'); END",
         )
         .unwrap();
-    let records: Vec<Record> = (0..100)
+    let records: Vec<ResponseRecord> = (0..100)
         .map(|number| {
             let mut record = turn(None, "q", "a");
             if number % 10 == 3 {
@@ -185,7 +189,7 @@ async fn a_begin_that_failed_does_not_swallow_the_end() {
     )
     .unwrap();
     let run = running();
-    let ended = Record { status: Status::Completed, ..run.clone() };
+    let ended = ResponseRecord { status: ResponseStatus::Completed, ..run.clone() };
     let (begun, finished) = tokio::join!(store.begin(run.clone()), store.finish(ended));
     assert!(matches!(begun, Err(StoreError::Database(_))));
     finished.unwrap();
@@ -261,7 +265,7 @@ async fn the_oldest_make_room_when_the_database_is_too_large() {
     assert_eq!(body(&store, &run).await["status"], "in_progress", "what runs stays");
     let pages = pragma("page_count");
     for _ in 0..100 {
-        store.finish(Record { body: records[0].body.clone(), ..turn(None, "q", "a") }).await.unwrap();
+        store.finish(ResponseRecord { body: records[0].body.clone(), ..turn(None, "q", "a") }).await.unwrap();
     }
     assert_eq!(pragma("page_count"), pages, "freed pages are used again");
 }
@@ -302,10 +306,10 @@ async fn damage_is_reported_and_not_passed_on() {
     store.finish(record.clone()).await.unwrap();
     folder.sql().execute_batch("UPDATE items SET wire = '{\"type\":\"mess'").unwrap();
     assert!(matches!(
-        store.lineage(&owner(), record.id.as_str(), ReadLimit::NONE).await,
+        store.lineage(&owner(), record.id.as_str(), ReadLimit::UNLIMITED).await,
         Err(StoreError::Corrupt(_))
     ));
-    let found = store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::NONE).await;
+    let found = store.items(&owner(), &[record.items[0].id.clone()], ReadLimit::UNLIMITED).await;
     assert!(matches!(found, Err(StoreError::Corrupt(_))));
 }
 
@@ -326,7 +330,7 @@ fn assert_refused(path: &Path, reason: &str) {
     assert!(error.contains(reason), "{error}");
 }
 
-async fn body(store: &dyn Store, record: &Record) -> Value {
+async fn body(store: &dyn Store, record: &ResponseRecord) -> Value {
     let body = store.response(&record.owner, record.id.as_str(), u64::MAX).await.unwrap();
     body.map_or(json!(null), |body| serde_json::from_str(&body).unwrap())
 }
@@ -347,16 +351,16 @@ async fn an_outcome_does_not_reach_the_response_that_took_over_a_deleted_rows_ke
             id: run.id.clone(),
             begin: Some(run.clone()),
             items: Vec::new(),
-            first: 0,
+            first_position: 0,
             turn: 0,
             calls: vec![call],
         };
-        store.turn(turn).await.unwrap();
+        store.commit_turn(turn).await.unwrap();
         if run.id == deleted.id {
             assert!(store.delete(&owner(), run.id.as_str()).await.unwrap());
         }
     }
-    store.call_ended(CallOutcome {
+    store.record_tool_result(CallOutcome {
         id: deleted.id.clone(),
         turn: 0,
         index: 0,

@@ -14,9 +14,9 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::probe::{Probe, Seen};
+use super::probe::{Probe, ProbeLog};
 use super::upstream::Upstream;
-use super::{legal, openapi};
+use super::{openapi, stream_validator};
 
 /// A running gateway; ends with the test.
 pub struct Gateway {
@@ -38,7 +38,7 @@ pub struct Builder {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// Its status.
     pub status: u16,
     /// Its headers.
@@ -86,8 +86,8 @@ impl Builder {
     }
 
     /// With tools that do as they are told.
-    pub fn probe(mut self) -> (Self, Arc<Seen>) {
-        let seen = Arc::new(Seen::default());
+    pub fn probe(mut self) -> (Self, Arc<ProbeLog>) {
+        let seen = Arc::new(ProbeLog::default());
         self.executors.push(Arc::new(Probe(Arc::clone(&seen))));
         (self, seen)
     }
@@ -111,8 +111,8 @@ impl Builder {
 
 impl Gateway {
     /// A gateway in front of this provider, with everything else as by default and responses in memory.
-    pub fn before(upstream: &Upstream) -> Builder {
-        Self::before_url(&upstream.url)
+    pub fn with_upstream(upstream: &Upstream) -> Builder {
+        Self::with_upstream_url(&upstream.url)
     }
 
     /// A gateway with these settings.
@@ -121,10 +121,10 @@ impl Gateway {
     }
 
     /// A gateway in front of whatever is at this URL.
-    pub fn before_url(url: &str) -> Builder {
+    pub fn with_upstream_url(url: &str) -> Builder {
         let mut settings = Settings::default();
         settings.store.url = StoreUrl::Memory;
-        let mut provider = ProviderSettings::of(Preset::Generic, url);
+        let mut provider = ProviderSettings::new(Preset::Generic, url);
         provider.default = true;
         provider.retries.initial_backoff = Duration::from_millis(5);
         settings.providers.insert("default".into(), provider);
@@ -149,7 +149,7 @@ impl Gateway {
     }
 
     /// Sends a request with a JSON body and reads the answer.
-    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+    pub async fn post(&self, path: &str, body: &Value) -> HttpAnswer {
         self.send(self.http.post(format!("{}{path}", self.base)).json_body(body)).await
     }
 
@@ -159,7 +159,7 @@ impl Gateway {
         path: &str,
         body: impl Into<reqwest::Body>,
         headers: &[(&str, &str)],
-    ) -> Answer {
+    ) -> HttpAnswer {
         let mut request = self.http.post(format!("{}{path}", self.base)).body(body);
         if !headers.iter().any(|(name, _)| *name == "content-type") {
             request = request.header("content-type", "application/json");
@@ -168,17 +168,17 @@ impl Gateway {
     }
 
     /// Reads something.
-    pub async fn get(&self, path: &str) -> Answer {
+    pub async fn get(&self, path: &str) -> HttpAnswer {
         self.send(self.http.get(format!("{}{path}", self.base))).await
     }
 
     /// Deletes something.
-    pub async fn delete(&self, path: &str) -> Answer {
+    pub async fn delete(&self, path: &str) -> HttpAnswer {
         self.send(self.http.delete(format!("{}{path}", self.base))).await
     }
 
     /// Sends any request.
-    pub async fn send(&self, request: reqwest::RequestBuilder) -> Answer {
+    pub async fn send(&self, request: reqwest::RequestBuilder) -> HttpAnswer {
         let response = request.headers(self.headers.clone()).send().await.unwrap();
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         assert!(headers.contains_key("x-request-id"), "every answer has a request id");
@@ -191,7 +191,7 @@ impl Gateway {
         if body["object"] == "response" && body.get("deleted").is_none() {
             openapi::assert_response(&body);
         }
-        Answer { status, headers, body }
+        HttpAnswer { status, headers, body }
     }
 
     /// Makes a response and expects it to succeed.
@@ -225,7 +225,7 @@ impl Gateway {
         for event in &events {
             openapi::assert_event(event);
         }
-        let verdict = legal::assert_legal(&events);
+        let verdict = stream_validator::assert_valid_stream(&events);
         Streamed { events, response: verdict.response }
     }
 

@@ -31,7 +31,7 @@ impl McpClient {
     }
 
     /// Shakes hands; the server's answer.
-    pub async fn open(&mut self) -> Value {
+    pub async fn initialize(&mut self) -> Value {
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "clientInfo": {"name": "tests", "version": "0"}});
         let message = self.message("initialize", params);

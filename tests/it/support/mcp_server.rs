@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use self::oauth::OAuth;
-pub use self::script::{Answers, Auth, Lost};
+pub use self::script::{Answers, Auth, UnknownSessionReply};
 use self::script::{Failure, Script};
 use super::upstream::serve;
 
@@ -89,7 +89,7 @@ impl McpServer {
     }
 
     /// Answers requests so that name a session which it does not know; until told so, with 404.
-    pub fn loses_as(&self, lost: Lost) -> &Self {
+    pub fn on_unknown_session(&self, lost: UnknownSessionReply) -> &Self {
         self.script.knobs().lost = lost;
         self
     }
@@ -130,14 +130,14 @@ impl McpServer {
         self
     }
 
-    /// Never answers requests of this method, such as `initialize` or `tools/list`, until [`Self::go_on`].
+    /// Never answers requests of this method, such as `initialize` or `tools/list`, until [`Self::resume`].
     pub fn hang(&self, method: &str) -> &Self {
         self.script.knobs().hangs.insert(method.to_owned());
         self
     }
 
     /// Answers requests of this method again; those that hang already go on hanging.
-    pub fn go_on(&self, method: &str) -> &Self {
+    pub fn resume(&self, method: &str) -> &Self {
         self.script.knobs().hangs.remove(method);
         self
     }

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::eventually;
 
 /// An authority that no system trusts, and the files that it issued.
-pub struct Authority {
+pub struct TestCa {
     folder: TempDir,
     params: CertificateParams,
     key: KeyPair,
@@ -20,12 +20,12 @@ pub struct Authority {
 
 /// A certificate with its key, as PEM files.
 #[derive(Debug, Clone)]
-pub struct Issued {
+pub struct IssuedCert {
     pub cert: PathBuf,
     pub key: PathBuf,
 }
 
-impl Authority {
+impl TestCa {
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -43,24 +43,24 @@ impl Authority {
     }
 
     /// For a server or a client of this name.
-    pub fn issue(&self, name: &str) -> Issued {
+    pub fn issue(&self, name: &str) -> IssuedCert {
         self.issue_by(name, CertificateParams::new(vec![name.to_owned()]).unwrap())
     }
 
     /// The same, whose time is over.
-    pub fn issue_expired(&self, name: &str) -> Issued {
+    pub fn issue_expired(&self, name: &str) -> IssuedCert {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         params.not_after = rcgen::date_time_ymd(2001, 1, 1);
         self.issue_by(name, params)
     }
 
-    fn issue_by(&self, name: &str, mut params: CertificateParams) -> Issued {
+    fn issue_by(&self, name: &str, mut params: CertificateParams) -> IssuedCert {
         params.distinguished_name.push(DnType::CommonName, name);
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate().unwrap();
         let issuer = Issuer::from_params(&self.params, &self.key);
         let file = |kind: &str| self.folder.path().join(format!("{name}.{kind}.pem"));
-        let issued = Issued { cert: file("cert"), key: file("key") };
+        let issued = IssuedCert { cert: file("cert"), key: file("key") };
         std::fs::write(&issued.cert, params.signed_by(&key, &issuer).unwrap().pem()).unwrap();
         std::fs::write(&issued.key, key.serialize_pem()).unwrap();
         issued
@@ -82,7 +82,7 @@ impl Server {
     }
 
     /// A server with TLS before the one at this port; clients must show a certificate of `clients`.
-    pub fn tls(port: u16, own: &Issued, clients: Option<&Path>) -> Self {
+    pub fn tls(port: u16, own: &IssuedCert, clients: Option<&Path>) -> Self {
         let text = |path: &Path| path.to_str().unwrap().to_owned();
         let arguments = [port.to_string(), text(&own.cert), text(&own.key)];
         Self::start("tls_server.py", arguments.into_iter().chain(clients.map(text)))

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use antwort::tools::{
-    Annotations, Code, Fault, Outcome, Progress, ToolCall, ToolContext, ToolDefinition, ToolError,
-    ToolExecutor, ToolKind, ToolOutput,
+    Annotations, FailureStage, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolErrorCode,
+    ToolExecutor, ToolKind, ToolOutcome, ToolOutput,
 };
 use async_trait::async_trait;
 use serde_json::json;
 
 /// What the executor saw.
 #[derive(Default)]
-pub struct Seen {
+pub struct ProbeLog {
     counts: Mutex<HashMap<String, usize>>,
     contexts: Mutex<Vec<ToolContext>>,
     keys: Mutex<Vec<String>>,
@@ -24,9 +24,9 @@ pub struct Seen {
 /// `echo` (says its arguments), `noop`, `slow` (200 ms), `hang` (for ever), `fails`, `says_error`, `panics`,
 /// `fatal`, `unavailable`, `tells` (speaks to the user), `whispers` (does so, and is silent), `needs` (has a strict schema), `big` (100 KiB), and
 /// `writes` (not to be repeated).
-pub struct Probe(pub Arc<Seen>);
+pub struct Probe(pub Arc<ProbeLog>);
 
-impl Seen {
+impl ProbeLog {
     /// How often a tool was run.
     pub fn count(&self, tool: &str) -> usize {
         self.counts.lock().unwrap().get(tool).copied().unwrap_or(0)
@@ -49,7 +49,7 @@ impl Seen {
 }
 
 /// Counts a call that is dropped before it is done.
-struct Guard<'a>(&'a Seen, bool);
+struct Guard<'a>(&'a ProbeLog, bool);
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
@@ -105,7 +105,7 @@ impl ToolExecutor for Probe {
         call: &ToolCall,
         context: &ToolContext,
         _progress: &Progress,
-    ) -> Result<Outcome, ToolError> {
+    ) -> Result<ToolOutcome, ToolError> {
         *self.0.counts.lock().unwrap().entry(call.name.clone()).or_insert(0) += 1;
         self.0.contexts.lock().unwrap().push(context.clone());
         self.0.keys.lock().unwrap().extend(call.key.as_ref().map(ToString::to_string));
@@ -117,11 +117,13 @@ impl ToolExecutor for Probe {
                 Ok(ToolOutput::text("slow"))
             }
             "hang" => std::future::pending().await,
-            "fails" => Err(ToolError::failed("it does not work").because("secret cause")),
+            "fails" => Err(ToolError::failed("it does not work").with_cause("secret cause")),
             "says_error" => Ok(ToolOutput::error("no such thing")),
             "panics" => panic!("a bug in the tool"),
-            "fatal" => Err(ToolError::fatal(Code::StorageError, "gone")),
-            "unavailable" => Err(ToolError::new(Code::ToolUnavailable, Fault::Before, "not there")),
+            "fatal" => Err(ToolError::fatal(ToolErrorCode::StorageError, "gone")),
+            "unavailable" => {
+                Err(ToolError::new(ToolErrorCode::ToolUnavailable, FailureStage::NotSent, "not there"))
+            }
             "whispers" => {
                 Ok(ToolOutput { for_user: Some("for your eyes".into()), ..ToolOutput::silent("told") })
             }
@@ -130,6 +132,6 @@ impl ToolExecutor for Probe {
             _ => Ok(ToolOutput::text("ok")),
         };
         guard.1 = true;
-        outcome.map(Outcome::Done)
+        outcome.map(ToolOutcome::Done)
     }
 }

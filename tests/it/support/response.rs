@@ -2,25 +2,25 @@
 
 use std::sync::Arc;
 
-use antwort::protocol::id::IdMint;
-use antwort::protocol::response::{Echo, Output, Response, Status};
+use antwort::protocol::id::IdGenerator;
+use antwort::protocol::response::{OutputItems, RequestEcho, Response, ResponseStatus};
 use serde_json::value::RawValue;
 
 /// A response of which nothing is known but its id.
-pub fn blank_response(ids: &IdMint) -> Response {
+pub fn blank_response(ids: &IdGenerator) -> Response {
     let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
     Response {
         id: ids.response(),
         object: "response",
         created_at: 1_700_000_000,
         completed_at: None,
-        status: Status::InProgress,
+        status: ResponseStatus::InProgress,
         error: None,
         incomplete_details: None,
-        output: Output::default(),
+        output: OutputItems::default(),
         usage: None,
         service_tier: "default".into(),
-        echo: Arc::new(Echo {
+        echo: Arc::new(RequestEcho {
             background: false,
             conversation: None,
             frequency_penalty: 0.0,

@@ -231,7 +231,7 @@ async fn embed(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes
 async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes) -> Response {
     let raw = String::from_utf8_lossy(&body).into_owned();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    if let Err(fault) = judge(&body) {
+    if let Err(fault) = check_request(&body) {
         state.faults.lock().unwrap().push(format!("{fault}: {body}"));
         return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
     }
@@ -333,7 +333,7 @@ fn send(state: Arc<Script>, content_type: &'static str, steps: Vec<Step>) -> Res
 }
 
 /// What the strictest of providers refuse.
-fn judge(body: &Value) -> Result<(), String> {
+fn check_request(body: &Value) -> Result<(), String> {
     let messages =
         body["messages"].as_array().filter(|messages| !messages.is_empty()).ok_or("no messages")?;
     let mut open: Vec<String> = Vec::new();

@@ -39,12 +39,12 @@ impl Weather {
     }
 
     /// From now on it answers nobody.
-    pub fn fall_silent(&self) {
+    pub fn stop_answering(&self) {
         self.state.silent.store(true, Ordering::SeqCst);
     }
 
     /// It answers again.
-    pub fn speak(&self) {
+    pub fn resume_answering(&self) {
         self.state.silent.store(false, Ordering::SeqCst);
     }
 }

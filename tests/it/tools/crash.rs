@@ -26,7 +26,7 @@ async fn a_call_that_was_dispatched_before_a_crash_is_known_and_never_made_again
         ("calculate", json!({"expression": "2*2"})),
         ("get_weather", json!({"location": "Oslo"})),
     ]));
-    weather.fall_silent();
+    weather.stop_answering();
     let tools = json!([{"type": "mcp", "server_label": "antwort"}]);
     let body = json!({"model": "test-model", "input": "Go.", "stream": true, "tools": tools});
     let mut stream =
@@ -36,7 +36,7 @@ async fn a_call_that_was_dispatched_before_a_crash_is_known_and_never_made_again
     let id = id.split('"').next().unwrap().to_owned();
     assert!(eventually(async || weather.asked() == 1).await, "the tool was called");
     gateway.kill();
-    weather.speak();
+    weather.resume_answering();
     gateway.restart().await;
     let answer = http.get(format!("{}/v1/responses/{id}", gateway.base)).send().await.unwrap();
     let stored: serde_json::Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();

@@ -13,7 +13,7 @@ mod custom_tool;
 #[tokio::test]
 async fn the_example_is_a_tool_that_runs() {
     let upstream = Upstream::spawn().await;
-    let gateway = Gateway::before(&upstream).executor(custom_tool::executor()).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).executor(custom_tool::executor()).spawn().await;
     let ask = json!({"model": "test-model", "input": "Go.", "tools": [{"type": "antwort:word_count"}]});
     upstream.reply(Reply::Calls(vec![("word_count", json!({"text": "one two  three"}))])).text("Three.");
     let response = gateway.create(ask.clone()).await;

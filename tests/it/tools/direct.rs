@@ -1,6 +1,6 @@
 //! `/v1/tools` and `/v1/agents`: lists, direct calls, and who may make them.
 
-use antwort::config::{AgentSettings, KeySettings, Scope};
+use antwort::config::{AgentSettings, ApiKeySettings, Scope};
 use serde_json::{Value, json};
 
 use super::{gateway, gateway_with};
@@ -197,7 +197,7 @@ async fn every_operation_on_tools_has_its_scope() {
     {
         let change = |builder: Builder| {
             builder.set(|settings| {
-                let key = KeySettings {
+                let key = ApiKeySettings {
                     hash: aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"key")
                         .as_ref()
                         .try_into()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use antwort::config::{OnError, Price, ToolOverride};
+use antwort::config::{ModelPrice, OnError, ToolOverride};
 use serde_json::{Value, json};
 
 use super::{ask, call, calls, gateway, gateway_with, kinds};
@@ -177,7 +177,7 @@ async fn calls_of_a_turn_keep_their_order() {
 #[tokio::test]
 async fn each_limit_ends_the_run_and_is_named() {
     let upstream = Upstream::spawn().await;
-    let price = Price { input: 1e6, cached_input: None, output: 1e6 };
+    let price = ModelPrice { input: 1e6, cached_input: None, output: 1e6 };
     let change = |builder: crate::support::gateway::Builder| {
         builder.provider(|provider| {
             provider.prices.insert("*".into(), price);

@@ -37,7 +37,8 @@ fn told(upstream: &Upstream) -> Vec<Value> {
 #[tokio::test]
 async fn three_tools_in_one_turn_and_one_answer() {
     let (upstream, weather) = (Upstream::spawn().await, Weather::spawn().await);
-    let gateway = Gateway::before(&upstream).set(|settings| configure(settings, &weather)).spawn().await;
+    let gateway =
+        Gateway::with_upstream(&upstream).set(|settings| configure(settings, &weather)).spawn().await;
     let tools = json!([{"type": "mcp", "server_label": "antwort",
         "allowed_tools": ["get_weather", "calculate", "datetime"]}]);
     for streamed in [false, true] {

@@ -3,7 +3,9 @@
 use antwort::config::{AgentSettings, ToolLists};
 use serde_json::{Value, json};
 
-use antwort::tools::{Arguments, Local, Tool, ToolContext, ToolDefinition, ToolError, ToolKind, ToolOutput};
+use antwort::tools::{
+    Arguments, LocalExecutor, Tool, ToolContext, ToolDefinition, ToolError, ToolKind, ToolOutput,
+};
 use async_trait::async_trait;
 use std::sync::Arc;
 
@@ -249,7 +251,7 @@ impl Tool for Searcher {
 #[tokio::test]
 async fn options_of_a_hosted_search_hold_though_a_list_of_all_tools_came_before_it() {
     let upstream = Upstream::spawn().await;
-    let searcher = Local::new("searcher", ToolKind::Builtin, [Arc::new(Searcher) as Arc<dyn Tool>]);
+    let searcher = LocalExecutor::new("searcher", ToolKind::Builtin, [Arc::new(Searcher) as Arc<dyn Tool>]);
     let (gateway, _) = gateway_with(&upstream, |builder| builder.executor(Arc::new(searcher))).await;
     let search = json!({"type": "web_search", "filters": {"allowed_domains": ["a.example"]}});
     let tools = json!([{"type": "mcp", "server_label": "antwort"}, search]);

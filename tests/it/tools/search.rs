@@ -34,7 +34,7 @@ async fn gateway(upstream: &Upstream) -> Gateway {
         settings.tools.builtin.web_search.base_url = Some(engine);
         settings.egress.allow = vec!["127.0.0.1".into()];
     };
-    Gateway::before(upstream).set(change).spawn().await
+    Gateway::with_upstream(upstream).set(change).spawn().await
 }
 
 fn ask(tool: Value) -> Value {

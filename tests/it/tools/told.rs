@@ -42,7 +42,7 @@ async fn the_envelope_is_for_the_model_and_clients_see_results_as_ever() {
     let mut seen = Vec::new();
     for format in [ResultFormat::Text, ResultFormat::JsonEnvelope] {
         let upstream = Upstream::spawn().await;
-        let gateway = Gateway::before(&upstream)
+        let gateway = Gateway::with_upstream(&upstream)
             .set(|settings| {
                 mocks(settings);
                 settings.tools.result_format = format;
@@ -95,7 +95,7 @@ async fn mocks_wait_as_long_as_is_configured() {
             say.delay = Some(Duration::ZERO);
         }
     };
-    let gateway = Gateway::before(&upstream).set(change).spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).set(change).spawn().await;
     upstream.reply(call("lookup")).text("Done.");
     gateway.create(ask()).await;
     assert!(told(&upstream)[0].1.contains("timed out after 50ms"), "{:?}", told(&upstream));

@@ -1,6 +1,6 @@
 //! What clients see: golden transcripts of a run with tools, by visibility and dialect.
 
-use antwort::config::{UserMessages, Visibility};
+use antwort::config::{ToolVisibility, UserMessages};
 use serde_json::{Value, json};
 
 use super::{ask, call, calls, gateway, gateway_with, kinds};
@@ -74,7 +74,7 @@ async fn full_shows_every_step_one_item_after_the_other() {
 async fn items_shows_beginning_and_end_only() {
     let upstream = Upstream::spawn().await;
     let change = |builder: crate::support::gateway::Builder| {
-        builder.set(|s| s.tools.stream_visibility = Visibility::Items)
+        builder.set(|s| s.tools.stream_visibility = ToolVisibility::Items)
     };
     let (gateway, _) = gateway_with(&upstream, change).await;
     upstream.reply(call("noop")).text("Done.");

@@ -5,79 +5,79 @@ use std::collections::BTreeSet;
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 
-use super::super::{Check, parse_http};
+use super::super::{Checker, parse_http};
 use crate::config::mcp::{headers, signing};
 use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings};
 
-pub(super) fn check(label: &str, server: &McpServerSettings, check: &mut Check<'_>) {
+pub(super) fn check(label: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let mut seen = BTreeSet::new();
     for (name, value) in &server.headers {
         let path = ["mcp", "servers", label, "headers", name];
         if let Err(problem) = headers::read(name, value.expose_secret()) {
-            check.wrong(&path, problem);
+            check.error(&path, problem);
         }
         let name = name.to_ascii_lowercase();
         if name == "authorization" && !matches!(server.auth, McpAuth::None) {
-            check.wrong(&path, "is what `auth` sends: remove one of the two");
+            check.error(&path, "is what `auth` sends: remove one of the two");
         }
         if !seen.insert(name) {
-            check.wrong(&path, "is there twice: capitals make no difference");
+            check.error(&path, "is there twice: capitals make no difference");
         }
     }
-    let mut auth = Auth { label, check };
+    let mut auth = AuthChecker { label, check };
     match &server.auth {
         McpAuth::None | McpAuth::Forward => {}
         McpAuth::Bearer { token } => auth.token(token),
         McpAuth::ClientCredentials(client) => {
-            auth.words(&client.client_id, &client.scopes);
+            auth.check_client_and_scopes(&client.client_id, &client.scopes);
             auth.key(client);
             auth.urls(client.token_url.as_deref(), client.resource.as_deref());
         }
         McpAuth::TokenExchange(exchange) => {
-            auth.words(&exchange.client_id, &exchange.scopes);
+            auth.check_client_and_scopes(&exchange.client_id, &exchange.scopes);
             auth.secret(exchange.client_secret.as_ref());
-            auth.place(exchange.token_url.as_deref());
+            auth.require_token_url(exchange.token_url.as_deref());
             auth.urls(exchange.token_url.as_deref(), exchange.resource.as_deref());
         }
     }
 }
 
 /// The section of one server.
-struct Auth<'a, 'b> {
+struct AuthChecker<'a, 'b> {
     label: &'a str,
-    check: &'a mut Check<'b>,
+    check: &'a mut Checker<'b>,
 }
 
-impl Auth<'_, '_> {
-    fn wrong(&mut self, key: &str, message: &str) {
-        self.check.wrong(&["mcp", "servers", self.label, "auth", key], message);
+impl AuthChecker<'_, '_> {
+    fn error(&mut self, key: &str, message: &str) {
+        self.check.error(&["mcp", "servers", self.label, "auth", key], message);
     }
 
     fn token(&mut self, token: &SecretString) {
         let token = token.expose_secret();
         if token.len() > 7 && token.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("bearer ")) {
-            self.wrong("token", "is sent behind the word `Bearer`: leave that out");
+            self.error("token", "is sent behind the word `Bearer`: leave that out");
         } else if let Err(problem) = headers::bearer(token) {
-            self.wrong("token", problem);
+            self.error("token", problem);
         }
     }
 
-    fn words(&mut self, client_id: &str, scopes: &[String]) {
+    fn check_client_and_scopes(&mut self, client_id: &str, scopes: &[String]) {
         if client_id.is_empty() {
-            self.wrong("client_id", "is empty");
+            self.error("client_id", "is empty");
         }
         for (index, scope) in scopes.iter().enumerate() {
             let known = |c: char| c.is_ascii_graphic() && c != '"' && c != '\\';
             if scope.is_empty() || !scope.chars().all(known) {
                 let path = ["mcp", "servers", self.label, "auth", "scopes", &index.to_string()];
-                self.check.wrong(&path, "expected one scope: a word without spaces and quotes");
+                self.check.error(&path, "expected one scope: a word without spaces and quotes");
             }
         }
     }
 
     fn secret(&mut self, secret: Option<&SecretString>) {
         if secret.is_some_and(|secret| secret.expose_secret().contains(|c: char| c.is_control())) {
-            self.wrong("client_secret", "has line ends or control characters in it");
+            self.error("client_secret", "has line ends or control characters in it");
         }
     }
 
@@ -86,11 +86,11 @@ impl Auth<'_, '_> {
         let known = |name: &String| signing::ALGORITHMS.contains(&name.as_str());
         let algorithm = client.algorithm.as_ref();
         if algorithm.is_some_and(|name| !known(name)) {
-            self.wrong("algorithm", &format!("expected one of {}", signing::ALGORITHMS.join(", ")));
+            self.error("algorithm", &format!("expected one of {}", signing::ALGORITHMS.join(", ")));
         }
         match (&client.client_secret, &client.private_key) {
             (Some(_), Some(_)) => {
-                self.wrong("private_key", "is there beside `client_secret`: one is enough");
+                self.error("private_key", "is there beside `client_secret`: one is enough");
             }
             (None, None) => {
                 let path = ["mcp", "servers", self.label, "auth"];
@@ -99,13 +99,13 @@ impl Auth<'_, '_> {
             (Some(_), None) => {
                 for (key, said) in [("algorithm", algorithm.is_some()), ("key_id", client.key_id.is_some())] {
                     if said {
-                        self.wrong(key, "is for a `private_key`");
+                        self.error(key, "is for a `private_key`");
                     }
                 }
             }
             (None, Some(pem)) if algorithm.is_none_or(known) => {
                 if let Err(problem) = signing::key(pem.expose_secret(), algorithm.map(String::as_str)) {
-                    self.wrong("private_key", problem);
+                    self.error("private_key", problem);
                 }
             }
             (None, Some(_)) => {}
@@ -113,7 +113,7 @@ impl Auth<'_, '_> {
     }
 
     /// Callers' tokens are not for whomever the server names.
-    fn place(&mut self, token_url: Option<&str>) {
+    fn require_token_url(&mut self, token_url: Option<&str>) {
         if token_url.is_none() {
             let path = ["mcp", "servers", self.label, "auth", "token_url"];
             self.check.missing(
@@ -125,11 +125,11 @@ impl Auth<'_, '_> {
 
     fn urls(&mut self, token_url: Option<&str>, resource: Option<&str>) {
         if let Some(problem) = token_url.and_then(|url| wrong_token_url(parse_http(url).as_ref())) {
-            self.wrong("token_url", problem);
+            self.error("token_url", problem);
         }
         // RFC 8707: an absolute URI without a fragment, of any kind.
         if resource.is_some_and(|uri| !Url::parse(uri).is_ok_and(|uri| uri.fragment().is_none())) {
-            self.wrong("resource", "expected an absolute URI without `#`");
+            self.error("resource", "expected an absolute URI without `#`");
         }
     }
 }
@@ -140,7 +140,7 @@ fn wrong_token_url(url: Option<&Url>) -> Option<&'static str> {
         Some("must not hold a user or password")
     } else if url.fragment().is_some() {
         Some("must not have `#`")
-    } else if !crate::config::mcp::is_safe(url) {
+    } else if !crate::config::mcp::is_safe_for_secrets(url) {
         Some("must be https: secrets are sent there (http is for this machine only)")
     } else {
         None

@@ -23,7 +23,7 @@ fn with_key() -> HeaderMap {
     HeaderMap::from_iter([("x-key".parse().unwrap(), HeaderValue::from_static("secret"))])
 }
 
-fn text(answer: &Answer) -> &str {
+fn text(answer: &EgressResponse) -> &str {
     std::str::from_utf8(&answer.body).unwrap()
 }
 
@@ -142,12 +142,12 @@ async fn a_name_that_changes_its_address_is_judged_at_each_connection() {
 #[tokio::test]
 async fn a_public_answer_does_not_vouch_for_the_next_one() {
     let resolver = Scripted::new(&[&["93.184.216.34", "10.0.0.1"], &["127.0.0.1"]]);
-    let rules = Arc::new(Rules::read(&[], None).unwrap());
-    let guard = Guard { resolver, rules, port: None };
+    let rules = Arc::new(EgressRules::parse(&[], None).unwrap());
+    let guard = GuardedResolver { resolver, rules, port: None };
     let ask = || reqwest::dns::Resolve::resolve(&guard, "rebinding.test".parse().unwrap());
     let first: Vec<_> = ask().await.unwrap().map(|address| address.ip().to_string()).collect();
     assert_eq!(first, ["93.184.216.34"]);
-    assert!(ask().await.is_err_and(|error| error.is::<super::super::resolve::Refused>()));
+    assert!(ask().await.is_err_and(|error| error.is::<super::super::resolve::AddressesRefused>()));
 }
 
 #[tokio::test]

@@ -290,7 +290,7 @@ proptest! {
             prop_assert!(refused.is_err(), "{}", embedded);
         }
         let _ = check(&options(), &url);
-        let _ = Rules::read(std::slice::from_ref(&url), Some(std::slice::from_ref(&url)));
+        let _ = EgressRules::parse(std::slice::from_ref(&url), Some(std::slice::from_ref(&url)));
     }
 
     #[test]

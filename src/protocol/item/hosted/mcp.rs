@@ -9,8 +9,8 @@ use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
-use crate::protocol::json::Json;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// What a server offers, as it was when the conversation first asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,10 +37,10 @@ pub struct McpListedTool {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON schema of its arguments.
-    pub input_schema: Json,
+    pub input_schema: RawJson,
     /// The server's hints about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub annotations: Option<Json>,
+    pub annotations: Option<RawJson>,
 }
 
 /// A call of a server's tool, with its outcome. What is not there is `null`, as the API has it.
@@ -71,7 +71,7 @@ pub struct McpCall {
 
 /// The login that a server wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct McpLogin {
+pub struct McpAuthChallenge {
     /// The URL of what it says of itself: who can log a user in (RFC 9728).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_metadata: Option<String>,
@@ -94,7 +94,7 @@ pub enum McpCallError {
     /// The tool itself failed.
     McpToolExecutionError {
         /// What it said; any JSON, from us a list of one `text` part.
-        content: Json,
+        content: RawJson,
         /// Which kind of failure it was, where this gateway says so; stable.
         #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<String>,
@@ -107,7 +107,7 @@ pub enum McpCallError {
         message: String,
         /// Of a server that wants a login, or one that reaches farther.
         #[serde(flatten)]
-        login: Option<Box<McpLogin>>,
+        login: Option<Box<McpAuthChallenge>>,
     },
     /// A plain text, as earlier versions of the API had it.
     #[serde(untagged)]
@@ -145,7 +145,7 @@ pub struct McpApprovalResponse {
 
 impl McpCallError {
     /// The tool failed, with this code and in these words.
-    pub fn of_tool(code: &str, message: &str) -> Self {
+    pub fn from_tool_error(code: &str, message: &str) -> Self {
         let content = serde_json::json!([{ "type": "text", "text": message }]);
         Self::McpToolExecutionError { content: (&content).into(), code: Some(code.to_owned()) }
     }
@@ -162,7 +162,7 @@ impl McpCallError {
 }
 
 /// The texts of a list of parts; anything else as it stands.
-fn texts(content: &Json) -> Cow<'_, str> {
+fn texts(content: &RawJson) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Part<'a> {
         #[serde(borrow)]
@@ -178,8 +178,8 @@ fn texts(content: &Json) -> Cow<'_, str> {
     }
 }
 
-impl Shape for McpCallError {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for McpCallError {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Coded {
             code: i64,
@@ -196,14 +196,14 @@ impl Shape for McpCallError {
         }
         #[derive(Deserialize)]
         struct Content {
-            content: Json,
+            content: RawJson,
             #[serde(default)]
             code: Option<String>,
         }
         if raw.get().starts_with('"') {
             return parse::read(raw).map(Self::Text);
         }
-        match parse::peek(raw)?.kind.as_deref() {
+        match parse::peek_discriminator(raw)?.kind.as_deref() {
             Some("mcp_protocol_error") => {
                 let Coded { code, message } = parse::read(raw)?;
                 Ok(Self::McpProtocolError { code, message })
@@ -214,21 +214,21 @@ impl Shape for McpCallError {
             }
             Some("http_error") => {
                 let Status { code, message, resource_metadata, scope } = parse::read(raw)?;
-                let login = McpLogin { resource_metadata, scope };
-                let login = (login != McpLogin::default()).then(|| Box::new(login));
+                let login = McpAuthChallenge { resource_metadata, scope };
+                let login = (login != McpAuthChallenge::default()).then(|| Box::new(login));
                 Ok(Self::HttpError { code, message, login })
             }
-            Some(other) => Err(ShapeError::unknown_type(
+            Some(other) => Err(ParseError::unknown_type(
                 other,
                 "mcp_protocol_error, mcp_tool_execution_error or http_error",
             )),
-            None => Err(ShapeError::missing("type")),
+            None => Err(ParseError::missing("type")),
         }
     }
 }
 
 impl<'de> Deserialize<'de> for McpCallError {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize_shape(deserializer)
+        parse::deserialize_from_json(deserializer)
     }
 }

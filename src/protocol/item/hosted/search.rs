@@ -7,8 +7,8 @@ use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::ItemStatus;
-use crate::protocol::json::Json;
-use crate::protocol::parse::{self, Shape, ShapeError};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// A search in vector stores.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub struct FileSearchResult {
     pub filename: Option<String>,
     /// What the file was stored with: an object of strings, numbers and booleans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub attributes: Option<Json>,
+    pub attributes: Option<RawJson>,
     /// How well it fits, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
@@ -92,7 +92,7 @@ pub enum WebSearchAction {
     },
     /// An action of another API version: carried as it came, since clients replay what they were sent.
     #[serde(untagged)]
-    Other(Json),
+    Other(RawJson),
 }
 
 /// One source of a web search.
@@ -109,8 +109,8 @@ pub struct WebSource {
     pub name: Option<String>,
 }
 
-impl Shape for WebSearchAction {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for WebSearchAction {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         #[derive(Deserialize)]
         struct Search {
             #[serde(default)]
@@ -130,7 +130,7 @@ impl Shape for WebSearchAction {
             url: String,
             pattern: String,
         }
-        Ok(match parse::peek(raw)?.kind.as_deref() {
+        Ok(match parse::peek_discriminator(raw)?.kind.as_deref() {
             Some("search") => {
                 let Search { query, queries, sources } = parse::read(raw)?;
                 Self::Search { query, queries, sources }
@@ -143,14 +143,14 @@ impl Shape for WebSearchAction {
                 let FindInPage { url, pattern } = parse::read(raw)?;
                 Self::FindInPage { url, pattern }
             }
-            _ => Self::Other(Json::read(raw)?),
+            _ => Self::Other(RawJson::from_json(raw)?),
         })
     }
 }
 
 impl<'de> Deserialize<'de> for WebSearchAction {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse::deserialize_shape(deserializer)
+        parse::deserialize_from_json(deserializer)
     }
 }
 

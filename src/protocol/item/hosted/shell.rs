@@ -14,7 +14,7 @@ use crate::protocol::tool::LocalSkill;
 tagged! {
     /// Who made a call: the model itself, or a program it wrote.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub enum Caller {
+    pub enum ToolCaller {
         /// The model.
         Direct,
         /// A program.
@@ -83,7 +83,7 @@ pub struct ShellCall {
     pub call_id: String,
     /// Who made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caller: Option<Caller>,
+    pub caller: Option<ToolCaller>,
     /// What to run.
     pub action: ShellAction,
     /// Where it stands.
@@ -135,7 +135,7 @@ pub struct ShellCallOutput {
     pub call_id: String,
     /// Who made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caller: Option<Caller>,
+    pub caller: Option<ToolCaller>,
     /// Where it stands.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
@@ -181,7 +181,7 @@ pub struct ApplyPatchCall {
     pub call_id: String,
     /// Who made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caller: Option<Caller>,
+    pub caller: Option<ToolCaller>,
     /// `in_progress` or `completed`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
@@ -210,7 +210,7 @@ pub struct ApplyPatchCallOutput {
     pub call_id: String,
     /// Who made the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub caller: Option<Caller>,
+    pub caller: Option<ToolCaller>,
     /// `completed` or `failed`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,

@@ -7,9 +7,9 @@ use super::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 use crate::protocol::item::{ItemStatus, Role};
-use crate::protocol::json::Json;
-use crate::protocol::parse::{self, Shape, ShapeError};
-use crate::protocol::tool::{Execution, Tool};
+use crate::protocol::json::RawJson;
+use crate::protocol::parse::{self, FromJson, ParseError};
+use crate::protocol::tool::{Tool, ToolSearchExecution};
 
 /// The model looks for tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +22,9 @@ pub struct ToolSearchCall {
     pub call_id: Option<String>,
     /// Who searches.
     #[serde(default, deserialize_with = "null_is_default")]
-    pub execution: Execution,
+    pub execution: ToolSearchExecution,
     /// What for; any JSON.
-    pub arguments: Json,
+    pub arguments: RawJson,
     /// Where it stands.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
@@ -38,7 +38,7 @@ pub struct ToolSearchOutput {
     /// The call that is answered; null when the server searched.
     pub call_id: Option<String>,
     /// Who searched.
-    pub execution: Execution,
+    pub execution: ToolSearchExecution,
     /// What was found.
     pub tools: Vec<Tool>,
     /// Where it stands.
@@ -63,7 +63,7 @@ struct Fields<'a> {
     #[serde(default)]
     call_id: Option<String>,
     #[serde(default, deserialize_with = "null_is_default")]
-    execution: Execution,
+    execution: ToolSearchExecution,
     #[serde(default)]
     role: Option<Role>,
     #[serde(borrow)]
@@ -72,8 +72,8 @@ struct Fields<'a> {
     status: ItemStatus,
 }
 
-impl Shape for ToolSearchOutput {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for ToolSearchOutput {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: Fields<'_> = parse::read(raw)?;
         Ok(Self {
             id: fields.id,
@@ -85,8 +85,8 @@ impl Shape for ToolSearchOutput {
     }
 }
 
-impl Shape for AdditionalTools {
-    fn read(raw: &RawValue) -> Result<Self, ShapeError> {
+impl FromJson for AdditionalTools {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: Fields<'_> = parse::read(raw)?;
         Ok(Self {
             id: fields.id,

@@ -7,20 +7,20 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Counter, Kind, Step};
-use crate::protocol::interrupt;
+use super::{CountedKind, PathSegment, RequestSizeCounter};
+use crate::protocol::cancellation;
 use crate::protocol::request::body::Key;
 
 /// Where a value stands, which says what lists in it hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum WalkContext {
     /// `input`.
     Input,
     Item,
     WithinItem,
     /// A list of tools, counted as this.
-    Tools(Kind),
-    Tool(Kind),
+    Tools(CountedKind),
+    Tool(CountedKind),
     WithinTool,
     /// An object whose fields have any names, such as headers.
     Map,
@@ -28,12 +28,12 @@ pub(super) enum Place {
     Format,
 }
 
-impl Place {
+impl WalkContext {
     /// Where the value of a field of the request stands, if what it lists is counted.
-    pub(super) fn of_field(name: &str) -> Option<Self> {
+    pub(super) fn for_field(name: &str) -> Option<Self> {
         match name {
             "input" => Some(Self::Input),
-            "tools" => Some(Self::Tools(Kind::Tool)),
+            "tools" => Some(Self::Tools(CountedKind::Tool)),
             "tool_choice" | "allowed_tools" => Some(Self::WithinTool),
             "text" => Some(Self::Format),
             _ => None,
@@ -41,44 +41,44 @@ impl Place {
     }
 
     /// What the entries of a list are, and where each stands.
-    fn entries(self) -> (Option<Kind>, Self) {
+    fn entries(self) -> (Option<CountedKind>, Self) {
         match self {
-            Self::Input => (Some(Kind::Item), Self::Item),
-            Self::Item | Self::WithinItem => (Some(Kind::Part), Self::WithinItem),
+            Self::Input => (Some(CountedKind::Item), Self::Item),
+            Self::Item | Self::WithinItem => (Some(CountedKind::Part), Self::WithinItem),
             Self::Tools(kind) => (Some(kind), Self::Tool(kind)),
-            Self::Tool(_) | Self::WithinTool | Self::Map => (Some(Kind::Name), Self::WithinTool),
+            Self::Tool(_) | Self::WithinTool | Self::Map => (Some(CountedKind::Name), Self::WithinTool),
             Self::Format => (None, Self::Format),
         }
     }
 
     /// How a field of an object is read.
-    fn field(self, name: &str) -> Field {
+    fn field(self, name: &str) -> FieldAction {
         match (self, name) {
-            (Self::Item, "type" | "role" | "id") => Field::Word,
-            (Self::Item, "tools") => Field::Walk(Self::Tools(Kind::ListedTool)),
-            (Self::Item | Self::WithinItem, "arguments" | "attributes" | "logprobs") => Field::Skip,
-            (Self::WithinItem, "env") | (Self::Tool(_), "headers") => Field::Walk(Self::Map),
-            (Self::Item | Self::WithinItem | Self::Input, _) => Field::Walk(Self::WithinItem),
-            (Self::Tool(kind), "tools") => Field::Walk(Self::Tools(kind)),
+            (Self::Item, "type" | "role" | "id") => FieldAction::Discriminator,
+            (Self::Item, "tools") => FieldAction::Walk(Self::Tools(CountedKind::ListedTool)),
+            (Self::Item | Self::WithinItem, "arguments" | "attributes" | "logprobs") => FieldAction::Skip,
+            (Self::WithinItem, "env") | (Self::Tool(_), "headers") => FieldAction::Walk(Self::Map),
+            (Self::Item | Self::WithinItem | Self::Input, _) => FieldAction::Walk(Self::WithinItem),
+            (Self::Tool(kind), "tools") => FieldAction::Walk(Self::Tools(kind)),
             // Chat's form of a function.
-            (Self::Tool(kind), "function") => Field::Walk(Self::Tool(kind)),
-            (Self::Tool(_), "parameters" | "output_schema") | (Self::Format, "schema") => Field::Schema,
+            (Self::Tool(kind), "function") => FieldAction::Walk(Self::Tool(kind)),
+            (Self::Tool(_), "parameters" | "output_schema") | (Self::Format, "schema") => FieldAction::Schema,
             // Of a list of tools as a server gave it, which is shown again and nothing else.
-            (Self::Tool(_), "input_schema") => Field::Skip,
+            (Self::Tool(_), "input_schema") => FieldAction::Skip,
             (Self::Tool(_) | Self::WithinTool | Self::Tools(_) | Self::Map, _) => {
-                Field::Walk(Self::WithinTool)
+                FieldAction::Walk(Self::WithinTool)
             }
-            (Self::Format, "format" | "json_schema") => Field::Walk(Self::Format),
-            (Self::Format, _) => Field::Skip,
+            (Self::Format, "format" | "json_schema") => FieldAction::Walk(Self::Format),
+            (Self::Format, _) => FieldAction::Skip,
         }
     }
 }
 
 /// How a field of an object is read.
-enum Field {
-    Walk(Place),
+enum FieldAction {
+    Walk(WalkContext),
     /// A text by which the object is told from others.
-    Word,
+    Discriminator,
     Schema,
     /// Kept as text, or as much as the body allows.
     Skip,
@@ -86,8 +86,8 @@ enum Field {
 
 /// Reads a value and counts what lists in it hold.
 pub(super) struct Walk<'w, 'de> {
-    pub counter: &'w mut Counter<'de>,
-    pub place: Place,
+    pub counter: &'w mut RequestSizeCounter<'de>,
+    pub place: WalkContext,
 }
 
 impl<'de> DeserializeSeed<'de> for Walk<'_, 'de> {
@@ -106,7 +106,7 @@ impl<'de> Visitor<'de> for Walk<'_, 'de> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        if matches!(self.place, Place::Item | Place::Tool(_)) {
+        if matches!(self.place, WalkContext::Item | WalkContext::Tool(_)) {
             // Such a list is refused for what it is.
             while list.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(());
@@ -124,28 +124,30 @@ impl<'de> Visitor<'de> for Walk<'_, 'de> {
         let (mut kind, mut role, mut id) = (None, None, None);
         let mut entries = 0;
         while let Some(Key(key)) = object.next_key()? {
-            if place == Place::Map {
+            if place == WalkContext::Map {
                 entries += 1;
-                counter.entries(entries)?;
+                counter.check_entry_count(entries)?;
             }
             let field = place.field(&key);
-            counter.path.push(Step::Key(key.clone()));
+            counter.path.push(PathSegment::Key(key.clone()));
             match field {
-                Field::Walk(place) => object.next_value_seed(Walk { counter: &mut *counter, place })?,
-                Field::Schema => counter.schema(object.next_value::<&'de RawValue>()?)?,
-                Field::Skip => _ = object.next_value::<IgnoredAny>()?,
-                Field::Word => match key.as_ref() {
-                    "type" => kind = object.next_value_seed(Word)?,
-                    "role" => role = object.next_value_seed(Word)?,
-                    _ => id = object.next_value_seed(Word)?,
+                FieldAction::Walk(place) => object.next_value_seed(Walk { counter: &mut *counter, place })?,
+                FieldAction::Schema => counter.schema(object.next_value::<&'de RawValue>()?)?,
+                FieldAction::Skip => _ = object.next_value::<IgnoredAny>()?,
+                FieldAction::Discriminator => match key.as_ref() {
+                    "type" => kind = object.next_value_seed(OptionalStr)?,
+                    "role" => role = object.next_value_seed(OptionalStr)?,
+                    _ => id = object.next_value_seed(OptionalStr)?,
                 },
             }
             counter.path.pop();
         }
-        if place == Place::Item {
-            counter.settle(kind.as_deref())?;
+        if place == WalkContext::Item {
+            counter.count_listed_tools(kind.as_deref())?;
             match (kind.as_deref(), role, id) {
-                (Some("item_reference"), _, Some(id)) | (None, None, Some(id)) => counter.refer(id)?,
+                (Some("item_reference"), _, Some(id)) | (None, None, Some(id)) => {
+                    counter.count_reference(id)?;
+                }
                 _ => {}
             }
         }
@@ -179,9 +181,9 @@ impl<'de> Visitor<'de> for Walk<'_, 'de> {
 
 /// An entry of a list, which counts before it is read.
 struct Entry<'w, 'de> {
-    counter: &'w mut Counter<'de>,
-    kind: Option<Kind>,
-    place: Place,
+    counter: &'w mut RequestSizeCounter<'de>,
+    kind: Option<CountedKind>,
+    place: WalkContext,
     index: usize,
 }
 
@@ -190,9 +192,9 @@ impl<'de> DeserializeSeed<'de> for Entry<'_, 'de> {
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
         let Self { counter, kind, place, index } = self;
-        interrupt::check().map_err(D::Error::custom)?;
+        cancellation::check().map_err(D::Error::custom)?;
         kind.map_or(Ok(()), |kind| counter.count(kind))?;
-        counter.path.push(Step::Index(index));
+        counter.path.push(PathSegment::Index(index));
         from.deserialize_any(Walk { counter: &mut *counter, place })?;
         counter.path.pop();
         Ok(())
@@ -200,9 +202,9 @@ impl<'de> DeserializeSeed<'de> for Entry<'_, 'de> {
 }
 
 /// Reads a text; anything else is none.
-struct Word;
+struct OptionalStr;
 
-impl<'de> DeserializeSeed<'de> for Word {
+impl<'de> DeserializeSeed<'de> for OptionalStr {
     type Value = Option<Cow<'de, str>>;
 
     fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {

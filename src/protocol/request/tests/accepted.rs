@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{item, items, parsed, with};
 use crate::protocol::item::{InputItem, Item, Role};
-use crate::protocol::request::{Effort, FIELDS, Include, NO_OPS, Truncation};
+use crate::protocol::request::{FIELDS, Include, NO_OPS, ReasoningEffort, Truncation};
 use crate::protocol::tool::Tool;
 use crate::protocol::tool_choice::ToolChoice;
 
@@ -39,7 +39,7 @@ fn harmless_fields_are_accepted() {
         "reasoning":{"effort":"xhigh","generate_summary":"auto","mode":"standard","context":"all_turns"},
         "include":["file_search_call.results","web_search_call.action.sources","message.output_text.logprobs"]"#,
     ));
-    assert_eq!(request.reasoning.effort, Some(Effort::XHigh));
+    assert_eq!(request.reasoning.effort, Some(ReasoningEffort::XHigh));
     assert_eq!(json!(request.reasoning), json!({"effort": "xhigh", "summary": "auto"}));
     assert!(request.include.output_text_logprobs && !request.include.reasoning_encrypted_content);
     assert!(request.extra.is_empty());

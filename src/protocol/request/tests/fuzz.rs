@@ -92,7 +92,7 @@ fn apply(body: &mut Vec<u8>, change: &Change) {
 fn answers(body: &[u8]) {
     match CreateResponse::parse(body) {
         Ok(request) => {
-            let _ = request.check_extra(|_| false);
+            let _ = request.check_unknown_fields(|_| false);
             let _ = serde_json::to_string(&(&request.tools, &request.tool_choice)).unwrap();
         }
         Err(error) => {

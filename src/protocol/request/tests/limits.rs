@@ -16,7 +16,7 @@ const SMALL: RequestSizeLimits = RequestSizeLimits {
 
 /// The path at which a body is beyond the small limits; `None`: it is within them.
 fn beyond(body: &str) -> Option<String> {
-    match CreateResponse::parse_within(body.as_bytes(), SMALL) {
+    match CreateResponse::parse_with_limits(body.as_bytes(), SMALL) {
         Ok(_) => None,
         Err(error) => {
             let limited = matches!(error.code(), "array_above_max_length" | "string_above_max_length");
@@ -117,7 +117,7 @@ fn references_count_once_each() {
     let limits = RequestSizeLimits { max_input_items: 100, ..SMALL };
     let parse = |items: String| {
         let body = format!(r#"{{"model":"m","input":[{items}]}}"#);
-        CreateResponse::parse_within(body.as_bytes(), limits).map(|_| ())
+        CreateResponse::parse_with_limits(body.as_bytes(), limits).map(|_| ())
     };
     assert!(parse(of(&[1, 2, 3, 4, 1, 2, 3, 4, 4, 4])).is_ok());
     let error = parse(of(&[1, 2, 1, 3, 4, 5])).unwrap_err();
@@ -173,7 +173,7 @@ fn what_cannot_be_read_does_not_end_the_count() {
     let items = |first: &str| {
         let rest = times(r#"{"role":"user","content":"x"}"#, 8);
         let body = format!(r#"{{"model":"m","input":[{first},{rest}]}}"#);
-        CreateResponse::parse_within(body.as_bytes(), SMALL).unwrap_err()
+        CreateResponse::parse_with_limits(body.as_bytes(), SMALL).unwrap_err()
     };
     for (first, code) in [
         (r#"{"role":"user","content":"x","later":1e999}"#, "invalid_value"),
@@ -206,7 +206,7 @@ fn objects_with_fields_of_any_name_have_a_limit_of_fields() {
         )
     };
     let refused = |body: String| {
-        let error = CreateResponse::parse_within(body.as_bytes(), RequestSizeLimits::default()).err()?;
+        let error = CreateResponse::parse_with_limits(body.as_bytes(), RequestSizeLimits::default()).err()?;
         Some((error.code().to_owned(), error.body.param.unwrap_or_default()))
     };
     let beyond = |param: &str| Some(("object_above_max_properties".to_owned(), param.to_owned()));

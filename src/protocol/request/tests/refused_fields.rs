@@ -179,8 +179,8 @@ fn unknown_fields_wait_for_the_provider() {
         request.extra.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(),
         ["top_k", "max_tokens"]
     );
-    assert!(request.check_extra(|_| true).is_ok());
-    let error = request.check_extra(|name| name == "top_k").unwrap_err();
+    assert!(request.check_unknown_fields(|_| true).is_ok());
+    let error = request.check_unknown_fields(|name| name == "top_k").unwrap_err();
     assert_eq!((error.code(), error.body.param.as_deref()), ("unknown_parameter", Some("max_tokens")));
     assert!(error.body.message.contains("'max_output_tokens'"), "{error}");
 }

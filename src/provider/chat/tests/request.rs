@@ -2,16 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::super::{ChatOptions, encode, is_owned};
+use super::super::{ChatOptions, encode, is_reserved};
 use super::*;
 use crate::config::{
-    DeveloperRole, Hint, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
+    DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
 };
 use crate::protocol::item::Item;
 use crate::protocol::request::{
-    Effort, JsonSchemaFormat, Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity,
+    JsonSchemaFormat, Metadata, ReasoningEffort, ReasoningRequest, ServiceTier, TextFormat, Verbosity,
 };
-use crate::response::turn::{CallChoice, Context, Hints, ModelRequest, Place, ProviderState, Sampling};
+use crate::response::turn::{
+    CallChoice, HistoryItem, ModelRequest, ProviderHints, ProviderState, SamplingParams, StatePosition,
+};
 
 pub(super) fn asked(items: Value) -> ModelRequest {
     let Value::Array(items) = items else { panic!("a list of items") };
@@ -20,7 +22,7 @@ pub(super) fn asked(items: Value) -> ModelRequest {
         instructions: None,
         conversation: items
             .into_iter()
-            .map(|item| Context::from(serde_json::from_value::<Item>(item).unwrap()))
+            .map(|item| HistoryItem::from(serde_json::from_value::<Item>(item).unwrap()))
             .collect(),
         tools: Arc::new([]),
         tool_choice: CallChoice::Auto,
@@ -30,8 +32,8 @@ pub(super) fn asked(items: Value) -> ModelRequest {
         format: TextFormat::Text,
         verbosity: None,
         reasoning: ReasoningRequest::default(),
-        sampling: Sampling::default(),
-        hints: Hints::default(),
+        sampling: SamplingParams::default(),
+        hints: ProviderHints::default(),
         extra: Vec::new(),
         stream: false,
     }
@@ -49,7 +51,7 @@ fn generic() -> ChatOptions {
 }
 
 fn openai() -> ChatOptions {
-    ChatOptions::from(&ProviderSettings::of(Preset::OpenAi, ""))
+    ChatOptions::from(&ProviderSettings::new(Preset::OpenAi, ""))
 }
 
 fn sent(request: &ModelRequest, options: &ChatOptions) -> Value {
@@ -62,7 +64,7 @@ fn messages(items: Value, options: &ChatOptions) -> Value {
 
 fn refused(request: &ModelRequest, options: &ChatOptions) -> &'static str {
     match encode(request, options, true).unwrap_err().kind {
-        Failure::Unsupported { param } => param,
+        ProviderErrorKind::Unsupported { param } => param,
         other => panic!("{other:?}"),
     }
 }
@@ -429,13 +431,13 @@ fn provider_state_goes_back_word_for_word() {
 
 #[test]
 fn state_goes_back_with_the_answer_that_it_came_with() {
-    let state = |mark: &str, place: Place| ProviderState {
+    let state = |mark: &str, place: StatePosition| ProviderState {
         fields: serde_json::from_value(json!({"reasoning_details": [mark]})).unwrap(),
         place,
         ..ProviderState::default()
     };
     let ran = |id: &str| json!({"type": "mcp_call", "id": id, "server_label": "s", "name": "n", "arguments": "{}", "output": "x"});
-    let shown = |items: Value, states: &[(usize, Place)]| {
+    let shown = |items: Value, states: &[(usize, StatePosition)]| {
         let mut request = asked(items);
         for (at, place) in states {
             request.conversation[*at].state = Some(state(&at.to_string(), *place));
@@ -448,9 +450,9 @@ fn state_goes_back_with_the_answer_that_it_came_with() {
         });
         shown.collect::<Vec<_>>()
     };
-    let (leads, within, trails) = (Place::Leads, Place::Within, Place::Trails);
+    let (leads, within, trails) = (StatePosition::Leads, StatePosition::Within, StatePosition::Trails);
     /// Items, where state stands among them, and the answers with it.
-    type Row<'a> = (Value, &'a [(usize, Place)], &'a [&'a str]);
+    type Row<'a> = (Value, &'a [(usize, StatePosition)], &'a [&'a str]);
     let rows: [Row<'_>; 8] = [
         // State alone, before the calls of two answers.
         (
@@ -563,8 +565,8 @@ fn options_of_the_request() {
         format,
         verbosity: Some(Verbosity::Low),
         max_output_tokens: Some(7),
-        reasoning: ReasoningRequest { effort: Some(Effort::XHigh), summary: None },
-        sampling: Sampling {
+        reasoning: ReasoningRequest { effort: Some(ReasoningEffort::XHigh), summary: None },
+        sampling: SamplingParams {
             temperature: Some(0.5),
             top_p: Some(0.9),
             presence_penalty: Some(1.0),
@@ -592,7 +594,7 @@ fn options_of_the_request() {
     assert!(sent_to_old["response_format"]["json_schema"].get("strict").is_none());
     let any = ModelRequest {
         format: TextFormat::JsonObject,
-        sampling: Sampling { logprobs: Some(0), ..Sampling::default() },
+        sampling: SamplingParams { logprobs: Some(0), ..SamplingParams::default() },
         ..hello()
     };
     let sent_any = sent(&any, &generic());
@@ -607,7 +609,7 @@ fn options_of_the_request() {
 fn hints_and_other_fields() {
     let raw = |json: &str| serde_json::from_str(json).unwrap();
     let request = ModelRequest {
-        hints: Hints {
+        hints: ProviderHints {
             user: Some("u".to_owned()),
             safety_identifier: Some("s".to_owned()),
             prompt_cache_key: Some("k".to_owned()),
@@ -630,12 +632,12 @@ fn hints_and_other_fields() {
     );
     let all = ChatOptions {
         forward: vec![
-            Hint::User,
-            Hint::SafetyIdentifier,
-            Hint::PromptCacheKey,
-            Hint::PromptCacheRetention,
-            Hint::ServiceTier,
-            Hint::Metadata,
+            ForwardedField::User,
+            ForwardedField::SafetyIdentifier,
+            ForwardedField::PromptCacheKey,
+            ForwardedField::PromptCacheRetention,
+            ForwardedField::ServiceTier,
+            ForwardedField::Metadata,
         ],
         ..generic()
     };
@@ -646,5 +648,5 @@ fn hints_and_other_fields() {
             "prompt_cache_retention": "24h", "service_tier": "flex", "metadata": {"a": "b"}, "top_k": 1.5,
         })
     );
-    assert!(is_owned("messages") && is_owned("max_tokens") && !is_owned("top_k"));
+    assert!(is_reserved("messages") && is_reserved("max_tokens") && !is_reserved("top_k"));
 }

@@ -15,7 +15,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// Decimals that `round` can keep.
-const MOST_DECIMALS: u32 = 28;
+const MAX_DECIMALS: u32 = 28;
 
 /// The value of a function.
 pub fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
@@ -33,7 +33,7 @@ pub fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
         ("round", [x]) => Ok(rounded(*x, 0)),
         ("round", [x, digits]) => {
             let digits =
-                u32::try_from(*digits).ok().filter(|n| digits.fract().is_zero() && *n <= MOST_DECIMALS);
+                u32::try_from(*digits).ok().filter(|n| digits.fract().is_zero() && *n <= MAX_DECIMALS);
             let digits =
                 digits.ok_or_else(|| Flaw::new("round keeps a whole number of decimals, from 0 to 28"))?;
             Ok(rounded(*x, digits))

@@ -12,11 +12,11 @@ use super::{Flaw, functions, to_float};
 const MAX_DEPTH: usize = 100;
 
 /// How tightly an operator binds on its left and right.
-type Binding = (u8, u8);
-const SUM: Binding = (1, 2);
-const PRODUCT: Binding = (3, 4);
+type BindingPower = (u8, u8);
+const SUM: BindingPower = (1, 2);
+const PRODUCT: BindingPower = (3, 4);
 const SIGN: u8 = 5;
-const POWER: Binding = (8, 7);
+const POWER: BindingPower = (8, 7);
 
 /// The value of an expression.
 pub fn evaluate(tokens: &[Token]) -> Result<Decimal, Flaw> {
@@ -131,7 +131,7 @@ impl Parser<'_> {
     }
 
     /// The operator that comes next; `None` where the expression ends for whoever asks.
-    fn operator(&self) -> Result<Option<(Operator, Binding)>, Flaw> {
+    fn operator(&self) -> Result<Option<(Operator, BindingPower)>, Flaw> {
         let found = match self.rest.first() {
             None | Some(Token::Sign(')' | ',')) => return Ok(None),
             Some(Token::Sign('+')) => (Operator::Add, SUM),

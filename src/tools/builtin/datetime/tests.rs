@@ -10,7 +10,8 @@ fn noon() -> Timestamp {
 }
 
 async fn call(arguments: Value) -> Result<Value, ToolError> {
-    let output = Datetime::by(noon).call(arguments.as_object().unwrap(), &ToolContext::default()).await?;
+    let output =
+        Datetime::with_clock(noon).call(arguments.as_object().unwrap(), &ToolContext::default()).await?;
     assert_eq!(serde_json::from_str::<Value>(&output.for_model).unwrap(), output.structured.clone().unwrap());
     Ok(output.structured.unwrap())
 }

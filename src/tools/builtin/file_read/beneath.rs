@@ -20,7 +20,7 @@ pub struct Chunk {
 
 /// Why there is none.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Problem {
+pub enum ReadError {
     /// It leads out of the directory, or to something that is no file.
     Outside,
     /// It is inside and cannot be read, because of this.
@@ -28,21 +28,21 @@ pub enum Problem {
 }
 
 /// The longest character of UTF-8.
-const LONGEST_CHAR: usize = 4;
+const MAX_CHAR_BYTES: usize = 4;
 
 /// Reads at most `length` bytes from `offset`; one character at least, if `length` is not 0.
-pub fn read(dir: &Dir, path: &Path, offset: u64, length: usize) -> Result<Chunk, Problem> {
+pub fn read(dir: &Dir, path: &Path, offset: u64, length: usize) -> Result<Chunk, ReadError> {
     let mut file = open(dir, path).map_err(|error| problem(&error))?;
     let metadata = file.metadata().map_err(|error| problem(&error))?;
     if metadata.is_dir() {
-        return Err(Problem::Failed("it is a directory"));
+        return Err(ReadError::Failed("it is a directory"));
     }
     if !metadata.is_file() {
-        return Err(Problem::Outside);
+        return Err(ReadError::Outside);
     }
     let mut bytes = Vec::new();
     // Enough to see the first character whole.
-    let wanted = (length.max(LONGEST_CHAR) as u64).saturating_add(LONGEST_CHAR as u64);
+    let wanted = (length.max(MAX_CHAR_BYTES) as u64).saturating_add(MAX_CHAR_BYTES as u64);
     let read = match file.seek(SeekFrom::Start(offset)) {
         Ok(_) => file.take(wanted).read_to_end(&mut bytes),
         // Farther than the file system can count: no file goes on there.
@@ -65,13 +65,13 @@ fn open(dir: &Dir, path: &Path) -> io::Result<File> {
     dir.open_with(if path.as_os_str().is_empty() { Path::new(".") } else { path }, &options)
 }
 
-fn chunk(bytes: &[u8], offset: u64, length: usize, size: u64) -> Result<Chunk, Problem> {
-    let binary = Problem::Failed("it is not UTF-8 text");
+fn chunk(bytes: &[u8], offset: u64, length: usize, size: u64) -> Result<Chunk, ReadError> {
+    let binary = ReadError::Failed("it is not UTF-8 text");
     // An offset within a character means the next one.
     let skipped = if offset == 0 {
         0
     } else {
-        bytes.iter().take(LONGEST_CHAR - 1).take_while(|b| **b & 0xC0 == 0x80).count()
+        bytes.iter().take(MAX_CHAR_BYTES - 1).take_while(|b| **b & 0xC0 == 0x80).count()
     };
     let rest = bytes.get(skipped..).unwrap_or_default();
     let text = match std::str::from_utf8(rest) {
@@ -90,18 +90,18 @@ fn chunk(bytes: &[u8], offset: u64, length: usize, size: u64) -> Result<Chunk, P
     Ok(Chunk { content, size, next_offset: (next < size).then_some(next) })
 }
 
-fn problem(error: &io::Error) -> Problem {
+fn problem(error: &io::Error) -> ReadError {
     // What leads out is refused by cap-std itself, and so has no number of the system's. Sockets and devices without
     // a driver cannot be opened at all; links in a circle lead nowhere inside.
     let outside =
         matches!(Errno::from_io_error(error), Some(Errno::XDEV | Errno::LOOP | Errno::NXIO | Errno::NODEV));
     match error.kind() {
-        _ if outside => Problem::Outside,
-        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => Problem::Outside,
-        ErrorKind::InvalidInput => Problem::Outside,
-        ErrorKind::PermissionDenied => Problem::Failed("permission denied"),
-        ErrorKind::NotFound | ErrorKind::NotADirectory => Problem::Failed("no such file"),
-        ErrorKind::IsADirectory => Problem::Failed("it is a directory"),
-        _ => Problem::Failed("input or output failed"),
+        _ if outside => ReadError::Outside,
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => ReadError::Outside,
+        ErrorKind::InvalidInput => ReadError::Outside,
+        ErrorKind::PermissionDenied => ReadError::Failed("permission denied"),
+        ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Failed("no such file"),
+        ErrorKind::IsADirectory => ReadError::Failed("it is a directory"),
+        _ => ReadError::Failed("input or output failed"),
     }
 }

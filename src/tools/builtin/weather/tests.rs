@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::tools::builtin::tests::{open_egress, serve};
-use crate::tools::{Code, Fault};
+use crate::tools::{FailureStage, ToolErrorCode};
 
 const KEY: &str = "s3cret&key";
 
@@ -56,13 +56,13 @@ async fn a_report_without_conditions_is_a_report() {
 #[tokio::test]
 async fn failures_are_told_in_the_seeds_words() {
     for (status, message, fault) in [
-        (401, "weather API returned status 401", Fault::Tool),
-        (404, "weather API returned status 404", Fault::Tool),
-        (204, "weather API returned status 204", Fault::Tool),
-        (503, "weather API returned status 503", Fault::Transport),
+        (401, "weather API returned status 401", FailureStage::Tool),
+        (404, "weather API returned status 404", FailureStage::Tool),
+        (204, "weather API returned status 204", FailureStage::Tool),
+        (503, "weather API returned status 503", FailureStage::Transport),
     ] {
         let error = answering(status, r#"{"message": "Invalid API key s3cret"}"#).await.unwrap_err();
-        assert_eq!((error.message.as_str(), error.fault), (message, fault));
+        assert_eq!((error.message.as_str(), error.stage), (message, fault));
     }
     for body in [
         "",
@@ -73,7 +73,7 @@ async fn failures_are_told_in_the_seeds_words() {
     ] {
         let error = answering(200, body).await.unwrap_err();
         assert!(error.message.starts_with("failed to parse weather response: "), "{error}");
-        assert_eq!((error.code, error.fault), (Code::ToolExecutionFailed, Fault::Tool));
+        assert_eq!((error.code, error.stage), (ToolErrorCode::ToolExecutionFailed, FailureStage::Tool));
     }
     for arguments in [json!({}), json!({"location": 5}), json!({"location": " "})] {
         let error = ask("http://127.0.0.1:9", arguments).await.unwrap_err();
@@ -85,9 +85,9 @@ async fn failures_are_told_in_the_seeds_words() {
 async fn what_egress_refuses_or_cannot_reach_is_no_weather() {
     let error = ask("http://127.0.0.2:9", json!({"location": "x"})).await.unwrap_err();
     assert_eq!(error.message, "failed to fetch weather: the address of 127.0.0.2 is not allowed");
-    assert_eq!((error.code, error.fault), (Code::DomainNotAllowed, Fault::Before));
+    assert_eq!((error.code, error.stage), (ToolErrorCode::DomainNotAllowed, FailureStage::NotSent));
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = ask(&format!("http://{free}"), json!({"location": "x"})).await.unwrap_err();
     assert_eq!(error.message, "failed to fetch weather: no connection to 127.0.0.1");
-    assert_eq!((error.code, error.fault), (Code::ToolUnavailable, Fault::Before));
+    assert_eq!((error.code, error.stage), (ToolErrorCode::ToolUnavailable, FailureStage::NotSent));
 }

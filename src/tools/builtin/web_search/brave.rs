@@ -7,8 +7,8 @@ use reqwest::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use secrecy::SecretString;
 use serde::Deserialize;
 
-use super::domains::in_words;
-use super::engine::{DOING, WHAT, WHO, secret_header};
+use super::domains::with_site_filter;
+use super::engine::{ACTION, RESPONSE, SERVICE, secret_header};
 use super::{Hit, SearchEngine, SearchQuery};
 use crate::net::egress::Egress;
 use crate::tools::ToolError;
@@ -74,7 +74,7 @@ impl Brave {
 #[async_trait]
 impl SearchEngine for Brave {
     async fn search(&self, query: &SearchQuery, domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
-        let text = in_words(&query.text, domains);
+        let text = with_site_filter(&query.text, domains);
         let count = query.wanted().to_string();
         let mut parameters = vec![("q", text.as_str()), ("count", &count), ("text_decorations", "false")];
         let country = query.country.as_deref().map(str::to_ascii_uppercase);
@@ -84,7 +84,8 @@ impl SearchEngine for Brave {
         }
         let url = format!("{}/res/v1/web/search?{}", self.base_url, web::query(parameters));
         let answer = self.egress.get(&url, self.headers(query)).await;
-        let answer: Answer = web::json(&answer.map_err(|error| web::failure(DOING, error))?, WHO, WHAT)?;
+        let answer: Answer =
+            web::json(&answer.map_err(|error| web::failure(ACTION, error))?, SERVICE, RESPONSE)?;
         let hit = |found: Found| Hit {
             title: found.title,
             url: found.url,

@@ -20,7 +20,7 @@ impl Domains {
     }
 
     /// Whether a result's address is one of the web, and of these domains.
-    pub fn hold(&self, url: &str) -> bool {
+    pub fn contains(&self, url: &str) -> bool {
         // Would be read as if it were not there, and shown as if it were.
         if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
             return false;
@@ -54,7 +54,7 @@ fn host(url: &Url) -> Option<String> {
 }
 
 /// A question with the domains in the way that most engines understand: `text (site:a OR site:b)`.
-pub fn in_words(text: &str, domains: &[&str]) -> String {
+pub fn with_site_filter(text: &str, domains: &[&str]) -> String {
     match domains {
         [] => text.to_owned(),
         [domain] => format!("{text} site:{domain}"),

@@ -7,7 +7,7 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
-use super::engine::{DOING, WHAT, WHO};
+use super::engine::{ACTION, RESPONSE, SERVICE};
 use super::{Hit, SearchEngine, SearchQuery};
 use crate::net::egress::Egress;
 use crate::tools::ToolError;
@@ -73,7 +73,8 @@ impl SearchEngine for DuckDuckGo {
             [("q", query.text.as_str()), ("format", "json"), ("no_html", "1"), ("no_redirect", "1")];
         let url = format!("{}/?{}", self.base_url, web::query(parameters));
         let answer = self.egress.get(&url, HeaderMap::new()).await;
-        let answer: Answer = web::json(&answer.map_err(|error| web::failure(DOING, error))?, WHO, WHAT)?;
+        let answer: Answer =
+            web::json(&answer.map_err(|error| web::failure(ACTION, error))?, SERVICE, RESPONSE)?;
         Ok(answer.into_hits())
     }
 }

@@ -8,11 +8,11 @@ use super::SearchQuery;
 use crate::tools::ToolError;
 
 /// Asked in messages for the server.
-pub(super) const WHO: &str = "search API";
+pub(super) const SERVICE: &str = "search API";
 /// Named in messages where an answer cannot be read.
-pub(super) const WHAT: &str = "search response";
+pub(super) const RESPONSE: &str = "search response";
 /// Begins messages where there is no answer.
-pub(super) const DOING: &str = "failed to search";
+pub(super) const ACTION: &str = "failed to search";
 
 /// Searches the web.
 #[async_trait]

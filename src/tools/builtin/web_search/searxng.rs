@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 use serde::Deserialize;
 
-use super::domains::in_words;
-use super::engine::{DOING, WHAT, WHO};
+use super::domains::with_site_filter;
+use super::engine::{ACTION, RESPONSE, SERVICE};
 use super::{Hit, SearchEngine, SearchQuery};
 use crate::net::egress::Egress;
 use crate::tools::ToolError;
@@ -43,11 +43,12 @@ impl Searxng {
 #[async_trait]
 impl SearchEngine for Searxng {
     async fn search(&self, query: &SearchQuery, domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
-        let text = in_words(&query.text, domains);
+        let text = with_site_filter(&query.text, domains);
         let parameters = web::query([("q", text.as_str()), ("format", "json")]);
         let url = format!("{}/search?{parameters}", self.base_url);
         let answer = self.egress.get(&url, HeaderMap::new()).await;
-        let answer: Answer = web::json(&answer.map_err(|error| web::failure(DOING, error))?, WHO, WHAT)?;
+        let answer: Answer =
+            web::json(&answer.map_err(|error| web::failure(ACTION, error))?, SERVICE, RESPONSE)?;
         let hit = |found: Found| Hit {
             title: found.title.unwrap_or_default(),
             url: found.url,

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::engine::{DOING, WHAT, WHO, secret_header};
+use super::engine::{ACTION, RESPONSE, SERVICE, secret_header};
 use super::{ContextSize, Hit, SearchEngine, SearchQuery};
 use crate::net::egress::Egress;
 use crate::tools::ToolError;
@@ -56,7 +56,8 @@ impl SearchEngine for Tavily {
         }
         let headers = HeaderMap::from_iter([(AUTHORIZATION, self.key.clone())]);
         let answer = self.egress.post_json(&format!("{}/search", self.base_url), headers, &body).await;
-        let answer: Answer = web::json(&answer.map_err(|error| web::failure(DOING, error))?, WHO, WHAT)?;
+        let answer: Answer =
+            web::json(&answer.map_err(|error| web::failure(ACTION, error))?, SERVICE, RESPONSE)?;
         let hit = |found: Found| Hit {
             title: found.title.unwrap_or_default(),
             url: found.url,

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 
 use super::*;
 use crate::tools::builtin::tests::{open_egress, serve};
-use crate::tools::{Code, Fault};
+use crate::tools::{FailureStage, ToolErrorCode};
 
 fn hit(title: &str, url: &str, snippet: &str) -> Hit {
     Hit { title: title.to_owned(), url: url.to_owned(), snippet: snippet.to_owned() }
@@ -142,7 +142,11 @@ async fn wishes_reach_the_engine_and_mistakes_do_not() {
     ] {
         let (result, asked) = call(many(), arguments.clone()).await;
         let error = result.unwrap_err();
-        assert_eq!((error.message.as_str(), error.code), (message, Code::InvalidArguments), "{arguments}");
+        assert_eq!(
+            (error.message.as_str(), error.code),
+            (message, ToolErrorCode::InvalidArguments),
+            "{arguments}"
+        );
         assert_eq!(asked, []);
     }
 }
@@ -251,15 +255,15 @@ async fn duckduckgo_answers_without_a_key() {
 #[tokio::test]
 async fn failures() {
     for (status, body, message, fault) in [
-        (401, "k3y", "search API returned status 401", Fault::Tool),
-        (429, "k3y", "search API returned status 429", Fault::Tool),
-        (500, "k3y", "search API returned status 500", Fault::Transport),
-        (200, "<html>k3y", "failed to parse search response: it is no JSON", Fault::Tool),
+        (401, "k3y", "search API returned status 401", FailureStage::Tool),
+        (429, "k3y", "search API returned status 429", FailureStage::Tool),
+        (500, "k3y", "search API returned status 500", FailureStage::Transport),
+        (200, "<html>k3y", "failed to parse search response: it is no JSON", FailureStage::Tool),
         (
             200,
             r#"{"results": "k3y"}"#,
             "failed to parse search response: it has not the expected fields",
-            Fault::Tool,
+            FailureStage::Tool,
         ),
     ] {
         let answer = move || async move { (StatusCode::from_u16(status).unwrap(), body) };
@@ -269,19 +273,19 @@ async fn failures() {
             .search(SearchQuery::new("x"), &ToolContext::default())
             .await
             .unwrap_err();
-        assert_eq!((error.message.as_str(), error.fault), (message, fault));
+        assert_eq!((error.message.as_str(), error.stage), (message, fault));
         assert!(!format!("{error:?}").contains("k3y"));
     }
     let engine = Searxng::new("http://127.0.0.2:9".into(), open_egress());
     let error = engine.search(&SearchQuery::new("x"), &[]).await.unwrap_err();
-    assert_eq!((error.code, error.fault), (Code::DomainNotAllowed, Fault::Before));
+    assert_eq!((error.code, error.stage), (ToolErrorCode::DomainNotAllowed, FailureStage::NotSent));
 }
 
 #[tokio::test]
 async fn a_question_that_no_address_holds_is_the_models_mistake() {
     for text in ["x".repeat(100_000), "é".repeat(30_000)] {
         let (result, asked) = call(many(), json!({"query": text})).await;
-        assert_eq!(result.unwrap_err().code, Code::InvalidArguments);
+        assert_eq!(result.unwrap_err().code, ToolErrorCode::InvalidArguments);
         assert!(asked.is_empty());
     }
 }

@@ -142,6 +142,6 @@ fn add_data(
     }
     data.extend_from_slice(value);
     if data.len() > limit {
-        *skipped = Some(Skipped::of(&std::mem::take(data)));
+        *skipped = Some(Skipped::from_bytes(&std::mem::take(data)));
     }
 }

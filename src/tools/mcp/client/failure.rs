@@ -4,33 +4,33 @@ use std::error::Error;
 
 use rmcp::service::{ClientInitializeError, ServiceError};
 
-use super::notices::told;
+use super::message_router::MessageRouter;
+use super::notices::sanitize_for_error;
 use super::streamable::TransportError;
-use super::wire::Wire;
 use crate::tools::mcp::error::McpError;
 
 /// Why a request got no answer; `gone` if it is because the connection ended.
-pub(super) fn of_request(error: ServiceError, gone: impl FnOnce() -> McpError) -> McpError {
+pub(super) fn from_request_error(error: ServiceError, gone: impl FnOnce() -> McpError) -> McpError {
     match error {
-        ServiceError::TransportSend(error) => of_transport(error.error),
+        ServiceError::TransportSend(error) => from_transport_error(error.error),
         ServiceError::TransportClosed => gone(),
         // Answers of the server have gone another way: these are the SDK's own words, on calls that it gave up when
         // a session was lost.
-        ServiceError::McpError(error) => McpError::Broken(told(&error.message).into()),
-        other => McpError::Broken(told(&other.to_string()).into()),
+        ServiceError::McpError(error) => McpError::Broken(sanitize_for_error(&error.message).into()),
+        other => McpError::Broken(sanitize_for_error(&other.to_string()).into()),
     }
 }
 
 /// Why hands were not shaken.
-pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpError {
+pub(super) fn from_handshake_error(error: ClientInitializeError, wire: &MessageRouter) -> McpError {
     // Whatever the SDK makes of it, the connection was ended here and for a reason.
     if wire.closed.is_cancelled() {
-        return of_closed(wire);
+        return closed_in_handshake(wire);
     }
     match error {
-        ClientInitializeError::TransportError { error, .. } => of_transport(error.error),
+        ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error),
         ClientInitializeError::JsonRpcError(error) => {
-            McpError::Protocol { code: i64::from(error.code.0), message: told(&error.message) }
+            McpError::Protocol { code: i64::from(error.code.0), message: sanitize_for_error(&error.message) }
         }
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
             McpError::Connect("it speaks no version of the protocol that the gateway does".into())
@@ -40,14 +40,14 @@ pub(super) fn of_handshake(error: ClientInitializeError, wire: &Wire) -> McpErro
 }
 
 /// Why a connection was ended while hands were shaken.
-pub(super) fn of_closed(wire: &Wire) -> McpError {
+pub(super) fn closed_in_handshake(wire: &MessageRouter) -> McpError {
     match wire.unknown_version() {
         Some(version) => McpError::UnknownVersion(version.to_owned()),
         None => McpError::Connect(wire.why_closed()),
     }
 }
 
-fn of_transport(error: Box<dyn Error + Send + Sync>) -> McpError {
+fn from_transport_error(error: Box<dyn Error + Send + Sync>) -> McpError {
     let error = match error.downcast::<McpError>() {
         Ok(ours) => return *ours,
         Err(error) => error,

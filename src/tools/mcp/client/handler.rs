@@ -15,18 +15,18 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 
-use super::wire::Wire;
+use super::message_router::MessageRouter;
 use crate::config::Elicitation;
 use crate::tools::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
 
 /// How often calls are kept from being given up while the model thinks.
-const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Answers a server.
 #[derive(Clone)]
 pub(super) struct Handler {
     /// What else is known of the connection.
-    pub wire: Arc<Wire>,
+    pub router: Arc<MessageRouter>,
     /// What it is told that asks the user for something.
     pub elicitation: Elicitation,
     /// What it may use the model through.
@@ -34,7 +34,7 @@ pub(super) struct Handler {
 }
 
 /// What a server is told that asks the user for something; `None`: that nobody can be asked.
-pub(super) fn reply(elicitation: Elicitation) -> Option<ElicitationAction> {
+pub(super) fn elicitation_action(elicitation: Elicitation) -> Option<ElicitationAction> {
     match elicitation {
         Elicitation::Decline => Some(ElicitationAction::Decline),
         Elicitation::Cancel => Some(ElicitationAction::Cancel),
@@ -45,7 +45,7 @@ pub(super) fn reply(elicitation: Elicitation) -> Option<ElicitationAction> {
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let mut capabilities = ClientCapabilities::default();
-        if reply(self.elicitation).is_some() {
+        if elicitation_action(self.elicitation).is_some() {
             let form = FormElicitationCapability::new();
             capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
         }
@@ -61,7 +61,7 @@ impl ClientHandler for Handler {
         _asked: ElicitRequestParams,
         _context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        reply(self.elicitation)
+        elicitation_action(self.elicitation)
             .map(ElicitResult::new)
             .ok_or_else(ErrorData::method_not_found::<ElicitationCreateRequestMethod>)
     }
@@ -78,7 +78,7 @@ impl ClientHandler for Handler {
         let answer = tokio::select! {
             answer = sampler.sample(request) => answer,
             () = context.ct.cancelled() => Err("it was cancelled".to_owned()),
-            () = self.wire.closed.cancelled() => Err("the connection was closed".to_owned()),
+            () = self.router.closed.cancelled() => Err("the connection was closed".to_owned()),
             () = self.keep_alive() => Err(String::new()),
         };
         let answer = answer.map_err(|why| ErrorData::internal_error(why, None))?;
@@ -95,17 +95,17 @@ impl ClientHandler for Handler {
 impl Handler {
     /// While the model thinks it is not the server that is silent. Never ends.
     async fn keep_alive(&self) {
-        let mut time = tokio::time::interval(SIGN_OF_LIFE);
+        let mut time = tokio::time::interval(KEEP_ALIVE_INTERVAL);
         loop {
             time.tick().await;
-            self.wire.calls.stir();
+            self.router.pending.touch_all();
         }
     }
 
     fn sample(&self, asked: CreateMessageRequestParams) -> Result<SampleRequest, ErrorData> {
         let hints = asked.model_preferences.and_then(|preferences| preferences.hints).unwrap_or_default();
         Ok(SampleRequest {
-            server: Arc::clone(&self.wire.server),
+            server: Arc::clone(&self.router.server),
             system: asked.system_prompt,
             messages: asked.messages.iter().map(message).collect::<Result<_, _>>()?,
             max_tokens: u64::from(asked.max_tokens),

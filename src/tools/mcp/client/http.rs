@@ -10,14 +10,14 @@ use reqwest::{Method, Response, Url};
 
 use crate::net::egress::Egress;
 use crate::net::retry_after;
-use crate::tools::mcp::credentials::{Challenged, Credentials};
+use crate::tools::mcp::credentials::{Credentials, WwwAuthenticate};
 use crate::tools::mcp::error::McpError;
 
 /// Bytes that are read of an error's body.
-const ERROR_BODY: usize = 64 * 1024;
+const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
 /// A server at a URL.
-pub(super) struct Http {
+pub(super) struct HttpEndpoint {
     /// Where it is.
     pub url: Url,
     /// Bytes of one message.
@@ -45,7 +45,7 @@ pub(super) enum BodyKind {
     Other,
 }
 
-impl Http {
+impl HttpEndpoint {
     /// A server at a URL.
     pub fn new(url: Url, limit: usize, egress: Arc<Egress>, credentials: Arc<dyn Credentials>) -> Arc<Self> {
         Arc::new(Self { url, limit, egress, credentials })
@@ -56,14 +56,14 @@ impl Http {
     pub async fn send(&self, url: &Url, request: Outgoing) -> Result<Response, McpError> {
         let shown = self.credentials.headers().await?;
         let response = self.send_with(url, request.clone(), &shown).await?;
-        let Some(challenged) = Challenged::of(&response, url) else { return Ok(response) };
+        let Some(challenged) = WwwAuthenticate::from_response(&response, url) else { return Ok(response) };
         if !self.credentials.rejected(&shown, &challenged).await {
             return Err(challenged.into_error(""));
         }
         drop(response);
         let shown = self.credentials.headers().await?;
         let response = self.send_with(url, request, &shown).await?;
-        match Challenged::of(&response, url) {
+        match WwwAuthenticate::from_response(&response, url) {
             Some(challenged) => Err(challenged.into_error(" again")),
             None => Ok(response),
         }
@@ -91,14 +91,14 @@ impl Http {
     /// The body of an error if it is JSON.
     pub async fn error_body(&self, response: Response) -> Option<Vec<u8>> {
         match kind_of(&response) {
-            BodyKind::Json => self.body_up_to(response, ERROR_BODY).await.ok(),
+            BodyKind::Json => self.body_up_to(response, MAX_ERROR_BODY_BYTES).await.ok(),
             BodyKind::Events | BodyKind::Other => None,
         }
     }
 
     /// What an error of reading an answer means.
     pub fn failure(&self, error: &reqwest::Error) -> McpError {
-        McpError::Egress(self.egress.failure(&self.url, error))
+        McpError::Egress(self.egress.classify_error(&self.url, error))
     }
 
     async fn body_up_to(&self, mut response: Response, limit: usize) -> Result<Vec<u8>, McpError> {

@@ -19,19 +19,19 @@ use crate::tools::mcp::connection::StdioCommand;
 
 /// The first argument by which the binary is asked to become a program; the process id of the gateway, the program
 /// and its arguments follow.
-const BECOME: &str = "antwort:become-program";
+const BECOME_PROGRAM_ARG: &str = "antwort:become-program";
 /// The executable of this process, also once its file was replaced.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 /// Exit code of a shell whose program cannot be started.
 const NOT_STARTED: u8 = 127;
 
-/// Whether this process is the gateway's own binary: only that understands [`BECOME`].
+/// Whether this process is the gateway's own binary: only that understands [`BECOME_PROGRAM_ARG`].
 static IS_BINARY: AtomicBool = AtomicBool::new(false);
 
 /// To be called by the binary first of all. Becomes a program if that is what the arguments ask for; comes back with an
 /// exit code only if it cannot, and with none if the arguments mean something else.
 pub fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
-    if arguments.nth(1).is_none_or(|first| first != BECOME) {
+    if arguments.nth(1).is_none_or(|first| first != BECOME_PROGRAM_ARG) {
         IS_BINARY.store(true, Ordering::Release);
         return None;
     }
@@ -40,13 +40,13 @@ pub fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Option<E
         return Some(ExitCode::from(NOT_STARTED));
     };
     if let Err(error) = end_with(parent) {
-        return Some(complain(&error));
+        return Some(report_exec_error(&error));
     }
     // Comes back only if it could not be started.
-    Some(complain(&std::process::Command::new(program).args(arguments).exec()))
+    Some(report_exec_error(&std::process::Command::new(program).args(arguments).exec()))
 }
 
-fn complain(error: &io::Error) -> ExitCode {
+fn report_exec_error(error: &io::Error) -> ExitCode {
     use std::io::Write;
     // Nobody is left to be told that this failed.
     let _written = writeln!(io::stderr(), "the program does not start: {error}");
@@ -83,7 +83,11 @@ pub(super) fn command(command: &StdioCommand) -> io::Result<Command> {
     // Whatever is wrong with it would else be known only to the process that is to become it.
     find(command)?;
     let mut by_way = Command::new(OWN_EXECUTABLE);
-    by_way.arg(BECOME).arg(std::process::id().to_string()).arg(&command.program).args(&command.args);
+    by_way
+        .arg(BECOME_PROGRAM_ARG)
+        .arg(std::process::id().to_string())
+        .arg(&command.program)
+        .args(&command.args);
     Ok(by_way)
 }
 

@@ -12,14 +12,14 @@ use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 
 use super::events::{Data, Event, Events};
-use super::http::{self, BodyKind, Http, Outgoing};
-use super::wire::{self, Wire};
+use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
+use super::message_router::{self, MessageRouter};
 use crate::tools::mcp::error::McpError;
 
 /// A session.
-pub(super) struct Legacy {
-    http: Arc<Http>,
-    wire: Arc<Wire>,
+pub(super) struct SseTransport {
+    http: Arc<HttpEndpoint>,
+    router: Arc<MessageRouter>,
     /// Where messages are sent to.
     inbox: Url,
     /// `None` once it has ended.
@@ -28,9 +28,9 @@ pub(super) struct Legacy {
     ready: VecDeque<ServerJsonRpcMessage>,
 }
 
-impl Legacy {
+impl SseTransport {
     /// Opens the stream and waits until the server says where messages are sent to.
-    pub async fn open(http: Arc<Http>, wire: Arc<Wire>) -> Result<Self, McpError> {
+    pub async fn open(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Result<Self, McpError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
         let request = Outgoing { method: Method::GET, headers, body: None };
         let mut response = http.send(&http.url, request).await?;
@@ -50,12 +50,12 @@ impl Legacy {
                 break inbox;
             }
         };
-        Ok(Self { http, wire, inbox, response: Some(response), events, ready: VecDeque::new() })
+        Ok(Self { http, router: wire, inbox, response: Some(response), events, ready: VecDeque::new() })
     }
 
     fn take(&mut self, event: Event) {
         if !matches!(event.name.as_deref(), None | Some("" | "message")) {
-            self.wire.notice(match &event.data {
+            self.router.count_notification(match &event.data {
                 Data::Text(text) => text.len(),
                 Data::None | Data::Skipped(_) => 0,
             });
@@ -63,12 +63,14 @@ impl Legacy {
         }
         let message = match event.data {
             Data::None => {
-                self.wire.notice(0);
+                self.router.count_notification(0);
                 None
             }
-            Data::Skipped(skipped) => self.wire.skip(&skipped, None).map(wire::answered),
-            Data::Text(text) => self.wire.read(text.as_bytes(), None).unwrap_or_else(|error| {
-                tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
+            Data::Skipped(skipped) => {
+                self.router.skip(&skipped, None).map(message_router::placeholder_response)
+            }
+            Data::Text(text) => self.router.read(text.as_bytes(), None).unwrap_or_else(|error| {
+                tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "no message");
                 None
             }),
         };
@@ -76,7 +78,7 @@ impl Legacy {
     }
 }
 
-impl Transport<RoleClient> for Legacy {
+impl Transport<RoleClient> for SseTransport {
     type Error = McpError;
 
     fn name() -> Cow<'static, str> {
@@ -87,7 +89,7 @@ impl Transport<RoleClient> for Legacy {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
-        let (http, wire, inbox) = (Arc::clone(&self.http), Arc::clone(&self.wire), self.inbox.clone());
+        let (http, wire, inbox) = (Arc::clone(&self.http), Arc::clone(&self.router), self.inbox.clone());
         async move { post(&http, &wire, &inbox, &message).await }
     }
 
@@ -98,18 +100,18 @@ impl Transport<RoleClient> for Legacy {
             }
             let Ok(Some(bytes)) = self.response.as_mut()?.chunk().await else {
                 self.response = None;
-                self.wire.close("its stream ended");
+                self.router.close("its stream ended");
                 return None;
             };
             self.events.feed(&bytes);
             while let Some(event) = self.events.next() {
                 self.take(event);
             }
-            self.wire.noise(self.events.take_stray());
+            self.router.count_stray_bytes(self.events.take_stray());
             if self.events.is_skipping() {
-                self.wire.skipping(bytes.len());
+                self.router.count_skipped(bytes.len());
             }
-            if self.wire.closed.is_cancelled() {
+            if self.router.closed.is_cancelled() {
                 return None;
             }
         }
@@ -117,18 +119,23 @@ impl Transport<RoleClient> for Legacy {
 
     async fn close(&mut self) -> Result<(), McpError> {
         self.response = None;
-        self.wire.close("it was closed");
+        self.router.close("it was closed");
         Ok(())
     }
 }
 
-async fn post(http: &Http, wire: &Wire, inbox: &Url, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
+async fn post(
+    http: &HttpEndpoint,
+    wire: &MessageRouter,
+    inbox: &Url,
+    message: &ClientJsonRpcMessage,
+) -> Result<(), McpError> {
     wire.check_open()?;
     let _open = wire.sending(message);
-    wire.calls.file(message);
+    wire.pending.register(message);
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
-    let body = Some(Bytes::from(wire::write(message)?));
+    let body = Some(Bytes::from(message_router::write(message)?));
     let response = http.send(inbox, Outgoing { method: Method::POST, headers, body }).await?;
     let status = response.status();
     if status.is_success() {
@@ -136,7 +143,7 @@ async fn post(http: &Http, wire: &Wire, inbox: &Url, message: &ClientJsonRpcMess
     }
     let error = http::status_error(&response);
     let lost = status == StatusCode::NOT_FOUND
-        || wire::names_lost_session(status, &http.error_body(response).await.unwrap_or_default());
+        || message_router::names_lost_session(status, &http.error_body(response).await.unwrap_or_default());
     Err(if lost { McpError::SessionLost } else { error })
 }
 

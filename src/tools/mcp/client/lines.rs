@@ -5,9 +5,9 @@
 use memchr::memchr;
 
 /// Bytes that are kept of the beginning and of the end of a line that was skipped.
-const KEPT: usize = 512;
+const SKIPPED_EDGE_BYTES: usize = 512;
 /// Memory that is kept for the next line.
-const IDLE: usize = 64 * 1024;
+const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Splits bytes at line feeds; a carriage return before one belongs to it.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Lines {
         self.searched -= self.start.min(self.searched);
         self.start = 0;
         if self.buffer.is_empty() {
-            self.buffer.shrink_to(IDLE);
+            self.buffer.shrink_to(MAX_IDLE_BUFFER_BYTES);
         }
         self.buffer.extend_from_slice(bytes);
     }
@@ -74,7 +74,7 @@ impl Lines {
             return Some(Line::Skipped(skipped));
         }
         if bytes.len() > self.limit {
-            return Some(Line::Skipped(Skipped::of(bytes)));
+            return Some(Line::Skipped(Skipped::from_bytes(bytes)));
         }
         Some(Line::Whole(bytes.strip_suffix(b"\r").unwrap_or(bytes)))
     }
@@ -88,7 +88,7 @@ impl Lines {
         let unfinished = self.buffer.get(self.start..).unwrap_or_default();
         match &mut self.skipping {
             Some(skipped) => skipped.add(unfinished),
-            None if unfinished.len() > self.limit => self.skipping = Some(Skipped::of(unfinished)),
+            None if unfinished.len() > self.limit => self.skipping = Some(Skipped::from_bytes(unfinished)),
             None => return,
         }
         self.buffer.clear();
@@ -99,17 +99,19 @@ impl Lines {
 
 impl Skipped {
     /// Of something whose bytes so far are these.
-    pub fn of(bytes: &[u8]) -> Self {
-        let mut skipped =
-            Self { head: bytes.get(..KEPT.min(bytes.len())).unwrap_or_default().to_vec(), tail: Vec::new() };
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let mut skipped = Self {
+            head: bytes.get(..SKIPPED_EDGE_BYTES.min(bytes.len())).unwrap_or_default().to_vec(),
+            tail: Vec::new(),
+        };
         skipped.add(bytes);
         skipped
     }
 
     /// It goes on.
     pub fn add(&mut self, bytes: &[u8]) {
-        let new = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
-        let spare = (self.tail.len() + new.len()).saturating_sub(KEPT);
+        let new = bytes.get(bytes.len().saturating_sub(SKIPPED_EDGE_BYTES)..).unwrap_or_default();
+        let spare = (self.tail.len() + new.len()).saturating_sub(SKIPPED_EDGE_BYTES);
         self.tail.drain(..spare.min(self.tail.len()));
         self.tail.extend_from_slice(new);
     }

@@ -7,21 +7,21 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::notices::told;
+use super::notices::sanitize_for_error;
 use crate::protocol::item::hosted::McpListedTool;
-use crate::protocol::json::Json;
+use crate::protocol::json::RawJson;
 use crate::tools::mcp::connection::{RemoteHints, RemoteTool, RemoteTools};
 use crate::tools::mcp::error::McpError;
 
 /// Pages of one list that are fetched; a server with more has lost count.
-pub(super) const MOST_PAGES: usize = 100;
+pub(super) const MAX_PAGES: usize = 100;
 /// Bytes of one list, all its pages together: more than any model reads. Read, it takes many times the memory.
-const LONGEST_LIST: usize = 2 * 1024 * 1024;
+const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
 
 /// Bytes of a description that are kept: models are told all of it in every turn.
-const LONGEST_DESCRIPTION: usize = 16 * 1024;
+const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
 /// Bytes of a schema that is read.
-const LONGEST_SCHEMA: usize = 64 * 1024;
+const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
 /// What the answer to `tools/list` says.
 #[derive(Debug, Default)]
@@ -49,9 +49,9 @@ struct RawTool {
     name: String,
     title: Option<String>,
     description: Option<String>,
-    input_schema: Json,
-    output_schema: Option<Json>,
-    annotations: Option<Json>,
+    input_schema: RawJson,
+    output_schema: Option<RawJson>,
+    annotations: Option<RawJson>,
 }
 
 /// A list that grows by pages, until there are enough tools, or too many bytes of them.
@@ -67,7 +67,13 @@ pub(super) struct Pages {
 impl Pages {
     /// No page yet, up to so many tools and bytes.
     pub fn new(most: usize, limit: usize) -> Self {
-        Self { all: RemoteTools::default(), bytes: 0, most, limit: limit.min(LONGEST_LIST), seen: Vec::new() }
+        Self {
+            all: RemoteTools::default(),
+            bytes: 0,
+            most,
+            limit: limit.min(MAX_LIST_BYTES),
+            seen: Vec::new(),
+        }
     }
 
     /// Adds a page. Where the next begins that is to be asked for.
@@ -75,7 +81,7 @@ impl Pages {
         append(&mut self.all, page.tools);
         self.bytes = self.bytes.saturating_add(page.bytes);
         let next = page.next?;
-        let has_no_end = self.seen.contains(&next) || self.seen.len() + 1 >= MOST_PAGES;
+        let has_no_end = self.seen.contains(&next) || self.seen.len() + 1 >= MAX_PAGES;
         if has_no_end || self.bytes >= self.limit || self.all.tools.len() > self.most {
             tracing::warn!(target: "antwort::mcp", server, "its list of tools is not read to the end");
             return None;
@@ -88,16 +94,16 @@ impl Pages {
 /// Reads a page.
 pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
     let bytes = raw.get().len();
-    if bytes > LONGEST_LIST {
-        return Err(McpError::TooLarge { limit: LONGEST_LIST });
+    if bytes > MAX_LIST_BYTES {
+        return Err(McpError::TooLarge { limit: MAX_LIST_BYTES });
     }
     let page: RawPage<'_> = serde_json::from_str(raw.get())
-        .map_err(|error| McpError::Malformed(told(&format!("a list: {error}"))))?;
+        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("a list: {error}"))))?;
     let mut tools = RemoteTools { ttl: page.ttl_ms.and_then(milliseconds), ..RemoteTools::default() };
     for raw in page.tools {
         match tool(raw) {
             Ok(tool) => tools.tools.push(tool),
-            Err(why) => tools.leave_out(&told(&name_of(raw)), told(&why)),
+            Err(why) => tools.push_unreadable(&sanitize_for_error(&name_of(raw)), sanitize_for_error(&why)),
         }
     }
     let next = page.next_cursor.filter(|cursor| !cursor.is_empty());
@@ -107,7 +113,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
 /// Adds the tools of a further page.
 fn append(all: &mut RemoteTools, page: RemoteTools) {
     all.tools.extend(page.tools);
-    page.unreadable.into_iter().for_each(|(name, why)| all.leave_out(&name, why));
+    page.unreadable.into_iter().for_each(|(name, why)| all.push_unreadable(&name, why));
     all.ttl = match (all.ttl, page.ttl) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
@@ -116,15 +122,15 @@ fn append(all: &mut RemoteTools, page: RemoteTools) {
 
 fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
     let tool: RawTool = serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
-    if tool.input_schema.get().len() > LONGEST_SCHEMA {
-        return Err(format!("its inputSchema is longer than {LONGEST_SCHEMA} bytes"));
+    if tool.input_schema.get().len() > MAX_SCHEMA_BYTES {
+        return Err(format!("its inputSchema is longer than {MAX_SCHEMA_BYTES} bytes"));
     }
     let input_schema: Value =
         serde_json::from_str(tool.input_schema.get()).map_err(|error| error.to_string())?;
     if !input_schema.is_object() {
         return Err("its inputSchema is no object".to_owned());
     }
-    let short = |json: &Json| json.get().len() <= LONGEST_SCHEMA;
+    let short = |json: &RawJson| json.get().len() <= MAX_SCHEMA_BYTES;
     let shown = tool.annotations.filter(short);
     let annotations = shown.as_ref().and_then(|json| serde_json::from_str::<Value>(json.get()).ok());
     let hint = |name: &str| annotations.as_ref()?.get(name)?.as_bool();
@@ -150,15 +156,15 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
 }
 
 /// A schema without the spaces that it was sent with; `None`: it cannot be read.
-fn compact(schema: &Json) -> Option<Json> {
+fn compact(schema: &RawJson) -> Option<RawJson> {
     let value: Value = serde_json::from_str(schema.get()).ok()?;
     Some((&value).into())
 }
 
 /// As much of a description as is kept.
 fn shortened(mut text: String) -> String {
-    if text.len() > LONGEST_DESCRIPTION {
-        text.truncate(text.floor_char_boundary(LONGEST_DESCRIPTION));
+    if text.len() > MAX_DESCRIPTION_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_DESCRIPTION_BYTES));
         text.push('…');
     }
     text

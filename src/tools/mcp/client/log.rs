@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::Level;
 
-use super::notices::{shown, shown_up_to};
+use super::notices::{sanitize_for_log, sanitize_up_to};
 use super::rate::TokenBucket;
 
 /// Lines of a session's server at once, and a second.
@@ -16,7 +16,7 @@ const MESSAGE_RATE: (u32, u32) = (20, 1);
 /// Lines of a program's error output, which are only shown at `debug`: a stack trace has some dozens.
 const REPORT_RATE: (u32, u32) = (200, 20);
 /// Bytes of a logger's name.
-const LOGGER: usize = 256;
+const MAX_LOGGER_BYTES: usize = 256;
 
 /// The lines of one server in the log.
 #[derive(Debug)]
@@ -45,12 +45,12 @@ struct RawLog<'a> {
 
 impl ServerLog {
     /// For the log messages of a session.
-    pub fn of_session(server: Arc<str>, chooses_level: bool) -> Self {
+    pub fn for_session(server: Arc<str>, chooses_level: bool) -> Self {
         Self::new(server, chooses_level, MESSAGE_RATE)
     }
 
     /// For what a program reports.
-    pub fn of_program(server: Arc<str>) -> Self {
+    pub fn for_program(server: Arc<str>) -> Self {
         Self::new(server, false, REPORT_RATE)
     }
 
@@ -76,8 +76,8 @@ impl ServerLog {
         self.line(level, log.logger.as_deref(), || {
             let data = log.data.map_or("null", RawValue::get);
             match serde_json::from_str::<Cow<'_, str>>(data) {
-                Ok(text) => shown(text.as_bytes()),
-                Err(_) => shown(data.as_bytes()),
+                Ok(text) => sanitize_for_log(text.as_bytes()),
+                Err(_) => sanitize_for_log(data.as_bytes()),
             }
         });
     }
@@ -98,9 +98,9 @@ impl ServerLog {
         }
         let dropped = std::mem::take(&mut rate.dropped);
         drop(rate);
-        self.tell_dropped(dropped);
+        self.log_dropped(dropped);
         let (server, text) = (&*self.server, text());
-        let logger = logger.map(|logger| shown_up_to(logger.as_bytes(), LOGGER));
+        let logger = logger.map(|logger| sanitize_up_to(logger.as_bytes(), MAX_LOGGER_BYTES));
         match level {
             Level::ERROR => tracing::error!(target: "antwort::mcp", server, logger, "{text}"),
             Level::WARN => tracing::warn!(target: "antwort::mcp", server, logger, "{text}"),
@@ -109,7 +109,7 @@ impl ServerLog {
         }
     }
 
-    fn tell_dropped(&self, dropped: u64) {
+    fn log_dropped(&self, dropped: u64) {
         if dropped == 0 {
             return;
         }
@@ -125,7 +125,7 @@ impl Drop for ServerLog {
     fn drop(&mut self) {
         let rate = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner);
         let dropped = std::mem::take(&mut rate.dropped);
-        self.tell_dropped(dropped);
+        self.log_dropped(dropped);
     }
 }
 

@@ -7,9 +7,9 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
 /// Bytes of a server's words that are logged.
-const LOGGED: usize = 4 * 1024;
+const MAX_LOG_BYTES: usize = 4 * 1024;
 /// Bytes of a server's words that an error has.
-const TOLD: usize = 2 * 1024;
+const MAX_ERROR_BYTES: usize = 2 * 1024;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -30,7 +30,7 @@ pub(super) fn progress(raw: &RawValue) -> Option<(i64, Option<String>)> {
         Value::String(token) => token.parse().ok()?,
         token => token.as_i64()?,
     };
-    let said = raw.message.filter(|message| !message.is_empty()).map(|message| told(&message));
+    let said = raw.message.filter(|message| !message.is_empty()).map(|message| sanitize_for_error(&message));
     Some((token, said.or_else(|| Some(fraction(&raw.progress?, raw.total.as_ref())))))
 }
 
@@ -42,21 +42,21 @@ fn fraction(progress: &Number, total: Option<&Number>) -> String {
 }
 
 /// A stranger's words as they can be logged: not too long, and nothing that moves a terminal's cursor.
-pub(super) fn shown(words: &[u8]) -> String {
-    cut(words, LOGGED)
+pub(super) fn sanitize_for_log(words: &[u8]) -> String {
+    sanitize(words, MAX_LOG_BYTES)
 }
 
 /// The same, of up to so many bytes.
-pub(super) fn shown_up_to(words: &[u8], most: usize) -> String {
-    cut(words, most)
+pub(super) fn sanitize_up_to(words: &[u8], most: usize) -> String {
+    sanitize(words, most)
 }
 
 /// A stranger's words as they can be part of an error, which models, clients and logs are told.
-pub(super) fn told(words: &str) -> String {
-    cut(words.as_bytes(), TOLD)
+pub(super) fn sanitize_for_error(words: &str) -> String {
+    sanitize(words.as_bytes(), MAX_ERROR_BYTES)
 }
 
-fn cut(words: &[u8], most: usize) -> String {
+fn sanitize(words: &[u8], most: usize) -> String {
     let cut = words.get(..most).unwrap_or(words);
     let mut text = String::with_capacity(cut.len());
     for character in String::from_utf8_lossy(cut).chars() {
@@ -79,8 +79,8 @@ mod tests {
 
     #[test]
     fn a_servers_words_are_cut_and_move_no_cursor() {
-        let told = told(&format!("\u{1b}[2J{}", "é".repeat(1 << 20)));
+        let told = sanitize_for_error(&format!("\u{1b}[2J{}", "é".repeat(1 << 20)));
         assert!(told.starts_with("\\u{1b}[2Jé") && told.ends_with('…'), "{}", &told[..20]);
-        assert!(told.len() < TOLD + 32, "{}", told.len());
+        assert!(told.len() < MAX_ERROR_BYTES + 32, "{}", told.len());
     }
 }

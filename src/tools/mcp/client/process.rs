@@ -15,17 +15,17 @@ use tokio::task::JoinSet;
 use super::launcher;
 use super::lines::{Line, Lines};
 use super::log::ServerLog;
-use super::notices::shown;
-use crate::net::Cause;
+use super::notices::sanitize_for_log;
+use crate::net::FailureCause;
 use crate::tools::mcp::connection::StdioCommand;
-use crate::tools::mcp::error::{McpError, Reason};
+use crate::tools::mcp::error::{FailureReason, McpError};
 
 /// For what a program reports when it ends.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 /// Bytes of a line of its error output.
-const LONGEST_REPORT: usize = 4 * 1024;
+const MAX_STDERR_LINE_BYTES: usize = 4 * 1024;
 /// Environment that is passed on.
-const INHERITED: [&str; 2] = ["PATH", "HOME"];
+const INHERITED_ENV: [&str; 2] = ["PATH", "HOME"];
 
 /// A program that runs.
 pub(super) struct Process {
@@ -49,14 +49,14 @@ impl Process {
         // Clients are not told what the operator runs, and where.
         let does_not_start = |error: std::io::Error| {
             let told = format!("the program does not start: {}", error.kind());
-            let cause = Cause::new("program_not_started", format!("{}: {error}", command.program));
-            let error = McpError::Connect(Reason::new(told, cause));
+            let cause = FailureCause::new("program_not_started", format!("{}: {error}", command.program));
+            let error = McpError::Connect(FailureReason::new(told, cause));
             error.log(&server, "the program of an MCP server does not start");
             error
         };
         let mut builder = launcher::command(command).map_err(does_not_start)?;
         builder.env_clear();
-        builder.envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        builder.envs(INHERITED_ENV.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         builder.envs(command.env.iter().map(|(name, value)| (name, value.expose_secret())));
         if let Some(cwd) = &command.cwd {
             builder.current_dir(cwd);
@@ -89,7 +89,7 @@ impl Process {
         let _ended = tokio::time::timeout(patience, self.child.wait()).await;
         self.group.kill();
         let _killed = self.child.kill().await;
-        let _said = tokio::time::timeout(LAST_WORDS, self.reports.join_next()).await;
+        let _said = tokio::time::timeout(STDERR_DRAIN_TIMEOUT, self.reports.join_next()).await;
         self.reports.abort_all();
     }
 }
@@ -111,16 +111,16 @@ impl Drop for Group {
 
 /// Logs what a program reports.
 async fn report(mut stderr: ChildStderr, server: Arc<str>) {
-    let log = ServerLog::of_program(server);
-    let mut lines = Lines::new(LONGEST_REPORT);
-    let mut buffer = bytes::BytesMut::with_capacity(LONGEST_REPORT);
+    let log = ServerLog::for_program(server);
+    let mut lines = Lines::new(MAX_STDERR_LINE_BYTES);
+    let mut buffer = bytes::BytesMut::with_capacity(MAX_STDERR_LINE_BYTES);
     while let Ok(1..) = stderr.read_buf(&mut buffer).await {
         lines.feed(&buffer);
         buffer.clear();
         while let Some(line) = lines.next() {
             log.report(|| match &line {
-                Line::Whole(line) => shown(line),
-                Line::Skipped(line) => format!("{}…", shown(&line.head)),
+                Line::Whole(line) => sanitize_for_log(line),
+                Line::Skipped(line) => format!("{}…", sanitize_for_log(&line.head)),
             });
         }
     }

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::notices::told;
-use crate::tools::mcp::connection::{Audience, RemoteContent, RemotePart, RemoteResult};
+use super::notices::sanitize_for_error;
+use crate::tools::mcp::connection::{ContentAudience, RemoteContent, RemotePart, RemoteResult};
 use crate::tools::mcp::error::McpError;
 use crate::tools::verbatim::exact_text;
 
@@ -18,12 +18,12 @@ pub(super) enum CallAnswer {
     /// The call is done.
     Done(RemoteResult),
     /// The server wants to know something first.
-    Asks(Questions),
+    InputRequired(InputRequests),
 }
 
 /// What a server wants to know before it goes on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Questions {
+pub(super) struct InputRequests {
     /// The method of each, by the name that its answer must have.
     pub methods: BTreeMap<String, String>,
     /// To be sent back as it is.
@@ -88,12 +88,12 @@ struct RawResource {
 /// Reads the result of a call.
 pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
     let result: RawResult<'_> = serde_json::from_str(raw.get())
-        .map_err(|error| McpError::Malformed(told(&format!("a result: {error}"))))?;
+        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("a result: {error}"))))?;
     match result.result_type.as_deref() {
         Some("input_required") => {
             let questions = result.input_requests.unwrap_or_default();
             let methods = questions.into_iter().map(|(name, question)| (name, question.method)).collect();
-            return Ok(CallAnswer::Asks(Questions { methods, state: result.request_state }));
+            return Ok(CallAnswer::InputRequired(InputRequests { methods, state: result.request_state }));
         }
         Some("task") => return Err(unsupported("made a task of the call, which was not asked for")),
         _ => {}
@@ -114,7 +114,7 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
 
 /// The server did what the protocol allows and the gateway does not know.
 pub(super) fn unsupported(what: &str) -> McpError {
-    McpError::Protocol { code: -32601, message: told(&format!("the server {what}")) }
+    McpError::Protocol { code: -32601, message: sanitize_for_error(&format!("the server {what}")) }
 }
 
 fn part(raw: &RawValue) -> RemotePart {
@@ -128,15 +128,15 @@ fn part(raw: &RawValue) -> RemotePart {
 }
 
 /// One of the two alone, or else everybody: what names neither is no reason to keep something from both.
-fn audience(annotations: &RawValue) -> Audience {
+fn audience(annotations: &RawValue) -> ContentAudience {
     let Ok(RawAnnotations { audience }) = serde_json::from_str::<RawAnnotations>(annotations.get()) else {
-        return Audience::Everybody;
+        return ContentAudience::Everybody;
     };
     let names = |role: &str| audience.iter().any(|named| named == role);
     match (names("user"), names("assistant")) {
-        (true, false) => Audience::User,
-        (false, true) => Audience::Model,
-        _ => Audience::Everybody,
+        (true, false) => ContentAudience::User,
+        (false, true) => ContentAudience::Model,
+        _ => ContentAudience::Everybody,
     }
 }
 

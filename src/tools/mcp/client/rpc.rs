@@ -11,21 +11,21 @@ use reqwest::{Method, Url};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::http::{self, Http, Outgoing};
+use super::http::{self, HttpEndpoint, Outgoing};
 use super::listing::{self, Page, Pages};
-use super::notices::told;
+use super::message_router::{Envelope, error_in, protocol_error};
+use super::notices::sanitize_for_error;
 use super::results::{self, CallAnswer, unsupported};
-use super::wire::{Envelope, error_in, protocol_error};
 use crate::tools::mcp::connection::{
     CallMeta, Connection, RemoteCall, RemoteResult, RemoteTools, ServerInfo,
 };
 use crate::tools::mcp::context::CallerContext;
-use crate::tools::mcp::error::{Deadline, McpError};
+use crate::tools::mcp::error::{McpError, TimeoutKind};
 use crate::tools::{Arguments, Progress};
 
 /// A server that is asked one thing at a time.
-pub(super) struct Rpc {
-    http: Arc<Http>,
+pub(super) struct JsonRpcConnection {
+    http: Arc<HttpEndpoint>,
     inbox: Url,
     next: AtomicU64,
     info: ServerInfo,
@@ -78,9 +78,9 @@ impl Meta<'_> {
     }
 }
 
-impl Rpc {
+impl JsonRpcConnection {
     /// A server; nothing is asked of it yet.
-    pub fn new(http: Arc<Http>) -> Arc<Self> {
+    pub fn new(http: Arc<HttpEndpoint>) -> Arc<Self> {
         let mut inbox = http.url.clone();
         let path = format!("{}/rpc", inbox.path().trim_end_matches('/'));
         inbox.set_path(&path);
@@ -96,7 +96,7 @@ impl Rpc {
     ) -> Result<T, McpError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let request = serde_json::to_vec(&Request { jsonrpc: "2.0", id, method, params })
-            .map_err(|error| McpError::Malformed(told(&error.to_string())))?;
+            .map_err(|error| McpError::Malformed(sanitize_for_error(&error.to_string())))?;
         let json = HeaderValue::from_static("application/json");
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
         let request = Outgoing { method: Method::POST, headers, body: Some(Bytes::from(request)) };
@@ -108,8 +108,8 @@ impl Rpc {
             return Err(body.and_then(|body| error_in(&body)).unwrap_or(error));
         }
         let body = self.http.body(response).await?;
-        let answer: Envelope<'_> =
-            serde_json::from_slice(&body).map_err(|error| McpError::Malformed(told(&error.to_string())))?;
+        let answer: Envelope<'_> = serde_json::from_slice(&body)
+            .map_err(|error| McpError::Malformed(sanitize_for_error(&error.to_string())))?;
         match (answer.result, answer.error) {
             (Some(result), _) => read(result),
             (None, Some(error)) => Err(protocol_error(error)),
@@ -124,7 +124,7 @@ impl Rpc {
 }
 
 #[async_trait]
-impl Connection for Rpc {
+impl Connection for JsonRpcConnection {
     fn server(&self) -> &ServerInfo {
         &self.info
     }
@@ -149,9 +149,9 @@ impl Connection for Rpc {
         let arguments =
             call.exact_arguments.map_or(CallArguments::Parsed(call.arguments), CallArguments::Exact);
         let params = CallParams { name: call.name, arguments, meta };
-        match in_time(call.idle, self.ask("tools/call", params, results::read)).await? {
+        match with_timeout(call.idle, self.ask("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
-            CallAnswer::Asks(_) => Err(unsupported("asks for something in the middle of the call")),
+            CallAnswer::InputRequired(_) => Err(unsupported("asks for something in the middle of the call")),
         }
     }
 
@@ -170,11 +170,11 @@ impl Connection for Rpc {
     async fn close(&self) {}
 }
 
-async fn in_time<T>(
+async fn with_timeout<T>(
     after: Duration,
     answer: impl Future<Output = Result<T, McpError>>,
 ) -> Result<T, McpError> {
     tokio::time::timeout(after, answer)
         .await
-        .unwrap_or(Err(McpError::Timeout { after, limit: Deadline::Silence }))
+        .unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::Idle }))
 }

@@ -15,22 +15,22 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::lines::{Line, Lines};
+use super::message_router::{self, MessageRouter};
 use super::process::Process;
-use super::wire::{self, Wire};
-use crate::net::Cause;
-use crate::tools::mcp::error::{McpError, Reason};
+use crate::net::FailureCause;
+use crate::tools::mcp::error::{FailureReason, McpError};
 
 /// What is read at once.
-const PIECE: usize = 64 * 1024;
+const READ_BUFFER_BYTES: usize = 64 * 1024;
 /// How long a program may take to end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// For what a program that has ended had written and nobody has read yet.
-const AFTERMATH: Duration = Duration::from_millis(100);
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A connection to a program.
-pub(super) struct Stdio {
+pub(super) struct StdioTransport {
     process: Process,
-    wire: Arc<Wire>,
+    router: Arc<MessageRouter>,
     lines: Lines,
     buffer: BytesMut,
     /// Set once the program has ended: until when its last words are waited for.
@@ -38,11 +38,11 @@ pub(super) struct Stdio {
     status: Option<ExitStatus>,
 }
 
-impl Stdio {
+impl StdioTransport {
     /// Speaks with a program.
-    pub fn new(process: Process, wire: Arc<Wire>) -> Self {
-        let lines = Lines::new(wire.limit);
-        Self { process, wire, lines, buffer: BytesMut::new(), until: None, status: None }
+    pub fn new(process: Process, router: Arc<MessageRouter>) -> Self {
+        let lines = Lines::new(router.limit);
+        Self { process, router, lines, buffer: BytesMut::new(), until: None, status: None }
     }
 
     /// A message out of what was read.
@@ -50,20 +50,20 @@ impl Stdio {
         loop {
             let message = match self.lines.next()? {
                 Line::Whole(line) if line.trim_ascii().is_empty() => {
-                    self.wire.notice(line.len());
+                    self.router.count_notification(line.len());
                     None
                 }
-                Line::Whole(line) => self.wire.read(line, None).unwrap_or_else(|error| {
-                    tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
+                Line::Whole(line) => self.router.read(line, None).unwrap_or_else(|error| {
+                    tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "no message");
                     None
                 }),
-                Line::Skipped(line) => self.wire.skip(&line, None).map(wire::answered),
+                Line::Skipped(line) => self.router.skip(&line, None).map(message_router::placeholder_response),
             };
             if message.is_some() {
                 return message;
             }
             // The rest of what was read is nobody's any more.
-            if self.wire.why_given_up().is_some() {
+            if self.router.why_given_up().is_some() {
                 return None;
             }
         }
@@ -72,20 +72,20 @@ impl Stdio {
     /// Reads on. `false` if nothing more can come.
     async fn read(&mut self) -> bool {
         self.buffer.clear();
-        self.buffer.reserve(PIECE);
+        self.buffer.reserve(READ_BUFFER_BYTES);
         let ended = self.until;
         tokio::select! {
             read = self.process.stdout.read_buf(&mut self.buffer) => {
                 self.lines.feed(&self.buffer);
                 if self.lines.is_skipping() {
-                    self.wire.skipping(self.buffer.len());
+                    self.router.count_skipped(self.buffer.len());
                 }
                 matches!(read, Ok(1..))
             }
             status = self.process.child.wait(), if ended.is_none() => {
                 // Whatever it has started would hold its output open.
                 self.process.kill_group();
-                self.until = Some(Instant::now() + AFTERMATH);
+                self.until = Some(Instant::now() + DRAIN_TIMEOUT);
                 self.status = status.ok();
                 true
             }
@@ -97,18 +97,21 @@ impl Stdio {
     async fn ended(&mut self) -> McpError {
         if self.status.is_none() {
             // Its output often ends a moment before it does.
-            let status = tokio::time::timeout(AFTERMATH, self.process.child.wait()).await;
+            let status = tokio::time::timeout(DRAIN_TIMEOUT, self.process.child.wait()).await;
             self.status = status.ok().and_then(Result::ok);
         }
         let how = match self.status {
             Some(status) => status.to_string(),
             None => "it has closed its output, and runs on".to_owned(),
         };
-        McpError::Connect(Reason::new("the program has ended", Cause::new("program_ended", how)))
+        McpError::Connect(FailureReason::new(
+            "the program has ended",
+            FailureCause::new("program_ended", how),
+        ))
     }
 }
 
-impl Transport<RoleClient> for Stdio {
+impl Transport<RoleClient> for StdioTransport {
     type Error = McpError;
 
     fn name() -> Cow<'static, str> {
@@ -119,8 +122,8 @@ impl Transport<RoleClient> for Stdio {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
-        self.wire.calls.file(&message);
-        let (stdin, wire) = (Arc::clone(&self.process.stdin), Arc::clone(&self.wire));
+        self.router.pending.register(&message);
+        let (stdin, wire) = (Arc::clone(&self.process.stdin), Arc::clone(&self.router));
         async move {
             let _open = wire.sending(&message);
             write(&stdin, &message).await
@@ -132,16 +135,16 @@ impl Transport<RoleClient> for Stdio {
             if let Some(message) = self.next_message() {
                 return Some(message);
             }
-            if self.wire.closed.is_cancelled() {
+            if self.router.closed.is_cancelled() {
                 return None;
             }
             if !self.read().await {
                 let error = self.ended().await;
-                if !self.wire.closed.is_cancelled() {
-                    error.log(&self.wire.server, "the program of an MCP server has ended");
+                if !self.router.closed.is_cancelled() {
+                    error.log(&self.router.server, "the program of an MCP server has ended");
                 }
                 if let McpError::Connect(reason) = error {
-                    self.wire.close(reason);
+                    self.router.close(reason);
                 }
                 return None;
             }
@@ -149,14 +152,14 @@ impl Transport<RoleClient> for Stdio {
     }
 
     async fn close(&mut self) -> Result<(), McpError> {
-        self.wire.close("it was closed");
-        self.process.end(PATIENCE).await;
+        self.router.close("it was closed");
+        self.process.end(EXIT_TIMEOUT).await;
         Ok(())
     }
 }
 
 async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage) -> Result<(), McpError> {
-    let mut line = wire::write(message)?;
+    let mut line = message_router::write(message)?;
     line.push(b'\n');
     let mut stdin = stdin.lock().await;
     let Some(pipe) = stdin.as_mut() else { return Err(McpError::Connect("it was closed".into())) };

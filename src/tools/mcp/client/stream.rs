@@ -9,14 +9,14 @@ use rmcp::transport::streamable_http_client::SseError;
 use sse_stream::Sse;
 
 use super::events::{Data, Event, Events};
-use super::wire::{self, Taken, Wire};
+use super::message_router::{self, Dispatch, MessageRouter};
 
 /// Events of an answer, or of a session.
 pub(super) struct EventStream {
     /// `None` once nothing more is to come.
     response: Option<Response>,
     events: Events,
-    wire: Arc<Wire>,
+    router: Arc<MessageRouter>,
     /// The request that the stream answers; `None`: it is the session's.
     asked: Option<i64>,
     ready: VecDeque<Sse>,
@@ -25,14 +25,21 @@ pub(super) struct EventStream {
 
 impl EventStream {
     /// The stream that answers a request.
-    pub fn of_answer(response: Response, wire: Arc<Wire>, asked: i64) -> Self {
-        Self { asked: Some(asked), ..Self::of_session(response, wire) }
+    pub fn for_request(response: Response, wire: Arc<MessageRouter>, asked: i64) -> Self {
+        Self { asked: Some(asked), ..Self::for_session(response, wire) }
     }
 
     /// The stream of a session.
-    pub fn of_session(response: Response, wire: Arc<Wire>) -> Self {
-        let events = Events::new(wire.limit);
-        Self { response: Some(response), events, wire, asked: None, ready: VecDeque::new(), answered: false }
+    pub fn for_session(response: Response, router: Arc<MessageRouter>) -> Self {
+        let events = Events::new(router.limit);
+        Self {
+            response: Some(response),
+            events,
+            router,
+            asked: None,
+            ready: VecDeque::new(),
+            answered: false,
+        }
     }
 
     /// The events for the SDK.
@@ -48,13 +55,13 @@ impl EventStream {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            if self.wire.closed.is_cancelled() {
+            if self.router.closed.is_cancelled() {
                 return None;
             }
             let Some(response) = &mut self.response else { return self.end().await };
             let chunk = tokio::select! {
                 chunk = response.chunk() => chunk,
-                () = self.wire.closed.cancelled() => return None,
+                () = self.router.closed.cancelled() => return None,
             };
             match chunk {
                 Ok(Some(bytes)) => self.feed(&bytes),
@@ -85,26 +92,27 @@ impl EventStream {
                 self.ready.push_back(event);
             }
         }
-        self.wire.noise(self.events.take_stray());
+        self.router.count_stray_bytes(self.events.take_stray());
         if self.events.is_skipping() {
-            self.wire.skipping(bytes.len());
+            self.router.count_skipped(bytes.len());
         }
         // No use in reading on: the answer is what is too long.
         if let Some(asked) = self.asked.filter(|_| self.events.is_skipping()) {
             self.response = None;
-            if let Some(id) = self.wire.skip(&super::lines::Skipped::default(), Some(asked)) {
+            if let Some(id) = self.router.skip(&super::lines::Skipped::default(), Some(asked)) {
                 self.answered = true;
-                self.ready.push_back(Sse::default().data(wire::answered_text(id, "{}")));
+                self.ready
+                    .push_back(Sse::default().data(message_router::placeholder_response_text(id, "{}")));
             }
         }
     }
 
     fn take(&mut self, event: Event) -> Option<Sse> {
         let data = match event.data {
-            Data::None if !self.wire.notice(0) => return None,
+            Data::None if !self.router.count_notification(0) => return None,
             Data::None => None,
             Data::Skipped(skipped) => {
-                self.wire.skip(&skipped, self.asked).map(|id| self.answered_text(id, "{}"))
+                self.router.skip(&skipped, self.asked).map(|id| self.answered_text(id, "{}"))
             }
             Data::Text(text) => self.take_text(event.name.as_deref(), text),
         };
@@ -114,16 +122,16 @@ impl EventStream {
 
     fn take_text(&mut self, name: Option<&str>, text: String) -> Option<String> {
         if !matches!(name, None | Some("" | "message")) || text.trim_ascii().is_empty() {
-            self.wire.notice(text.len());
+            self.router.count_notification(text.len());
             return None;
         }
-        match self.wire.take(text.as_bytes(), self.asked) {
-            Ok(Taken::Answered { id, result }) => Some(self.answered_text(id, &result)),
-            Ok(Taken::Handled) => None,
-            Ok(Taken::Sdk) => Some(text),
-            Ok(Taken::Instead(message)) => Some(message),
+        match self.router.dispatch(text.as_bytes(), self.asked) {
+            Ok(Dispatch::Answered { id, result }) => Some(self.answered_text(id, &result)),
+            Ok(Dispatch::Handled) => None,
+            Ok(Dispatch::Sdk) => Some(text),
+            Ok(Dispatch::Replaced(message)) => Some(message),
             Err(error) => {
-                tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, %error, "no message");
+                tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "no message");
                 None
             }
         }
@@ -131,6 +139,6 @@ impl EventStream {
 
     fn answered_text(&mut self, id: i64, result: &str) -> String {
         self.answered |= self.asked == Some(id);
-        wire::answered_text(id, result)
+        message_router::placeholder_response_text(id, result)
     }
 }

@@ -19,9 +19,9 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use super::http::{self, BodyKind, Http, Outgoing};
+use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
+use super::message_router::{self, MessageRouter};
 use super::stream::EventStream;
-use super::wire::{self, Wire};
 use crate::tools::mcp::error::McpError;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -31,17 +31,17 @@ const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// Requests that one session works on at the same time. Callers have limits of their own.
-const MOST_REQUESTS: usize = 1024;
+const MAX_REQUESTS: usize = 1024;
 /// Between two attempts to take a stream up again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(30);
 /// Attempts.
-const MOST_ATTEMPTS: usize = 20;
+const MAX_RECONNECTS: usize = 20;
 
 /// What the SDK sends and hears through.
 #[derive(Clone)]
 pub(super) struct Streamable {
-    http: Arc<Http>,
-    wire: Arc<Wire>,
+    http: Arc<HttpEndpoint>,
+    router: Arc<MessageRouter>,
     /// Whether the server has opened a stream of the session: from then on it knows what is asked for.
     had_stream: Arc<AtomicBool>,
 }
@@ -52,18 +52,18 @@ pub(super) type Transport = StreamableHttpClientTransport<Streamable>;
 pub(super) type TransportError = StreamableHttpError<McpError>;
 
 /// A transport to a server.
-pub(super) fn transport(http: Arc<Http>, wire: Arc<Wire>) -> Transport {
-    // The URL stays with `Http`: what the SDK does not know it does not log.
+pub(super) fn transport(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Transport {
+    // The URL stays with `HttpEndpoint`: what the SDK does not know it does not log.
     let mut config = StreamableHttpClientTransportConfig::with_uri("mcp")
-        .max_concurrent_requests(MOST_REQUESTS)
+        .max_concurrent_requests(MAX_REQUESTS)
         // Lost sessions are replaced by whoever owns the connection, who notices more of them than a 404 tells of.
         .reinit_on_expired_session(false);
     config.channel_buffer_capacity = 64;
     let mut pauses = ExponentialBackoff::default();
-    pauses.max_delay = Some(LONGEST_PAUSE);
-    pauses.max_times = Some(MOST_ATTEMPTS);
+    pauses.max_delay = Some(MAX_RECONNECT_DELAY);
+    pauses.max_times = Some(MAX_RECONNECTS);
     config.retry_config = Arc::new(pauses);
-    let client = Streamable { http, wire, had_stream: Arc::default() };
+    let client = Streamable { http, router: wire, had_stream: Arc::default() };
     Transport::spawn(StreamableHttpClientWorker::new(client, config))
 }
 
@@ -74,14 +74,14 @@ impl Streamable {
         session: Option<Arc<str>>,
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, TransportError> {
-        self.wire.check_open().map_err(TransportError::Client)?;
-        let _open = self.wire.sending(&message);
-        let asked = self.wire.calls.file(&message);
+        self.router.check_open().map_err(TransportError::Client)?;
+        let _open = self.router.sending(&message);
+        let asked = self.router.pending.register(&message);
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EITHER);
         headers.insert(CONTENT_TYPE, JSON);
         add_session(&mut headers, session.as_deref());
-        let body = Some(Bytes::from(wire::write(&message).map_err(TransportError::Client)?));
+        let body = Some(Bytes::from(message_router::write(&message).map_err(TransportError::Client)?));
         let request = Outgoing { method: Method::POST, headers, body };
         let response = self.http.send(&self.http.url, request).await.map_err(TransportError::Client)?;
         if !response.status().is_success() {
@@ -98,7 +98,7 @@ impl Streamable {
                 Ok(StreamableHttpPostResponse::Json(message, named))
             }
             BodyKind::Events => {
-                let events = EventStream::of_answer(response, Arc::clone(&self.wire), asked);
+                let events = EventStream::for_request(response, Arc::clone(&self.router), asked);
                 Ok(StreamableHttpPostResponse::Sse(events.into_stream().boxed(), named))
             }
         }
@@ -106,8 +106,8 @@ impl Streamable {
 
     /// What the SDK is told of the JSON that answers a request.
     fn answer(&self, body: &[u8], asked: i64) -> Result<ServerJsonRpcMessage, McpError> {
-        let message = self.wire.read_answer(body, asked)?;
-        if !self.wire.calls.is_answered(asked) {
+        let message = self.router.read_answer(body, asked)?;
+        if !self.router.pending.is_answered(asked) {
             return Err(McpError::Malformed("it answers something else".to_owned()));
         }
         message.ok_or_else(|| McpError::Malformed("it is no answer".to_owned()))
@@ -130,11 +130,11 @@ impl Streamable {
             return Err(TransportError::Client(error));
         }
         let body = self.http.error_body(response).await.unwrap_or_default();
-        if in_session && wire::names_lost_session(status, &body) {
+        if in_session && message_router::names_lost_session(status, &body) {
             return Err(TransportError::SessionExpired);
         }
         // Any other JSON is somebody's on the way.
-        let Some(asked) = asked.filter(|_| wire::error_in(&body).is_some()) else {
+        let Some(asked) = asked.filter(|_| message_router::error_in(&body).is_some()) else {
             return Err(TransportError::Client(error));
         };
         let message = self.answer(&body, asked).map_err(TransportError::Client)?;
@@ -148,7 +148,7 @@ impl Streamable {
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
         // An error after which the SDK does not try again.
-        self.wire.check_open().map_err(|_| TransportError::ServerDoesNotSupportSse)?;
+        self.router.check_open().map_err(|_| TransportError::ServerDoesNotSupportSse)?;
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EVENTS);
         add_session(&mut headers, session.as_deref());
@@ -164,7 +164,7 @@ impl Streamable {
         })?;
         let status = response.status();
         if session.is_some() && self.had_stream.load(Ordering::Acquire) && means_lost(status) {
-            self.wire.lose();
+            self.router.mark_lost();
         }
         if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS {
             return Err(TransportError::ServerDoesNotSupportSse);
@@ -176,7 +176,7 @@ impl Streamable {
             return Err(TransportError::ServerDoesNotSupportSse);
         }
         self.had_stream.store(true, Ordering::Release);
-        Ok(EventStream::of_session(response, Arc::clone(&self.wire)).into_stream().boxed())
+        Ok(EventStream::for_session(response, Arc::clone(&self.router)).into_stream().boxed())
     }
 
     async fn delete(
@@ -188,7 +188,7 @@ impl Streamable {
         add_session(&mut headers, Some(session));
         let request = Outgoing { method: Method::DELETE, headers, body: None };
         let response = self.http.send(&self.http.url, request).await.map_err(TransportError::Client)?;
-        tracing::debug!(target: "antwort::mcp", server = &*self.wire.server, status = response.status().as_u16(),
+        tracing::debug!(target: "antwort::mcp", server = &*self.router.server, status = response.status().as_u16(),
             "session deleted");
         Ok(())
     }

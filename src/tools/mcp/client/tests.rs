@@ -23,7 +23,7 @@ use super::*;
 use crate::net::client::HttpClientOptions;
 use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::mcp::connection::{CallMeta, RemoteCall, RemoteContent, RemotePart, RemoteResult};
-use crate::tools::mcp::credentials::{Challenged, Fingerprint};
+use crate::tools::mcp::credentials::{Fingerprint, WwwAuthenticate};
 use crate::tools::{Arguments, Progress};
 
 const MIB: usize = 1 << 20;
@@ -68,7 +68,7 @@ fn egress() -> Arc<Egress> {
 fn at(url: &str, kind: HttpKind) -> Endpoint {
     Endpoint {
         name: "test".into(),
-        place: Place::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
+        address: ServerAddress::Http { url: Url::parse(url).unwrap(), kind, egress: egress() },
         is_configured: true,
         may_sample: true,
     }
@@ -143,7 +143,7 @@ impl Credentials for Token {
         Ok(Arc::new(HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&value).unwrap())])))
     }
 
-    async fn rejected(&self, refused: &HeaderMap, challenged: &Challenged) -> bool {
+    async fn rejected(&self, refused: &HeaderMap, challenged: &WwwAuthenticate) -> bool {
         self.refusals.fetch_add(1, Ordering::SeqCst);
         self.challenges.lock().unwrap().push(challenged.scopes.join(" "));
         let mut names = self.names.lock().unwrap();

@@ -4,7 +4,7 @@ use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode, Url};
 
 use super::discovery::{challenged_url, parameter};
-use crate::tools::Challenge;
+use crate::tools::AuthChallenge;
 use crate::tools::mcp::error::McpError;
 
 /// Bytes of a challenge that are read.
@@ -18,7 +18,7 @@ const MAX_SCOPE_BYTES: usize = 1024;
 
 /// A request was refused for what it was shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Challenged {
+pub struct WwwAuthenticate {
     /// The credentials were good, and not for this (403).
     pub insufficient: bool,
     /// Where its metadata are, if they may be asked for there.
@@ -26,38 +26,38 @@ pub struct Challenged {
     /// The scopes that it wants.
     pub scopes: Vec<String>,
     /// Where its metadata are, for clients.
-    said: Option<String>,
+    resource_metadata: Option<String>,
 }
 
-impl Challenged {
+impl WwwAuthenticate {
     /// What a refusal says; `None`: it is none.
-    pub fn of(response: &Response, server: &Url) -> Option<Self> {
+    pub fn from_response(response: &Response, server: &Url) -> Option<Self> {
         match response.status() {
-            StatusCode::UNAUTHORIZED => Some(Self::read(&text(response.headers()), server, false)),
+            StatusCode::UNAUTHORIZED => Some(Self::parse(&text(response.headers()), server, false)),
             StatusCode::FORBIDDEN => {
                 let text = text(response.headers());
                 let insufficient = parameter(&text, "error").as_deref() == Some("insufficient_scope");
-                insufficient.then(|| Self::read(&text, server, true))
+                insufficient.then(|| Self::parse(&text, server, true))
             }
             _ => None,
         }
     }
 
     /// Reads a `WWW-Authenticate`.
-    pub fn read(text: &str, server: &Url, insufficient: bool) -> Self {
+    pub fn parse(text: &str, server: &Url, insufficient: bool) -> Self {
         let scopes = parameter(text, "scope").map(|scope| scopes(&scope)).unwrap_or_default();
-        let said = parameter(text, "resource_metadata").filter(|url| may_be_shown(url));
-        Self { insufficient, metadata: challenged_url(text, server), scopes, said }
+        let resource_metadata = parameter(text, "resource_metadata").filter(|url| may_be_shown(url));
+        Self { insufficient, metadata: challenged_url(text, server), scopes, resource_metadata }
     }
 
     /// As the failure of the request.
     pub fn into_error(self, why: &str) -> McpError {
         let scope = (!self.scopes.is_empty()).then(|| self.scopes.join(" "));
-        let challenge = Challenge { resource_metadata: self.said, scope };
+        let challenge = AuthChallenge { resource_metadata: self.resource_metadata, scope };
         if self.insufficient {
             return McpError::InsufficientScope { challenge: Box::new(challenge) };
         }
-        let challenge = (challenge != Challenge::default()).then(|| Box::new(challenge));
+        let challenge = (challenge != AuthChallenge::default()).then(|| Box::new(challenge));
         McpError::Unauthorized { why: why.to_owned(), challenge }
     }
 }
@@ -107,8 +107,8 @@ fn may_be_shown(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Challenged {
-        Challenged::read(text, &Url::parse("https://h/mcp").unwrap(), false)
+    fn read(text: &str) -> WwwAuthenticate {
+        WwwAuthenticate::parse(text, &Url::parse("https://h/mcp").unwrap(), false)
     }
 
     #[test]

@@ -14,23 +14,23 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::Challenged;
-use super::token::Failure;
-use crate::config::mcp::is_safe;
+use super::WwwAuthenticate;
+use super::token::TokenError;
+use crate::config::mcp::is_safe_for_secrets;
 use crate::net::egress::Egress;
 
 mod documents;
-use documents::{Resource, issuer_documents, resource_documents};
+use documents::{ResourceMetadata, issuer_documents, resource_documents};
 pub(super) use documents::{challenged_url, parameter};
 
 /// How long what was found is believed.
-const FOUND_FOR: Duration = Duration::from_hours(1);
+const FOUND_TTL: Duration = Duration::from_hours(1);
 /// How long nobody asks again where there was nothing.
-const NOTHING_FOR: Duration = Duration::from_mins(1);
+const NOT_FOUND_TTL: Duration = Duration::from_mins(1);
 /// The same where something was wrong.
-const FAILED_FOR: Duration = Duration::from_secs(5);
+const FAILURE_TTL: Duration = Duration::from_secs(5);
 /// Authorization servers of one server that are tried.
-const MOST_ISSUERS: usize = 4;
+const MAX_ISSUERS: usize = 4;
 
 /// Who gives tokens.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub(super) struct AuthorizationServer {
 
 impl AuthorizationServer {
     /// One of which only the endpoint is known.
-    pub(super) fn at(token_endpoint: Url) -> Self {
+    pub(super) fn from_token_endpoint(token_endpoint: Url) -> Self {
         Self { token_endpoint, issuer: None, methods: None, resource: None }
     }
 
@@ -83,21 +83,21 @@ struct State {
 enum Known {
     Server(Arc<AuthorizationServer>),
     Nothing,
-    Failed(Failure),
+    Failed(TokenError),
 }
 
 impl Discovery {
-    pub(super) fn of(server: Url) -> Self {
+    pub(super) fn new(server: Url) -> Self {
         Self { server, state: Mutex::default() }
     }
 
     /// Who gives tokens; `None`: there is nothing that says it.
-    pub(super) async fn find(&self, egress: &Egress) -> Result<Option<Arc<AuthorizationServer>>, Failure> {
+    pub(super) async fn find(&self, egress: &Egress) -> Result<Option<Arc<AuthorizationServer>>, TokenError> {
         let mut state = self.state.lock().await;
         let known = match &state.known {
             Some((known, until)) if Instant::now() < *until => known.clone(),
             _ => {
-                let known = match self.look(egress, state.hint.as_ref(), state.first.as_deref()).await {
+                let known = match self.discover(egress, state.hint.as_ref(), state.first.as_deref()).await {
                     Ok(Some(server)) => {
                         state.first.clone_from(&server.issuer);
                         Known::Server(Arc::new(server))
@@ -114,9 +114,9 @@ impl Discovery {
                     }
                 };
                 let believed = match known {
-                    Known::Server(_) => FOUND_FOR,
-                    Known::Nothing => NOTHING_FOR,
-                    Known::Failed(_) => FAILED_FOR,
+                    Known::Server(_) => FOUND_TTL,
+                    Known::Nothing => NOT_FOUND_TTL,
+                    Known::Failed(_) => FAILURE_TTL,
                 };
                 state.known = Some((known.clone(), Instant::now() + believed));
                 known
@@ -138,7 +138,7 @@ impl Discovery {
     }
 
     /// The server has refused a request: whether that says something new of where tokens are.
-    pub(super) async fn challenged(&self, challenged: &Challenged) -> bool {
+    pub(super) async fn on_challenge(&self, challenged: &WwwAuthenticate) -> bool {
         let mut state = self.state.lock().await;
         let mut is_news = false;
         if let Some(url) = &challenged.metadata
@@ -159,12 +159,12 @@ impl Discovery {
         is_news
     }
 
-    async fn look(
+    async fn discover(
         &self,
         egress: &Egress,
         hint: Option<&Url>,
         first: Option<&str>,
-    ) -> Result<Option<AuthorizationServer>, Failure> {
+    ) -> Result<Option<AuthorizationServer>, TokenError> {
         let (issuers, resource) = match self.resource(egress, hint).await? {
             Some(resource) => (resource.issuers, Some(resource.name)),
             // Older servers are their own authorization servers.
@@ -173,28 +173,32 @@ impl Discovery {
         let theirs = resource.is_some();
         let fits = |issuer: &&String| first.is_none_or(|first| same(first, issuer));
         if theirs && !issuers.iter().any(|issuer| fits(&issuer)) {
-            return Err(Failure::refused("the server names another authorization server than before"));
+            return Err(TokenError::refused("the server names another authorization server than before"));
         }
-        for issuer in issuers.iter().filter(fits).take(MOST_ISSUERS) {
+        for issuer in issuers.iter().filter(fits).take(MAX_ISSUERS) {
             if let Some(mut server) = authorization_server(egress, issuer).await? {
                 server.resource = resource;
                 return Ok(Some(server));
             }
         }
         if theirs {
-            Err(Failure::refused("no metadata of the authorization server were found"))
+            Err(TokenError::refused("no metadata of the authorization server were found"))
         } else {
             Ok(None)
         }
     }
 
     /// What the server says of itself.
-    async fn resource(&self, egress: &Egress, hint: Option<&Url>) -> Result<Option<Resource>, Failure> {
+    async fn resource(
+        &self,
+        egress: &Egress,
+        hint: Option<&Url>,
+    ) -> Result<Option<ResourceMetadata>, TokenError> {
         for place in hint.cloned().into_iter().chain(resource_documents(&self.server)) {
             let Some(document) = get(egress, &place).await? else { continue };
-            let Some(resource) = Resource::read(&document) else { continue };
+            let Some(resource) = ResourceMetadata::read(&document) else { continue };
             if !resource.covers(&self.server) {
-                return Err(Failure::refused("the server's metadata are those of another resource"));
+                return Err(TokenError::refused("the server's metadata are those of another resource"));
             }
             return Ok(Some(resource));
         }
@@ -203,36 +207,41 @@ impl Discovery {
 }
 
 /// Where tokens are of a server without any metadata, by the revision of 2025-03-26: at the root of the server itself.
-fn default_endpoint(server: &Url, egress: &Egress) -> Result<AuthorizationServer, Failure> {
+fn default_endpoint(server: &Url, egress: &Egress) -> Result<AuthorizationServer, TokenError> {
     let mut endpoint = server.clone();
     endpoint.set_path("/token");
     endpoint.set_query(None);
     endpoint.set_fragment(None);
-    if !is_safe(&endpoint) {
-        return Err(Failure::refused("the token endpoint is not at an https URL"));
+    if !is_safe_for_secrets(&endpoint) {
+        return Err(TokenError::refused("the token endpoint is not at an https URL"));
     }
-    egress.check(&endpoint).map_err(Failure::Forbidden)?;
-    Ok(AuthorizationServer::at(endpoint))
+    egress.check(&endpoint).map_err(TokenError::Forbidden)?;
+    Ok(AuthorizationServer::from_token_endpoint(endpoint))
 }
 
-async fn authorization_server(egress: &Egress, issuer: &str) -> Result<Option<AuthorizationServer>, Failure> {
+async fn authorization_server(
+    egress: &Egress,
+    issuer: &str,
+) -> Result<Option<AuthorizationServer>, TokenError> {
     let url = Url::parse(issuer).ok().filter(|url| url.query().is_none() && url.fragment().is_none());
-    let Some(url) = url.filter(is_safe) else {
-        return Err(Failure::refused("the authorization server is not at an https URL"));
+    let Some(url) = url.filter(is_safe_for_secrets) else {
+        return Err(TokenError::refused("the authorization server is not at an https URL"));
     };
     for place in issuer_documents(&url) {
         let Some(document) = get(egress, &place).await? else { continue };
         let text = |key: &str| document.get(key).and_then(Value::as_str);
         if !text("issuer").is_some_and(|said| same(said, issuer)) {
-            return Err(Failure::refused("the authorization server's metadata are those of another issuer"));
+            return Err(TokenError::refused(
+                "the authorization server's metadata are those of another issuer",
+            ));
         }
         let endpoint = text("token_endpoint").and_then(|url| Url::parse(url).ok());
-        let endpoint =
-            endpoint.ok_or_else(|| Failure::refused("the authorization server names no token endpoint"))?;
-        if !is_safe(&endpoint) {
-            return Err(Failure::refused("the token endpoint is not at an https URL"));
+        let endpoint = endpoint
+            .ok_or_else(|| TokenError::refused("the authorization server names no token endpoint"))?;
+        if !is_safe_for_secrets(&endpoint) {
+            return Err(TokenError::refused("the token endpoint is not at an https URL"));
         }
-        egress.check(&endpoint).map_err(Failure::Forbidden)?;
+        egress.check(&endpoint).map_err(TokenError::Forbidden)?;
         let methods = document.get("token_endpoint_auth_methods_supported").and_then(Value::as_array);
         let methods =
             methods.map(|methods| methods.iter().filter_map(Value::as_str).map(str::to_owned).collect());
@@ -252,17 +261,17 @@ fn same(one: &str, other: &str) -> bool {
 }
 
 /// A JSON object; `None`: there is none here.
-async fn get(egress: &Egress, place: &Url) -> Result<Option<Value>, Failure> {
+async fn get(egress: &Egress, place: &Url) -> Result<Option<Value>, TokenError> {
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("application/json"))]);
     let answer = egress.get(place.as_str(), headers).await;
-    let answer = answer.map_err(|error| Failure::at("the server's metadata", error))?;
+    let answer = answer.map_err(|error| TokenError::from_egress("the server's metadata", error))?;
     if place.scheme() == "https" && answer.final_url.scheme() != "https" {
-        return Err(Failure::refused("the server's metadata lead from https to http"));
+        return Err(TokenError::refused("the server's metadata lead from https to http"));
     }
     match answer.status {
         200 => Ok(serde_json::from_slice(&answer.body).ok().filter(Value::is_object)),
         429 | 500.. => {
-            Err(Failure::Unreachable(format!("the server's metadata: status {}", answer.status).into()))
+            Err(TokenError::Unreachable(format!("the server's metadata: status {}", answer.status).into()))
         }
         _ => Ok(None),
     }

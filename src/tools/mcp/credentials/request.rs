@@ -4,26 +4,26 @@ use std::sync::Arc;
 
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 
-use super::{Credentials, Fixed};
+use super::{Credentials, StaticHeaders};
 use crate::config::mcp::headers;
-use crate::protocol::parse::shorten;
+use crate::protocol::parse::truncate_for_display;
 
 /// Headers of one server.
-const MOST_HEADERS: usize = 64;
+const MAX_HEADERS: usize = 64;
 
 /// A header that cannot be sent. Names it, and never its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the header `{name}` {problem}")]
-pub struct BadHeader {
+pub struct InvalidHeader {
     /// Its name; `authorization` also for the field of that name.
     pub name: String,
     /// What is wrong, to be said behind its name.
     pub problem: &'static str,
 }
 
-impl BadHeader {
+impl InvalidHeader {
     fn new(name: &str, problem: &'static str) -> Self {
-        Self { name: shorten(name).into_owned(), problem }
+        Self { name: truncate_for_display(name).into_owned(), problem }
     }
 }
 
@@ -35,29 +35,30 @@ impl BadHeader {
 pub fn for_request<'a>(
     authorization: Option<&str>,
     said: impl Iterator<Item = (&'a str, &'a str)>,
-) -> Result<Arc<dyn Credentials>, BadHeader> {
+) -> Result<Arc<dyn Credentials>, InvalidHeader> {
     let mut all = HeaderMap::new();
     if let Some(token) = authorization {
         let token = bearer_token(token).unwrap_or(token).trim();
-        let value = headers::bearer(token).map_err(|problem| BadHeader::new("authorization", problem))?;
+        let value = headers::bearer(token).map_err(|problem| InvalidHeader::new("authorization", problem))?;
         all.insert(AUTHORIZATION, value);
     }
     for (name, value) in said {
-        let (header, value) = headers::read(name, value).map_err(|problem| BadHeader::new(name, problem))?;
+        let (header, value) =
+            headers::read(name, value).map_err(|problem| InvalidHeader::new(name, problem))?;
         if all.contains_key(&header) {
             let problem = if header == AUTHORIZATION && authorization.is_some() {
                 "is there beside the field `authorization`: one is enough"
             } else {
                 "is there twice"
             };
-            return Err(BadHeader::new(name, problem));
+            return Err(InvalidHeader::new(name, problem));
         }
-        if all.len() == MOST_HEADERS {
-            return Err(BadHeader::new(name, "is one too many"));
+        if all.len() == MAX_HEADERS {
+            return Err(InvalidHeader::new(name, "is one too many"));
         }
         all.insert(header, value);
     }
-    Ok(Arc::new(Fixed::new(all)))
+    Ok(Arc::new(StaticHeaders::new(all)))
 }
 
 /// The token of an `Authorization` with the scheme `Bearer`.

@@ -8,22 +8,22 @@ use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::client::{Client, Proof};
+use super::cached_token::CachedToken;
+use super::client::{ClientAuth, OAuthClient};
 use super::discovery::{AuthorizationServer, Discovery};
-use super::kept::Kept;
-use super::print::Print;
+use super::fingerprint::FingerprintBuilder;
 use super::request::bearer_token;
-use super::token::{Grant, TokenClient, TokenPlace};
-use super::{Credentials, Fingerprint, Fixed};
-use crate::config::mcp::{headers, is_safe, signing};
+use super::token::{Grant, TokenClient, TokenEndpoint};
+use super::{Credentials, Fingerprint, StaticHeaders};
+use crate::config::mcp::{headers, is_safe_for_secrets, signing};
 use crate::config::settings::{ClientCredentials, McpAuth, McpServerSettings, TokenExchange};
 use crate::net::egress::Egress;
 use crate::tools::mcp::error::McpError;
 
 /// Callers whose exchanged tokens are kept.
-const MOST_CALLERS: u64 = 1024;
+const MAX_CALLERS: u64 = 1024;
 /// How long those of a caller are kept who does not call.
-const CALLER_IDLE: Duration = Duration::from_mins(15);
+const CALLER_IDLE_TTL: Duration = Duration::from_mins(15);
 
 /// Makes the credentials of one configured server.
 pub struct CredentialSource(Kind);
@@ -34,14 +34,14 @@ enum Kind {
     /// The caller's own header, beside these.
     Forward(HeaderMap),
     /// The caller's token, exchanged.
-    Exchange(Box<Exchange>),
+    Exchange(Box<TokenExchanger>),
 }
 
-struct Exchange {
-    asks: Arc<TokenClient>,
+struct TokenExchanger {
+    token_client: Arc<TokenClient>,
     audience: Option<String>,
-    beside: HeaderMap,
-    callers: Cache<Fingerprint, Arc<Kept>>,
+    extra_headers: HeaderMap,
+    callers: Cache<Fingerprint, Arc<CachedToken>>,
 }
 
 impl CredentialSource {
@@ -58,24 +58,30 @@ impl CredentialSource {
             beside.insert(header, value);
         }
         let kind = match &settings.auth {
-            McpAuth::None => Kind::Shared(Arc::new(Fixed::new(beside))),
+            McpAuth::None => Kind::Shared(Arc::new(StaticHeaders::new(beside))),
             McpAuth::Bearer { token } => {
                 let value = headers::bearer(token.expose_secret());
                 beside.insert(
                     AUTHORIZATION,
                     value.map_err(|problem| unusable(&format!("auth.token {problem}")))?,
                 );
-                Kind::Shared(Arc::new(Fixed::new(beside)))
+                Kind::Shared(Arc::new(StaticHeaders::new(beside)))
             }
             McpAuth::ClientCredentials(said) => {
-                let asks = Arc::new(of_client(said, egress, server)?);
-                let print = print_of_client(said, server).headers(&beside).finish();
-                Kind::Shared(Arc::new(Kept::new(asks, Grant::ClientCredentials, beside, print)))
+                let asks = Arc::new(credentials_client(said, egress, server)?);
+                let print = client_fingerprint(said, server).headers(&beside).finish();
+                Kind::Shared(Arc::new(CachedToken::new(asks, Grant::ClientCredentials, beside, print)))
             }
             McpAuth::TokenExchange(said) => {
-                let callers = Cache::builder().max_capacity(MOST_CALLERS).time_to_idle(CALLER_IDLE).build();
-                let asks = Arc::new(of_exchange(said, egress, server)?);
-                Kind::Exchange(Box::new(Exchange { asks, audience: said.audience.clone(), beside, callers }))
+                let callers =
+                    Cache::builder().max_capacity(MAX_CALLERS).time_to_idle(CALLER_IDLE_TTL).build();
+                let asks = Arc::new(exchange_client(said, egress, server)?);
+                Kind::Exchange(Box::new(TokenExchanger {
+                    token_client: asks,
+                    audience: said.audience.clone(),
+                    extra_headers: beside,
+                    callers,
+                }))
             }
             McpAuth::Forward => Kind::Forward(beside),
         };
@@ -101,63 +107,76 @@ impl CredentialSource {
                     header.map_err(|problem| unusable(&format!("the caller's Authorization {problem}")))?;
                 let mut all = beside.clone();
                 all.insert(name, value);
-                Ok(Arc::new(Fixed::new(all)))
+                Ok(Arc::new(StaticHeaders::new(all)))
             }
             Kind::Exchange(exchange) => {
                 let token = authorization.and_then(bearer_token).filter(|token| !token.is_empty());
                 let token = token.ok_or_else(|| no_token("takes the caller's token in exchange"))?;
-                Ok(exchange.of(token))
+                Ok(exchange.for_token(token))
             }
         }
     }
 }
 
-impl Exchange {
+impl TokenExchanger {
     /// What is kept for the caller with this token.
-    fn of(&self, token: &str) -> Arc<Kept> {
+    fn for_token(&self, token: &str) -> Arc<CachedToken> {
         // The rest of what tells them apart is the same for all callers of this server.
-        let print = Print::of("exchange")
-            .field(self.asks.server.as_str().as_bytes())
-            .field(self.asks.client.id.as_bytes())
-            .field(self.asks.scopes.join(" ").as_bytes())
-            .option(self.asks.resource.as_deref().map(str::as_bytes))
+        let print = FingerprintBuilder::new("exchange")
+            .field(self.token_client.server.as_str().as_bytes())
+            .field(self.token_client.client.id.as_bytes())
+            .field(self.token_client.scopes.join(" ").as_bytes())
+            .option(self.token_client.resource.as_deref().map(str::as_bytes))
             .option(self.audience.as_deref().map(str::as_bytes))
-            .headers(&self.beside)
+            .headers(&self.extra_headers)
             .field(token.as_bytes())
             .finish();
         self.callers.get_with(print, || {
             let grant = Grant::Exchange { subject: token.into(), audience: self.audience.clone() };
-            Arc::new(Kept::new(Arc::clone(&self.asks), grant, self.beside.clone(), print))
+            Arc::new(CachedToken::new(
+                Arc::clone(&self.token_client),
+                grant,
+                self.extra_headers.clone(),
+                print,
+            ))
         })
     }
 }
 
-fn of_client(said: &ClientCredentials, egress: &Arc<Egress>, server: &Url) -> Result<TokenClient, McpError> {
+fn credentials_client(
+    said: &ClientCredentials,
+    egress: &Arc<Egress>,
+    server: &Url,
+) -> Result<TokenClient, McpError> {
     let proof = match (&said.private_key, &said.client_secret) {
         (Some(pem), _) => {
             let key = signing::key(pem.expose_secret(), said.algorithm.as_deref());
             let (key, algorithm) = key.map_err(|problem| unusable(&format!("auth.private_key {problem}")))?;
-            Proof::Key { key, algorithm, id: said.key_id.clone() }
+            ClientAuth::Key { key, algorithm, id: said.key_id.clone() }
         }
-        (None, Some(secret)) => Proof::Secret(secret.clone()),
+        (None, Some(secret)) => ClientAuth::Secret(secret.clone()),
         (None, None) => return Err(unusable("auth has neither client_secret nor private_key")),
     };
-    let client = Client { id: said.client_id.clone(), proof };
+    let client = OAuthClient { id: said.client_id.clone(), auth: proof };
     token_client(client, said.token_url.as_deref(), &said.scopes, said.resource.as_ref(), egress, server)
 }
 
-fn of_exchange(said: &TokenExchange, egress: &Arc<Egress>, server: &Url) -> Result<TokenClient, McpError> {
-    let proof = said.client_secret.clone().map_or(Proof::Public, Proof::Secret);
+fn exchange_client(
+    said: &TokenExchange,
+    egress: &Arc<Egress>,
+    server: &Url,
+) -> Result<TokenClient, McpError> {
+    let proof = said.client_secret.clone().map_or(ClientAuth::Public, ClientAuth::Secret);
     // The server's metadata would let it choose who gets callers' tokens.
     if said.token_url.is_none() {
         return Err(unusable("auth.token_url is missing"));
     }
-    let client = Client { id: said.client_id.clone(), proof };
+    let client = OAuthClient { id: said.client_id.clone(), auth: proof };
     token_client(client, said.token_url.as_deref(), &said.scopes, said.resource.as_ref(), egress, server)
 }
 
 fn token_client(
-    client: Client,
+    client: OAuthClient,
     token_url: Option<&str>,
     scopes: &[String],
     resource: Option<&String>,
@@ -169,20 +188,20 @@ fn token_client(
     server.set_fragment(None);
     let place = match token_url {
         Some(url) => {
-            let url = Url::parse(url).ok().filter(is_safe);
+            let url = Url::parse(url).ok().filter(is_safe_for_secrets);
             let url = url.ok_or_else(|| unusable("auth.token_url is no https URL"))?;
-            TokenPlace::Said(Arc::new(AuthorizationServer::at(url)))
+            TokenEndpoint::Configured(Arc::new(AuthorizationServer::from_token_endpoint(url)))
         }
-        None => TokenPlace::Found(Box::new(Discovery::of(server.clone()))),
+        None => TokenEndpoint::Discovered(Box::new(Discovery::new(server.clone()))),
     };
     let (scopes, resource) = (scopes.to_vec(), resource.cloned());
-    Ok(TokenClient { egress: Arc::clone(egress), client, place, scopes, resource, server })
+    Ok(TokenClient { egress: Arc::clone(egress), client, endpoint: place, scopes, resource, server })
 }
 
-fn print_of_client(said: &ClientCredentials, server: &Url) -> Print {
+fn client_fingerprint(said: &ClientCredentials, server: &Url) -> FingerprintBuilder {
     let secret =
         |secret: &Option<SecretString>| secret.as_ref().map(|s| s.expose_secret().as_bytes().to_vec());
-    Print::of("client credentials")
+    FingerprintBuilder::new("client credentials")
         .field(server.as_str().as_bytes())
         .field(said.client_id.as_bytes())
         .option(secret(&said.client_secret).as_deref())

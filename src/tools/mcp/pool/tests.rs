@@ -4,9 +4,9 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::*;
-use crate::config::{KeySettings, Scope, Settings};
-use crate::tools::mcp::connection::{Connection, Place, StdioCommand};
-use crate::tools::mcp::credentials::Fixed;
+use crate::config::{ApiKeySettings, Scope, Settings};
+use crate::tools::mcp::connection::{Connection, ServerAddress, StdioCommand};
+use crate::tools::mcp::credentials::StaticHeaders;
 use crate::tools::mcp::error::McpError;
 
 struct Nowhere;
@@ -19,7 +19,7 @@ impl Connector for Nowhere {
 }
 
 /// A pool, and what its sessions are opened with.
-struct Opened(Pool, Arc<Source>);
+struct Opened(Pool, Arc<SessionSource>);
 
 impl std::ops::Deref for Opened {
     type Target = Pool;
@@ -35,7 +35,7 @@ fn pool(max: usize, keys: &[(&str, &str)]) -> Opened {
     settings.mcp.sessions.max = max;
     settings.mcp.requests.max_servers = 1;
     let key = |(name, tenant): &(&str, &str)| {
-        let key = KeySettings {
+        let key = ApiKeySettings {
             hash: [0; 32],
             tenant: (*tenant).into(),
             owner: (*name).into(),
@@ -47,14 +47,14 @@ fn pool(max: usize, keys: &[(&str, &str)]) -> Opened {
         ((*name).to_owned(), key)
     };
     settings.auth.keys = keys.iter().map(key).collect();
-    let metrics = Metrics::install();
+    let metrics = Metrics::new();
     let admission = Admission::new(&settings, &metrics);
     let pool = Pool::new(&settings.mcp.sessions, &admission, &metrics);
     let source = source(&pool);
     Opened(pool, source)
 }
 
-fn source(pool: &Pool) -> Arc<Source> {
+fn source(pool: &Pool) -> Arc<SessionSource> {
     let second = Duration::from_secs(1);
     let limits = SessionLimits { list_timeout: second, tool_ttl: second, max_in_flight: 1, max_tools: 1 };
     let connector: Arc<dyn Connector> = Arc::new(Nowhere);
@@ -62,10 +62,10 @@ fn source(pool: &Pool) -> Arc<Source> {
 }
 
 /// Sessions with these servers, for `tenant/key`.
-async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<InUse>, ApiError> {
+async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<SessionLease>, ApiError> {
     let (tenant, key) = who.split_once('/').unwrap();
     let requester = Requester::new(&tenant.into(), &key.into());
-    let credentials: Arc<dyn Credentials> = Arc::new(Fixed::new(HeaderMap::new()));
+    let credentials: Arc<dyn Credentials> = Arc::new(StaticHeaders::new(HeaderMap::new()));
     let command = StdioCommand {
         program: "none".into(),
         args: Vec::new(),
@@ -74,12 +74,12 @@ async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<InUs
     };
     let endpoint = Endpoint {
         name: "s".into(),
-        place: Place::Stdio(Arc::new(command)),
+        address: ServerAddress::Stdio(Arc::new(command)),
         is_configured: true,
         may_sample: false,
     };
-    let opening = |server: &&str| Opening {
-        key: Key::new((*server).to_owned(), &pool.1, &*credentials, &requester.tenant),
+    let opening = |server: &&str| SessionSpec {
+        key: SessionKey::new((*server).to_owned(), &pool.1, &*credentials, &requester.tenant),
         source: Arc::clone(&pool.1),
         endpoint: endpoint.clone(),
         credentials: Arc::clone(&credentials),
@@ -87,7 +87,7 @@ async fn open_all(pool: &Opened, servers: &[&str], who: &str) -> Result<Vec<InUs
     pool.sessions(servers.iter().map(opening).collect(), &requester).await
 }
 
-async fn open(pool: &Opened, server: &str, who: &str) -> Result<InUse, ApiError> {
+async fn open(pool: &Opened, server: &str, who: &str) -> Result<SessionLease, ApiError> {
     open_all(pool, &[server], who).await.map(|mut sessions| sessions.remove(0))
 }
 
@@ -98,7 +98,7 @@ fn known(pool: &Pool) -> Vec<String> {
     all
 }
 
-fn assert_overloaded(refused: Result<InUse, ApiError>) {
+fn assert_overloaded(refused: Result<SessionLease, ApiError>) {
     let error = refused.err().expect("there is no room");
     assert_eq!((error.status, error.body.code.as_deref()), (503, Some("server_is_overloaded")));
     assert!(error.body.message.contains("mcp.sessions.max"), "{}", error.body.message);
@@ -173,7 +173,7 @@ async fn a_session_ends_with_the_last_generation_that_has_its_source() {
     let Opened(pool, first) = old;
     let next = Opened(pool, Arc::clone(&kept));
     drop(first);
-    next.reap().await;
+    next.evict_idle().await;
     let same = open(&next, "label:a", "red/a").await.unwrap();
     assert!(Arc::ptr_eq(&running.session, &same.session), "the next generation has the same source");
     let Opened(pool, second) = next;
@@ -182,11 +182,11 @@ async fn a_session_ends_with_the_last_generation_that_has_its_source() {
     let new = open(&changed, "label:a", "red/a").await.unwrap();
     assert!(!Arc::ptr_eq(&running.session, &new.session));
     drop(second);
-    changed.reap().await;
+    changed.evict_idle().await;
     assert_eq!(known(&changed).len(), 2, "a run goes on that has it");
     drop(kept);
     changed.source_gone.notified().await;
-    changed.reap().await;
+    changed.evict_idle().await;
     assert_eq!(known(&changed).len(), 1);
 }
 

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
-use super::{DEEPEST, MOST_PARTS, Place, is_dropped, schemas_in, too_large};
+use super::{KeywordKind, MAX_DEPTH, MAX_NODES, is_dropped, schemas_in, too_large};
 
 /// Places that references lead to.
-const MOST_TARGETS: usize = 500;
+const MAX_REFERENCES: usize = 500;
 /// References of the whole schema to the next.
-const LONGEST_CHAIN: usize = 16;
+const MAX_REFERENCE_CHAIN: usize = 16;
 /// The sections of definitions.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
 /// Words that only describe: those beside a reference count instead of those behind it.
@@ -68,7 +68,7 @@ fn targets(schema: &Value) -> Result<BTreeMap<&str, Vec<&str>>, String> {
         if targets.contains_key(to) {
             continue;
         }
-        if targets.len() == MOST_TARGETS {
+        if targets.len() == MAX_REFERENCES {
             return Err(too_large());
         }
         let behind = references_in(target(schema, to)?)?;
@@ -201,7 +201,7 @@ impl<'a> Inliner<'a> {
 
     fn schema(&mut self, part: &'a Value, depth: usize) -> Result<Value, String> {
         self.parts += 1;
-        if self.parts > MOST_PARTS || depth > DEEPEST {
+        if self.parts > MAX_NODES || depth > MAX_DEPTH {
             return Err(too_large());
         }
         let Value::Object(map) = part else { return Ok(part.clone()) };
@@ -220,14 +220,14 @@ impl<'a> Inliner<'a> {
     }
 
     fn behind(&mut self, key: &str, value: &'a Value, depth: usize) -> Result<Value, String> {
-        match (Place::of(key, value), value) {
-            (Place::Schema, inner) => self.schema(inner, depth),
-            (Place::List, Value::Array(list)) => list
+        match (KeywordKind::from_keyword(key, value), value) {
+            (KeywordKind::Schema, inner) => self.schema(inner, depth),
+            (KeywordKind::List, Value::Array(list)) => list
                 .iter()
                 .map(|inner| self.schema(inner, depth + 1))
                 .collect::<Result<_, _>>()
                 .map(Value::Array),
-            (Place::Names, Value::Object(map)) => {
+            (KeywordKind::Names, Value::Object(map)) => {
                 let inner =
                     |(name, inner): (&String, &'a Value)| Ok((name.clone(), self.schema(inner, depth + 1)?));
                 map.iter().map(inner).collect::<Result<_, _>>().map(Value::Object)
@@ -249,7 +249,7 @@ impl<'a> Inliner<'a> {
         // At the top there has to be an object, whatever leads back to it.
         if depth == 0 {
             self.chain += 1;
-            if self.chain > LONGEST_CHAIN {
+            if self.chain > MAX_REFERENCE_CHAIN {
                 return Err("the schema of its arguments refers to itself".to_owned());
             }
         } else if self.stay.contains(to) {

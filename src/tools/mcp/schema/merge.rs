@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 /// Words that providers refuse at the top.
 const NOT_AT_THE_TOP: [&str; 7] = ["not", "if", "then", "else", "enum", "const", "unevaluatedProperties"];
 /// Alternatives within alternatives.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Makes the whole schema an object with properties.
 pub(super) fn top(schema: Map<String, Value>) -> Result<Map<String, Value>, String> {
@@ -20,7 +20,7 @@ pub(super) fn top(schema: Map<String, Value>) -> Result<Map<String, Value>, Stri
 
 fn merged(mut schema: Map<String, Value>, depth: usize) -> Result<Map<String, Value>, String> {
     is_object(&schema)?;
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(super::too_large());
     }
     if let Some(Value::Array(all)) = schema.shift_remove("allOf") {

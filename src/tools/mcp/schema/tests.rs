@@ -216,7 +216,7 @@ proptest! {
     #[test]
     fn what_comes_out_is_a_schema_or_an_error(schema in schemas()) {
         if let Ok(found) = normalise(&schema) {
-            prop_assert!(Schema::compile(&found).is_ok());
+            prop_assert!(CompiledSchema::compile(&found).is_ok());
             prop_assert_eq!(&found["type"], "object");
             prop_assert!(found["properties"].is_object());
             prop_assert_eq!(normalise(&found), Ok(found), "it is stable");

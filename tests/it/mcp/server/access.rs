@@ -29,7 +29,7 @@ async fn without_the_right_token_the_way_to_one_is_shown() {
         assert_eq!(metadata["authorization_servers"], json!([server.base]));
     }
     client.token = Some("good".to_owned());
-    client.open().await;
+    client.initialize().await;
     assert_eq!(server.count("initialize"), 1);
 }
 
@@ -66,7 +66,7 @@ async fn secrets_are_taken_for_tokens() {
 
     let mut client = McpClient::new(server.url());
     client.token = Some(answer["access_token"].as_str().unwrap().to_owned());
-    client.open().await;
+    client.initialize().await;
     assert_eq!(oauth.tokens().first(), client.token.as_ref());
     oauth.revoke_all();
     assert_eq!(client.status("ping").await, 401);

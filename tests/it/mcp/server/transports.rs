@@ -11,7 +11,7 @@ use crate::support::mcp_server::{Answers, McpServer};
 async fn a_session_is_made_used_and_ended() {
     let server = McpServer::spawn().await;
     let mut client = McpClient::new(server.url());
-    let info = client.open().await;
+    let info = client.initialize().await;
     assert_eq!(info["protocolVersion"], "2025-06-18");
     assert_eq!((server.sessions_made(), server.open_sessions()), (1, 1));
     assert_eq!(client.ask("ping", json!({})).await[0]["result"], json!({}));
@@ -68,7 +68,7 @@ async fn an_older_version_is_agreed_on_and_needs_no_header() {
     let server = McpServer::spawn().await;
     server.protocol("2025-03-26");
     let mut client = McpClient::new(server.url());
-    assert_eq!(client.open().await["protocolVersion"], "2025-03-26");
+    assert_eq!(client.initialize().await["protocolVersion"], "2025-03-26");
     client.protocol = None;
     assert!(client.names().await.contains(&"echo".to_owned()));
 }
@@ -84,13 +84,13 @@ async fn answers_come_as_they_are_wanted() {
         assert_eq!(said.last().unwrap()["result"]["content"][0]["text"], "done");
     }
     server.answers(Answers::Stream);
-    McpClient::new(server.url()).open().await;
+    McpClient::new(server.url()).initialize().await;
 }
 
 #[tokio::test]
 async fn an_answer_may_come_on_the_other_stream_alone() {
     let (server, mut client) = opened().await;
-    server.answers(Answers::Elsewhere);
+    server.answers(Answers::SessionStream);
     let message = client.message("tools/call", json!({"name": "add", "arguments": {"a": 1, "b": 2}}));
     assert_eq!(client.post(&message).await.status(), 202);
     let mut stream = client.listen().await;
@@ -106,7 +106,7 @@ async fn a_server_without_sessions_asks_for_none() {
     let server = McpServer::spawn().await;
     server.sessionless();
     let mut client = McpClient::new(server.url());
-    client.open().await;
+    client.initialize().await;
     assert_eq!(client.session, None);
     assert_eq!(client.names().await.len(), 11);
     let mut stream = client.listen().await;

@@ -16,7 +16,7 @@ async fn after_a_restart_sessions_are_unknown() {
     assert_eq!(client.status("tools/list").await, 404);
     assert_eq!((server.open_sessions(), server.sessions_deleted()), (0, 0));
     client = McpClient::new(server.url());
-    client.open().await;
+    client.initialize().await;
     assert_eq!(client.names().await.len(), 11);
 }
 
@@ -47,7 +47,7 @@ async fn a_method_may_hang_or_take_its_time() {
     }
     assert_eq!(server.open_sessions(), 1);
     assert!(eventually(async || server.in_flight() == 0).await, "who goes away is not worked for");
-    server.go_on("tools/list").delay("tools/list", Duration::from_millis(50));
+    server.resume("tools/list").delay("tools/list", Duration::from_millis(50));
     let start = Instant::now();
     assert_eq!(client.status("tools/list").await, 200);
     assert!(start.elapsed() >= Duration::from_millis(50));

@@ -56,9 +56,9 @@ impl Caller {
 }
 
 /// Counts a request for as long as it is worked on.
-struct Flight(Arc<Script>, (String, String));
+struct InFlightGuard(Arc<Script>, (String, String));
 
-impl Drop for Flight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.seen().in_flight -= 1;
         self.0.running.lock().unwrap().remove(&self.1);
@@ -71,7 +71,7 @@ pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
     let key = (caller.session.clone(), request["id"].to_string());
     caller.script.running.lock().unwrap().insert(key.clone(), cancel);
     caller.script.seen().in_flight += 1;
-    let _flight = Flight(Arc::clone(&caller.script), key);
+    let _flight = InFlightGuard(Arc::clone(&caller.script), key);
     let id = request["id"].clone();
     tokio::select! {
         result = work(&caller, &request) => (!is_withheld(&caller.script, &request)).then(|| match result {

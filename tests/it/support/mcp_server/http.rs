@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::answer::{Caller, answer, take};
-use super::script::{Answers, Lost, Script, bearer};
+use super::script::{Answers, Script, UnknownSessionReply, bearer};
 use super::sessions::SHARED;
 
 const EVENTS: &str = "text/event-stream";
@@ -61,8 +61,8 @@ pub async fn post(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMa
             caller.stream = Some(sender);
             events(answering(caller, message, messages))
         }
-        Answers::Elsewhere => {
-            script.spawn(elsewhere(caller, message));
+        Answers::SessionStream => {
+            script.spawn(answer_on_session_stream(caller, message));
             StatusCode::ACCEPTED.into_response()
         }
         Answers::Mixed | Answers::Json => match answer(caller, message).await {
@@ -73,7 +73,7 @@ pub async fn post(State(script): State<Arc<Script>>, uri: Uri, headers: HeaderMa
 }
 
 /// Answers a request on its session's stream.
-pub async fn elsewhere(caller: Caller, message: Value) {
+pub async fn answer_on_session_stream(caller: Caller, message: Value) {
     if let Some(answer) = answer(caller.clone(), message).await {
         caller.script.sessions().push(&caller.session, answer);
     }
@@ -139,17 +139,17 @@ fn session(script: &Script, headers: &HeaderMap, message: &Value) -> Result<Stri
 /// What is said to whoever names a session that is not known.
 fn lost(script: &Script, message: &Value) -> Response {
     match script.knobs().lost {
-        Lost::Status(status, body) => {
+        UnknownSessionReply::Status(status, body) => {
             let body = body.replace("$id", &message["id"].to_string());
             let kind = if body.starts_with('{') { JSON } else { "text/plain" };
             (StatusCode::from_u16(status).unwrap(), [(header::CONTENT_TYPE, kind)], body).into_response()
         }
-        Lost::Error(code, words) => {
+        UnknownSessionReply::Error(code, words) => {
             let error = json!({"code": code, "message": words});
             Json(json!({"jsonrpc": "2.0", "id": message["id"], "error": error})).into_response()
         }
-        Lost::EmptyStream => events(stream::empty()),
-        Lost::Cut => {
+        UnknownSessionReply::EmptyStream => events(stream::empty()),
+        UnknownSessionReply::Cut => {
             let cut = stream::iter([Ok(Bytes::from_static(b"{")), Err("cut")]);
             ([(header::CONTENT_TYPE, JSON)], Body::from_stream(cut)).into_response()
         }

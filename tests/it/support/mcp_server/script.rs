@@ -56,7 +56,7 @@ pub enum Answers {
     /// By a stream.
     Stream,
     /// With 202, and the answer comes on the stream that the client got.
-    Elsewhere,
+    SessionStream,
 }
 
 /// Who may come.
@@ -72,7 +72,7 @@ pub enum Auth {
 
 /// How requests are answered that name a session which the server does not know.
 #[derive(Debug, Clone)]
-pub enum Lost {
+pub enum UnknownSessionReply {
     /// With a status and a body; `$id` in it is the request's id.
     Status(u16, &'static str),
     /// As if all were well, with a JSON-RPC error of this code and these words.
@@ -109,7 +109,7 @@ pub struct Knobs {
     pub sessionless: bool,
     pub only_sse: bool,
     pub protocol: Option<String>,
-    pub lost: Lost,
+    pub lost: UnknownSessionReply,
     pub auth: Auth,
     /// The scope that every token must have been given with.
     pub scope: Option<String>,
@@ -129,7 +129,7 @@ pub struct Knobs {
 
 /// What the server saw.
 #[derive(Default)]
-pub struct Seen {
+pub struct ServerLog {
     pub requests: Vec<Request>,
     pub methods: HashMap<String, usize>,
     pub calls: Vec<Call>,
@@ -145,7 +145,7 @@ pub struct Seen {
 pub struct Script {
     pub base: String,
     knobs: Mutex<Knobs>,
-    seen: Mutex<Seen>,
+    seen: Mutex<ServerLog>,
     sessions: Mutex<Sessions>,
     issuer: Mutex<Issuer>,
     /// What ends requests in progress, by session and id.
@@ -171,7 +171,7 @@ impl Script {
             sessionless: false,
             only_sse: false,
             protocol: None,
-            lost: Lost::Status(
+            lost: UnknownSessionReply::Status(
                 404,
                 r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}"#,
             ),
@@ -203,7 +203,7 @@ impl Script {
         self.knobs.lock().unwrap()
     }
 
-    pub fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub fn seen(&self) -> MutexGuard<'_, ServerLog> {
         self.seen.lock().unwrap()
     }
 

@@ -9,13 +9,13 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
 
 use super::answer::{Caller, take};
-use super::http::{elsewhere, events, framed};
+use super::http::{answer_on_session_stream, events, framed};
 use super::script::{Script, bearer};
 
 /// Ends a session with its stream.
-struct Ends(Arc<Script>, String);
+struct EndOnDrop(Arc<Script>, String);
 
-impl Drop for Ends {
+impl Drop for EndOnDrop {
     fn drop(&mut self) {
         self.0.sessions().delete(&self.1);
     }
@@ -37,7 +37,7 @@ pub async fn stream(State(script): State<Arc<Script>>, uri: Uri, headers: Header
     let messages = session.listen();
     drop(sessions);
     let endpoint = format!("event: endpoint\ndata: /messages?session_id={id}\n\n");
-    let ends = Ends(script, id);
+    let ends = EndOnDrop(script, id);
     let messages = framed(messages).map(move |frame| {
         _ = &ends;
         frame
@@ -66,7 +66,7 @@ pub async fn message(
     }
     if message["method"].is_string() && message.get("id").is_some() {
         let caller = Caller { script: Arc::clone(&script), session, token: bearer(&headers), stream: None };
-        script.spawn(elsewhere(caller, message));
+        script.spawn(answer_on_session_stream(caller, message));
     } else {
         take(&script, &session, &message);
     }

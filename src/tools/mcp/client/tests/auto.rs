@@ -50,15 +50,15 @@ async fn what_was_remembered_is_forgotten_when_it_fails() {
     })
     .await;
     let client = client();
-    client.0.memo.insert(server.url.clone(), Spoken::Sse);
+    client.0.known_modes.insert(server.url.clone(), ProtocolMode::Sse);
     assert!(found(&client, &server).await.is_err());
-    assert_eq!(client.0.memo.get(&server.url), None);
+    assert_eq!(client.0.known_modes.get(&server.url), None);
 
-    client.0.memo.insert(server.url.clone(), Spoken::Sse);
+    client.0.known_modes.insert(server.url.clone(), ProtocolMode::Sse);
     modern.store(1, Ordering::SeqCst);
     let connection = found(&client, &server).await.unwrap();
     assert_eq!(says(&call_tool(&*connection, "x").await.unwrap()), "new");
-    assert_eq!(client.0.memo.get(&server.url), Some(Spoken::Handshake));
+    assert_eq!(client.0.known_modes.get(&server.url), Some(ProtocolMode::Handshake));
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_server_that_does_not_shake_hands_is_given_up() {
     let server = Server::doing(|_seen: Seen| std::future::pending()).await;
     let error = found(&hasty(Duration::from_millis(200)), &server).await.err().unwrap();
 
-    assert!(matches!(&error, McpError::Connect(why) if why.told().contains("200ms")), "{error:?}");
+    assert!(matches!(&error, McpError::Connect(why) if why.message().contains("200ms")), "{error:?}");
     assert!(error.was_not_processed());
 }
 

@@ -81,7 +81,7 @@ async fn progress_is_reported_and_keeps_a_call_alive() {
 
     // Longer than it takes a busy machine to report, and shorter than the call.
     let call = RemoteCall { idle: SHORT * 4, ..call("long", &arguments) };
-    let result = connection.call_tool(call, &Progress::to(0, listener)).await.unwrap();
+    let result = connection.call_tool(call, &Progress::with_sender(0, listener)).await.unwrap();
 
     assert_eq!(says(&result), "done");
     let mut all = Vec::new();
@@ -300,29 +300,31 @@ async fn questions_instead_of_a_result_are_answered_by_policy() {
 #[tokio::test]
 async fn no_slot_outlives_its_call() {
     let server = silent().await;
-    let Place::Http { url, egress, .. } = at(&server.url, HttpKind::Streamable).place else { panic!("http") };
+    let ServerAddress::Http { url, egress, .. } = at(&server.url, HttpKind::Streamable).address else {
+        panic!("http")
+    };
     let client = client().0;
-    let wire = client.wire(&at("http://h", HttpKind::Auto));
+    let wire = client.router(&at("http://h", HttpKind::Auto));
     let transport = super::super::streamable::transport(
-        Http::new(url, MIB, egress, Token::named("t0")),
+        HttpEndpoint::new(url, MIB, egress, Token::named("t0")),
         Arc::clone(&wire),
     );
-    let service = shake_hands(
+    let service = initialize(
         transport,
         &wire,
         client.handler(&wire, &at("http://h", HttpKind::Auto)),
-        Spoken::Handshake,
+        ProtocolMode::Handshake,
     )
     .await
     .unwrap();
-    let connection = Session::new(service, Arc::clone(&wire), "streamable_http");
+    let connection = SdkConnection::new(service, Arc::clone(&wire), "streamable_http");
 
     let waiting = futures_util::future::join_all((0..5).map(|_| call_tool(&*connection, "events")));
     let both = tokio::time::timeout(SHORT, async {
-        tokio::join!(waiting, eventually("all are filed", || wire.calls.len() == 10))
+        tokio::join!(waiting, eventually("all are filed", || wire.pending.len() == 10))
     });
     assert!(both.await.is_err());
-    assert_eq!(wire.calls.len(), 0);
+    assert_eq!(wire.pending.len(), 0);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
 
-use super::super::unasked::MAX_OPEN_REQUESTS;
+use super::super::unsolicited::MAX_OPEN_REQUESTS;
 use super::legacy::old;
 use super::server::{Seen, Server, event, shake, status};
 use super::stdio::program;

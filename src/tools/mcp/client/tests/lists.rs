@@ -92,7 +92,7 @@ async fn a_list_without_end_ends() {
     })
     .await;
     let connection = connect(&server.url).await;
-    assert_eq!(connection.list_tools(256, None).await.unwrap().tools.len(), listing::MOST_PAGES);
+    assert_eq!(connection.list_tools(256, None).await.unwrap().tools.len(), listing::MAX_PAGES);
 
     let turning = having(json!({ "tools": [tool("a")], "nextCursor": "same" })).await;
     assert_eq!(turning.list_tools(256, None).await.unwrap().tools.len(), 2);

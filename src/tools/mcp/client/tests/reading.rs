@@ -1,9 +1,9 @@
 //! Bytes, lines, events, and what is told of what is too long.
 
-use super::super::calls::{Answer, Asks, Slot};
 use super::super::events::{Data, Event, Events};
 use super::super::lines::{Line, Lines};
-use super::super::notices::shown;
+use super::super::notices::sanitize_for_log;
+use super::super::pending::{PendingRequest, RequestKind, ServerAnswer};
 use super::super::results::{self, CallAnswer};
 use super::*;
 use crate::tools::mcp::content;
@@ -89,15 +89,15 @@ fn events_keep_their_ids_and_go_on_behind_one_that_is_too_large() {
 }
 
 /// Files a slot under the id 7.
-fn waiting() -> (Arc<Wire>, Arc<Slot>) {
-    let wire = Wire::new(&at("http://h", HttpKind::Auto), 100, false);
-    let slot = Slot::new(Asks::Call, Progress::none());
+fn waiting() -> (Arc<MessageRouter>, Arc<PendingRequest>) {
+    let wire = MessageRouter::new(&at("http://h", HttpKind::Auto), 100, false);
+    let slot = PendingRequest::new(RequestKind::Call, Progress::none());
     let params = rmcp::model::CallToolRequestParams::new("x");
     let mut request = rmcp::model::CallToolRequest::new(params);
-    request.extensions.insert(super::super::calls::Carried(Arc::clone(&slot)));
+    request.extensions.insert(super::super::pending::RequestTag(Arc::clone(&slot)));
     let request = rmcp::model::ClientRequest::CallToolRequest(request);
     let message = rmcp::model::ClientJsonRpcMessage::request(request, rmcp::model::RequestId::Number(7));
-    assert_eq!(wire.calls.file(&message), Some(7));
+    assert_eq!(wire.pending.register(&message), Some(7));
     (wire, slot)
 }
 
@@ -112,14 +112,14 @@ fn whose_answer_is_too_long_is_known_by_its_beginning_or_its_end() {
     ];
     for text in known {
         let (wire, slot) = waiting();
-        assert_eq!(wire.skip(&lines::Skipped::of(text.as_bytes()), None), Some(7), "{text}");
+        assert_eq!(wire.skip(&lines::Skipped::from_bytes(text.as_bytes()), None), Some(7), "{text}");
         assert!(matches!(slot.take(), Some(Err(McpError::TooLarge { limit: 100 }))));
     }
     let unknown =
         [r#"{"result":{"id":7,"#, r#"..."id":7}}}"#, r#"{"id":8,"result":"#, r#"{"x":"\"id\":7"#, "", "id"];
     for text in unknown {
         let (wire, slot) = waiting();
-        assert_eq!(wire.skip(&lines::Skipped::of(text.as_bytes()), None), None, "{text}");
+        assert_eq!(wire.skip(&lines::Skipped::from_bytes(text.as_bytes()), None), None, "{text}");
         assert!(slot.take().is_none());
     }
 }
@@ -129,8 +129,11 @@ fn an_answer_is_known_by_its_id_also_as_text() {
     for id in ["7", "\"7\""] {
         let (wire, slot) = waiting();
         let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#);
-        assert!(matches!(wire.take(text.as_bytes(), None), Ok(wire::Taken::Answered { id: 7, .. })));
-        assert!(matches!(slot.take(), Some(Ok(Answer::Call(CallAnswer::Done(_))))));
+        assert!(matches!(
+            wire.dispatch(text.as_bytes(), None),
+            Ok(message_router::Dispatch::Answered { id: 7, .. })
+        ));
+        assert!(matches!(slot.take(), Some(Ok(ServerAnswer::Call(CallAnswer::Done(_))))));
     }
 }
 
@@ -138,33 +141,33 @@ fn an_answer_is_known_by_its_id_also_as_text() {
 fn an_error_that_does_not_say_whose_it_is_is_whoevers_request_it_answers() {
     let (wire, slot) = waiting();
     let text = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"what?"}}"#;
-    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Handled);
+    assert_eq!(wire.dispatch(text, None).unwrap(), message_router::Dispatch::Handled);
     assert!(slot.take().is_none());
-    wire.take(text, Some(7)).unwrap();
+    wire.dispatch(text, Some(7)).unwrap();
     assert!(matches!(slot.take(), Some(Err(McpError::Protocol { code: -32700, .. }))));
 }
 
 #[test]
 fn a_slot_is_not_filed_once_nobody_waits() {
     let (wire, slot) = waiting();
-    assert_eq!(wire.calls.len(), 1);
-    wire.calls.forget(7, None, &slot);
-    assert_eq!(wire.calls.len(), 0);
+    assert_eq!(wire.pending.len(), 1);
+    wire.pending.abandon(7, None, &slot);
+    assert_eq!(wire.pending.len(), 0);
     let text = br#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#;
-    assert_eq!(wire.take(text, None).unwrap(), wire::Taken::Handled);
+    assert_eq!(wire.dispatch(text, None).unwrap(), message_router::Dispatch::Handled);
 }
 
 #[test]
 fn a_strangers_words_cannot_move_the_cursor_or_fill_the_log() {
-    assert_eq!(shown(b"a\x1b[31m\nb\xff"), "a\\u{1b}[31m\\nb\u{fffd}");
-    assert!(shown(&[b'x'; 100_000]).len() < 5000);
+    assert_eq!(sanitize_for_log(b"a\x1b[31m\nb\xff"), "a\\u{1b}[31m\\nb\u{fffd}");
+    assert!(sanitize_for_log(&[b'x'; 100_000]).len() < 5000);
 }
 
 #[test]
 fn structured_content_keeps_the_digits_of_its_numbers() {
     let read = |json: &str| match results::read(&RawValue::from_string(json.to_owned()).unwrap()).unwrap() {
         CallAnswer::Done(result) => result,
-        CallAnswer::Asks(_) => panic!("it is a result"),
+        CallAnswer::InputRequired(_) => panic!("it is a result"),
     };
     let exact = read(r#"{"content": [], "structuredContent": {"id": 123456789012345678901234567890}}"#);
     assert_eq!(exact.exact_structured.as_deref(), Some(r#"{"id":123456789012345678901234567890}"#));

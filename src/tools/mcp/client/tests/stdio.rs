@@ -47,7 +47,7 @@ pub(super) fn program(script: &str, env: &[(&str, &str)]) -> Endpoint {
     };
     Endpoint {
         name: "py".into(),
-        place: Place::Stdio(Arc::new(command)),
+        address: ServerAddress::Stdio(Arc::new(command)),
         is_configured: true,
         may_sample: false,
     }
@@ -170,7 +170,7 @@ async fn a_program_that_does_not_end_is_killed() {
 #[tokio::test]
 async fn a_program_that_cannot_be_spoken_to_is_an_error_at_once() {
     let mut missing = program("", &[]);
-    missing.place = Place::Stdio(Arc::new(StdioCommand {
+    missing.address = ServerAddress::Stdio(Arc::new(StdioCommand {
         program: "/no/such/program".to_owned(),
         args: Vec::new(),
         env: BTreeMap::new(),

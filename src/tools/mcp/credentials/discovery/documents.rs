@@ -3,17 +3,17 @@
 use reqwest::Url;
 use serde_json::Value;
 
-use crate::config::mcp::is_safe;
+use crate::config::mcp::is_safe_for_secrets;
 
 /// What a server says of itself (RFC 9728).
-pub(super) struct Resource {
+pub(super) struct ResourceMetadata {
     /// Its name: a URL.
     pub(super) name: String,
     /// Who gives tokens for it.
     pub(super) issuers: Vec<String>,
 }
 
-impl Resource {
+impl ResourceMetadata {
     /// Reads a document; `None`: it is none.
     pub(super) fn read(document: &Value) -> Option<Self> {
         let name = document.get("resource")?.as_str()?.to_owned();
@@ -66,7 +66,8 @@ fn at(origin: &Url, path: &str) -> Url {
 pub(in super::super) fn challenged_url(challenge: &str, server: &Url) -> Option<Url> {
     let url = Url::parse(&parameter(challenge, "resource_metadata")?).ok()?;
     let bare = url.username().is_empty() && url.password().is_none();
-    (bare && (url.origin() == server.origin() || url.scheme() == "https" && is_safe(&url))).then_some(url)
+    (bare && (url.origin() == server.origin() || url.scheme() == "https" && is_safe_for_secrets(&url)))
+        .then_some(url)
 }
 
 /// A parameter of a challenge. What stands in the quotes of another one is none.
@@ -147,7 +148,7 @@ mod tests {
             ("https://h.evil/a", false),
             ("no url", false),
         ] {
-            let resource = Resource { name: name.into(), issuers: Vec::new() };
+            let resource = ResourceMetadata { name: name.into(), issuers: Vec::new() };
             assert_eq!(resource.covers(&url("https://h/a/mcp")), covers, "{name}");
         }
     }

@@ -40,8 +40,8 @@ fn of(server: &Server, egress: &Arc<Egress>) -> Arc<dyn Credentials> {
     source(auth, egress, &format!("{}/mcp?key=q", server.base)).for_caller(None).unwrap()
 }
 
-fn challenge(server: &Server, said: &str) -> Challenged {
-    Challenged::read(said, &Url::parse(&server.base).unwrap(), false)
+fn challenge(server: &Server, said: &str) -> WwwAuthenticate {
+    WwwAuthenticate::parse(said, &Url::parse(&server.base).unwrap(), false)
 }
 
 async fn refusal(change: impl Fn(&str, &mut BTreeMap<String, Value>) + Send + Sync + 'static) -> String {
@@ -57,7 +57,7 @@ async fn the_token_endpoint_is_found_and_remembered() {
     let credentials = of(&server, &at_home());
     let first = credentials.headers().await.unwrap();
     assert_eq!(shown(&first), Some("Bearer t0"));
-    assert!(credentials.rejected(&first, &Challenged::default()).await);
+    assert!(credentials.rejected(&first, &WwwAuthenticate::default()).await);
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t1"));
     let paths: Vec<_> = server.seen().into_iter().map(|seen| seen.path).collect();
     assert_eq!(paths, [&format!("{RESOURCE}/mcp"), ISSUER, "/token", "/token"]);
@@ -182,7 +182,7 @@ async fn a_server_that_wants_a_token_and_says_nothing_gives_it_at_its_root() {
     let nothing = credentials.headers().await.unwrap();
     assert_eq!(shown(&nothing), None);
     assert!(server.asked().is_empty(), "nobody has asked for a token yet");
-    assert!(credentials.rejected(&nothing, &Challenged::default()).await);
+    assert!(credentials.rejected(&nothing, &WwwAuthenticate::default()).await);
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t0"));
     assert_eq!(server.asked()[0].form["resource"], format!("{}/mcp", server.base));
 }
@@ -212,7 +212,7 @@ async fn the_first_authorization_server_stays_the_only_one() {
     .await;
     let credentials = of(&server, &at_home());
     let first = credentials.headers().await.unwrap();
-    assert!(credentials.rejected(&first, &Challenged::default()).await);
+    assert!(credentials.rejected(&first, &WwwAuthenticate::default()).await);
     assert!(failure(&*credentials).await.to_string().contains("invalid_client"));
     let error = failure(&*credentials).await.to_string();
     assert!(error.contains("another authorization server than before"), "{error}");

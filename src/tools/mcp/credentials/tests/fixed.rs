@@ -5,7 +5,7 @@ use super::*;
 fn requested(
     authorization: Option<&str>,
     headers: &[(&str, &str)],
-) -> Result<Arc<dyn Credentials>, BadHeader> {
+) -> Result<Arc<dyn Credentials>, InvalidHeader> {
     for_request(authorization, headers.iter().copied())
 }
 
@@ -17,8 +17,9 @@ async fn fixed_headers_are_sent_and_never_shown() {
     let credentials = source.for_caller(caller("Bearer callers").as_ref()).unwrap();
     let headers = credentials.headers().await.unwrap();
     assert_eq!((shown(&headers), headers["x-key"].to_str().unwrap()), (Some("Bearer t0ken"), "k3y"));
-    assert!(!credentials.rejected(&headers, &Challenged::default()).await, "there are no others");
-    let text = format!("{headers:?} {:?} {:?}", Fixed::new((*headers).clone()), credentials.fingerprint());
+    assert!(!credentials.rejected(&headers, &WwwAuthenticate::default()).await, "there are no others");
+    let text =
+        format!("{headers:?} {:?} {:?}", StaticHeaders::new((*headers).clone()), credentials.fingerprint());
     assert!(!text.contains("t0ken") && !text.contains("k3y"), "{text}");
 }
 

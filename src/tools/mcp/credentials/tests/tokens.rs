@@ -129,16 +129,19 @@ async fn only_the_token_that_was_refused_is_thrown_away_and_not_again_and_again(
     let server = giving(3600).await;
     let credentials = with_secret(&server);
     let first = credentials.headers().await.unwrap();
-    assert!(credentials.rejected(&first, &Challenged::default()).await);
+    assert!(credentials.rejected(&first, &WwwAuthenticate::default()).await);
     assert!(
-        credentials.rejected(&first, &Challenged::default()).await,
+        credentials.rejected(&first, &WwwAuthenticate::default()).await,
         "for others that sent it there is a newer one too"
     );
     let second = credentials.headers().await.unwrap();
     assert_eq!(shown(&second), Some("Bearer t1"));
-    assert!(credentials.rejected(&first, &Challenged::default()).await);
+    assert!(credentials.rejected(&first, &WwwAuthenticate::default()).await);
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t1"), "the newer one stays");
-    assert!(!credentials.rejected(&second, &Challenged::default()).await, "the server refuses all of them");
+    assert!(
+        !credentials.rejected(&second, &WwwAuthenticate::default()).await,
+        "the server refuses all of them"
+    );
     assert_eq!(shown(&credentials.headers().await.unwrap()), Some("Bearer t1"));
     assert_eq!(server.asked().len(), 2);
 }

@@ -1,0 +1,364 @@
+//! Enforces what the client allowed, between the model's answer and the machine.
+//!
+//! Every tool stays visible to the model (prompt caches), so a model may call what it must not. Such a
+//! call never becomes an item, not even in a stream; it goes back to the model as an error.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::choice::{AllowedTools, RequiredTools};
+use super::offered_tools::OfferedTools;
+use crate::protocol::id::IdGenerator;
+use crate::protocol::item::hosted::{McpCall, McpCallError};
+use crate::protocol::item::{CustomToolCall, FunctionCall, Item, ItemStatus, ToolOutput};
+use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
+use crate::response::machine::OWN_SERVER;
+use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, Presentation, ProviderFields};
+
+/// A call that did not pass.
+#[derive(Debug, Clone)]
+pub(super) struct RejectedCall {
+    kind: CallKind,
+    name: String,
+    namespace: Option<String>,
+    arguments: String,
+    objection: Rejection,
+    /// What the provider wants back with it.
+    fields: Option<Box<ProviderFields>>,
+}
+
+/// Why a call does not pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Rejection {
+    /// The model must not make it, for this reason.
+    Forbidden(String),
+    /// The run has made as many calls as it may.
+    Limit,
+    /// It is only dropped, and the model is not told: it may make it again in the next turn, or nothing follows.
+    Dropped(&'static str),
+}
+
+/// Watches one turn.
+pub(super) struct CallFilter {
+    allowed: AllowedTools,
+    /// What must be called, as long as it was not.
+    required: RequiredTools,
+    tools: Arc<[Arc<ModelTool>]>,
+    parallel: bool,
+    /// Calls of this turn that passed.
+    passed: usize,
+    /// Calls of the gateway's tools that may still pass in this turn.
+    left: u64,
+    /// A call was ignored in this run as it was beyond the limit.
+    limit_exceeded: bool,
+    /// Bytes of what did not pass, over all turns.
+    bytes: usize,
+    denied: BTreeMap<u32, RejectedCall>,
+}
+
+impl CallFilter {
+    /// `demand`: what must be called in the first turn. `tools`: those of the request. `parallel`: whether a turn
+    /// may hold several calls.
+    pub(super) fn new(
+        allowed: AllowedTools,
+        required: RequiredTools,
+        tools: Arc<[Arc<ModelTool>]>,
+        parallel: bool,
+    ) -> Self {
+        Self {
+            allowed,
+            required,
+            tools,
+            parallel,
+            passed: 0,
+            left: u64::MAX,
+            limit_exceeded: false,
+            bytes: 0,
+            denied: BTreeMap::new(),
+        }
+    }
+
+    /// Other tools from now on, and other places of the allowed ones among them.
+    pub(super) fn replace_tools(&mut self, allowed: AllowedTools, tools: Arc<[Arc<ModelTool>]>) {
+        if self.allowed != AllowedTools::None {
+            self.allowed = allowed;
+        }
+        self.tools = tools;
+    }
+
+    /// From now on no call passes.
+    pub(super) fn deny_all(&mut self) {
+        self.allowed = AllowedTools::None;
+    }
+
+    /// A turn begins, in which this many calls of the gateway's tools may still be made.
+    pub(super) fn begin_turn(&mut self, left: u64) {
+        self.left = left;
+        self.passed = 0;
+    }
+
+    /// Lets an event pass, or keeps it.
+    pub(super) fn filter(&mut self, event: ModelEvent) -> Option<ModelEvent> {
+        let size = event.size();
+        match event {
+            ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
+                let Some(objection) = self.objection(kind, namespace.as_deref(), &name) else {
+                    self.passed += 1;
+                    self.left = self.left.saturating_sub(u64::from(is_run_here(kind)));
+                    return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields });
+                };
+                tracing::debug!(tool = %name, ?objection, "a call was not let through");
+                self.limit_exceeded |= objection == Rejection::Limit;
+                self.bytes += size;
+                let arguments = String::new();
+                let denied = RejectedCall { kind, name, namespace, arguments, objection, fields };
+                self.denied.insert(slot, denied);
+                None
+            }
+            ModelEvent::CallState { slot, fields } => match self.denied.get_mut(&slot) {
+                Some(denied) => {
+                    self.bytes += size;
+                    denied.fields = Some(fields);
+                    None
+                }
+                None => Some(ModelEvent::CallState { slot, fields }),
+            },
+            ModelEvent::CallDelta { slot, delta } => match self.denied.get_mut(&slot) {
+                Some(denied) => {
+                    self.bytes += size;
+                    denied.arguments.push_str(&delta);
+                    None
+                }
+                None => Some(ModelEvent::CallDelta { slot, delta }),
+            },
+            event => Some(event),
+        }
+    }
+
+    /// Bytes of what was kept back.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether anything of this turn was kept back that the model will be told of.
+    pub(super) fn has_rejected(&self) -> bool {
+        self.denied.values().any(RejectedCall::is_told)
+    }
+
+    /// Whether the turn has calls that something follows from.
+    pub(super) fn has_calls(&self) -> bool {
+        self.passed > 0 || self.has_rejected()
+    }
+
+    /// Whether a call was ignored in this run as it was beyond the limit.
+    pub(super) fn limit_exceeded(&self) -> bool {
+        self.limit_exceeded
+    }
+
+    /// Whether the turn lacks the call that is demanded. One that was beyond the limit was made, and ignored.
+    pub(super) fn lacks_required_call(&self) -> bool {
+        self.required != RequiredTools::None
+            && self.passed == 0
+            && self.denied.values().all(|denied| denied.objection != Rejection::Limit)
+    }
+
+    /// Nothing is demanded any more.
+    pub(super) fn clear_required(&mut self) {
+        self.required = RequiredTools::None;
+    }
+
+    /// Ends the turn: what was denied in it and must be told to the model, in order.
+    pub(super) fn end_turn(&mut self) -> Vec<RejectedCall> {
+        std::mem::take(&mut self.denied).into_values().filter(RejectedCall::is_told).collect()
+    }
+
+    fn objection(&self, kind: CallKind, namespace: Option<&str>, name: &str) -> Option<Rejection> {
+        let forbidden = |reason: String| Some(Rejection::Forbidden(reason));
+        let place = OfferedTools::find(&self.tools, namespace, name);
+        match (&self.allowed, place) {
+            (AllowedTools::None, _) => return Some(Rejection::Dropped("tool_choice is \"none\"")),
+            (_, None) => return forbidden(format!("there is no tool '{name}'")),
+            (AllowedTools::Only(places), Some(place)) if !places.contains(&place) => {
+                return forbidden(format!("tool '{name}' is not among the allowed tools of this request"));
+            }
+            (_, Some(place)) if !self.required.admits(place) => {
+                return forbidden(format!("tool '{name}' is not the one that was asked for"));
+            }
+            _ => {}
+        }
+        if !self.parallel && self.passed > 0 {
+            return Some(Rejection::Dropped("parallel_tool_calls is false"));
+        }
+        (is_run_here(kind) && self.left == 0).then_some(Rejection::Limit)
+    }
+}
+
+/// Whether the gateway makes the call in this run, so that it counts against the limit.
+fn is_run_here(kind: CallKind) -> bool {
+    matches!(kind, CallKind::Server(surface) if surface != Presentation::Approval)
+}
+
+impl RejectedCall {
+    /// Whether the model is told.
+    fn is_told(&self) -> bool {
+        !matches!(self.objection, Rejection::Dropped(_))
+    }
+
+    /// Whether it was wrong to make it.
+    pub(super) fn is_mistake(&self) -> bool {
+        matches!(self.objection, Rejection::Forbidden(_))
+    }
+
+    fn reason(&self) -> &str {
+        match &self.objection {
+            Rejection::Forbidden(reason) => reason,
+            Rejection::Limit => "skipped: the limit of tool calls is reached",
+            Rejection::Dropped(reason) => reason,
+        }
+    }
+
+    /// The call and its error, as the model sees them in the next turn.
+    pub(super) fn into_history(mut self, ids: &mut IdGenerator) -> Vec<HistoryItem> {
+        let call_fields = self.fields.take().map(|fields| *fields);
+        let call_id = ids.next("call").to_string();
+        let status = ItemStatus::Completed;
+        let output = ToolOutput::Text(format!("Error: {}.", self.reason()));
+        let (call, answer) = match self.kind {
+            CallKind::Server(_) => {
+                return vec![HistoryItem { call_fields, ..self.into_server_call(ids).into() }];
+            }
+            CallKind::Function => (
+                Item::FunctionCall(FunctionCall {
+                    id: ids.next("fc"),
+                    status,
+                    call_id: call_id.clone(),
+                    name: self.name,
+                    namespace: self.namespace,
+                    arguments: if self.arguments.trim().is_empty() { "{}".into() } else { self.arguments },
+                }),
+                Item::FunctionCallOutput(FunctionCallOutput { id: ids.next("fco"), status, call_id, output }),
+            ),
+            CallKind::Custom => (
+                Item::CustomToolCall(CustomToolCall {
+                    id: ids.next("ctc"),
+                    status,
+                    call_id: call_id.clone(),
+                    name: self.name,
+                    namespace: self.namespace,
+                    input: self.arguments,
+                }),
+                Item::CustomToolCallOutput(CustomToolCallOutput {
+                    id: ids.next("ctco"),
+                    status,
+                    call_id,
+                    output,
+                }),
+            ),
+        };
+        vec![HistoryItem { call_fields, ..call.into() }, answer.into()]
+    }
+
+    fn into_server_call(self, ids: &mut IdGenerator) -> Item {
+        let error = Some(McpCallError::Text(self.reason().to_owned()));
+        Item::McpCall(McpCall {
+            id: ids.next("mcp"),
+            server_label: self.namespace.unwrap_or_else(|| OWN_SERVER.to_owned()),
+            name: self.name,
+            arguments: self.arguments,
+            output: None,
+            error,
+            status: ItemStatus::Failed,
+            approval_request_id: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn start(slot: u32, name: &str) -> ModelEvent {
+        ModelEvent::CallStarted {
+            slot,
+            kind: CallKind::Function,
+            call_id: None,
+            name: name.into(),
+            namespace: None,
+            fields: None,
+        }
+    }
+
+    fn gate(allowed: AllowedTools, parallel: bool) -> CallFilter {
+        let tools = ["a", "b"].map(|name| ModelTool {
+            wire_name: name.into(),
+            name: name.into(),
+            namespace: None,
+            description: None,
+            input: crate::response::turn::ToolInput::Json { schema: None, strict: None },
+            kind: CallKind::Function,
+        });
+        CallFilter::new(allowed, RequiredTools::None, tools.map(Arc::new).into(), parallel)
+    }
+
+    #[test]
+    fn a_call_outside_the_allowed_tools_never_passes_nor_do_its_arguments() {
+        let mut gate = gate(AllowedTools::Only([0].into()), true);
+        assert!(gate.filter(start(0, "b")).is_none());
+        assert!(gate.filter(ModelEvent::CallDelta { slot: 0, delta: "{}".into() }).is_none());
+        assert!(gate.filter(start(1, "a")).is_some());
+        let denied = gate.end_turn();
+        assert_eq!(denied.len(), 1);
+        assert_eq!(denied[0].arguments, "{}");
+        assert_eq!(
+            gate.bytes(),
+            start(0, "b").size() + 2,
+            "what is kept back counts against the limits of size"
+        );
+        assert!(denied[0].reason().contains("not among the allowed tools"));
+    }
+
+    #[test]
+    fn a_tool_that_does_not_exist_is_answered() {
+        let mut gate = gate(AllowedTools::All, true);
+        assert!(gate.filter(start(0, "zzz")).is_none());
+        assert_eq!(gate.end_turn().len(), 1);
+        assert!(gate.end_turn().is_empty(), "a turn's denials are told once");
+    }
+
+    #[test]
+    fn one_call_a_turn_where_parallel_calls_are_off_and_none_where_choice_is_none() {
+        let mut one = gate(AllowedTools::All, false);
+        assert!(one.filter(start(0, "a")).is_some());
+        assert!(one.filter(start(1, "b")).is_none());
+        assert!(one.end_turn().is_empty(), "a surplus call is dropped without a word");
+        one.begin_turn(1);
+        assert!(one.filter(start(0, "b")).is_some(), "the next turn may call again");
+        assert!(gate(AllowedTools::None, true).filter(start(0, "a")).is_none());
+    }
+
+    #[test]
+    fn only_calls_that_the_gateway_makes_count_against_its_limit() {
+        let call = |slot, kind| match start(slot, "a") {
+            ModelEvent::CallStarted { call_id, name, namespace, fields, .. } => {
+                ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields }
+            }
+            other => other,
+        };
+        let mut gate = gate(AllowedTools::All, true);
+        gate.begin_turn(1);
+        let kinds = [
+            CallKind::Function,
+            CallKind::Server(Presentation::Approval),
+            CallKind::Server(Presentation::Mcp),
+        ];
+        for (slot, kind) in (0..).zip(kinds) {
+            assert!(gate.filter(call(slot, kind)).is_some(), "{kind:?}");
+        }
+        assert!(!gate.limit_exceeded());
+        assert!(gate.filter(call(3, CallKind::Server(Presentation::Hidden))).is_none());
+        assert!(gate.limit_exceeded() && gate.has_rejected());
+        assert!(gate.filter(call(4, CallKind::Function)).is_some());
+        let denied = gate.end_turn();
+        assert!(denied.len() == 1 && !denied[0].is_mistake(), "the model is told, and did nothing wrong");
+    }
+}

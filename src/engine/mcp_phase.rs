@@ -1,0 +1,105 @@
+//! What a run does for MCP servers beside calling their tools: shows lists, follows changes, asks for approvals.
+
+use super::approvals::{self, ApprovedCall};
+use super::run::{Run, RunError};
+use super::tool_scope;
+use crate::response::machine::{CallResult, ServerCall, Termination, Violation};
+use crate::response::turn::{CallChoice, CallKind, ModelEvent};
+use crate::tools::ToolErrorCode;
+
+impl Run {
+    /// Shows the tools of servers that are new to the conversation.
+    pub(super) fn emit_list_tools(&mut self) -> Result<(), RunError> {
+        if !self.prepared.shows_lists {
+            return Ok(());
+        }
+        for server in self.prepared.servers.iter().filter(|server| server.is_new) {
+            self.machine.emit_list_tools(server.label(), server.shown(), self.sink.events())?;
+        }
+        Ok(())
+    }
+
+    /// Offers the tools anew if a server has said that they are others now.
+    pub(super) async fn refresh_changed_tools(&mut self) -> Result<(), RunError> {
+        if !self.prepared.servers.iter().any(|server| server.has_changed()) {
+            return Ok(());
+        }
+        let mut servers = std::mem::take(&mut self.prepared.servers);
+        for server in servers.iter_mut().filter(|server| server.has_changed()) {
+            if self.until_cancelled(server.refresh()).await? && self.prepared.shows_lists {
+                self.machine.emit_list_tools(server.label(), server.shown(), self.sink.events())?;
+            }
+        }
+        self.prepared.servers = servers;
+        tool_scope::refresh_tools(&self.engine.parts, &mut self.prepared)?;
+        let offer = &self.prepared.offer;
+        self.call_filter.replace_tools(offer.choice.allowed.clone(), offer.tools.clone());
+        // Places are others, too.
+        if self.prepared.model_request.tool_choice != CallChoice::None {
+            self.prepared.model_request.tool_choice = offer.choice.later();
+        }
+        Ok(())
+    }
+
+    /// Makes the calls that a person has allowed, before the model is asked: as if it had just asked for them.
+    ///
+    /// The end of the response, if a tool or its credentials are others by now and the person is asked again.
+    pub(super) async fn run_approved(&mut self) -> Result<Option<Termination>, RunError> {
+        let approved = std::mem::take(&mut self.prepared.approved);
+        if approved.is_empty() {
+            return Ok(None);
+        }
+        let (outdated, current): (Vec<_>, Vec<_>) = approved.iter().partition(|allowed| allowed.is_outdated);
+        let calls = self.replay_approved_calls(&current)?;
+        self.check_limits(&calls)?;
+        // All at once, and right before the calls: what is used up is made.
+        approvals::claim(&self.engine.parts, &self.prepared.owner, &approved).await?;
+        if !calls.is_empty() {
+            self.dispatch(&calls).await?;
+        }
+        let output = self.machine.close_turn(self.sink.events())?;
+        self.check_size()?;
+        self.append_history(output, Vec::new());
+        if !outdated.is_empty() {
+            self.request_approval_again(&outdated)?;
+            return Ok(Some(Termination::Completed));
+        }
+        self.flush().await?;
+        Ok(None)
+    }
+
+    /// Writes approved calls as the model would have them.
+    fn replay_approved_calls(&mut self, approved: &[&ApprovedCall]) -> Result<Vec<ServerCall>, Violation> {
+        let kind = CallKind::Server(self.prepared.presentation);
+        for (slot, allowed) in (0_u32..).zip(approved) {
+            self.machine.note_approval(slot, allowed.request_id());
+            let (name, namespace) = (allowed.call.name.clone(), allowed.call.namespace.clone());
+            let delta = allowed.call.arguments.clone();
+            let out = self.sink.events();
+            let begun = ModelEvent::CallStarted { slot, kind, call_id: None, name, namespace, fields: None };
+            self.machine.push(begun, out)?;
+            self.machine.push(ModelEvent::CallDelta { slot, delta }, out)?;
+        }
+        Ok(self.machine.end_turn(true, self.sink.events())?.server_calls)
+    }
+
+    /// Ends calls that were allowed of tools, or with credentials, which are others now: they are shown as failed, so that their approval
+    /// is seen to be used up, and asked for anew.
+    fn request_approval_again(&mut self, outdated: &[&ApprovedCall]) -> Result<(), Violation> {
+        for call in self.replay_approved_calls(outdated)? {
+            let result = CallResult {
+                output: "the tool, or the credentials it is called with, are others than when the user was asked; \
+                         the user is asked again"
+                    .to_owned(),
+                error: Some(ToolErrorCode::AccessDenied.as_str()),
+                ..CallResult::default()
+            };
+            self.machine.finish_call(call.slot, result, self.sink.events())?;
+        }
+        self.machine.close_turn(self.sink.events())?;
+        for allowed in outdated {
+            self.machine.request_approval(allowed.call.clone(), self.sink.events())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,533 @@
+//! Which tools the model is offered, under which names, who runs them, and which of them it may call.
+//!
+//! Server-side tools are offered only where the request or its agent asks for them. A client's function stays
+//! the client's, whatever server-side tool has the same name: the server's is then offered as `antwort__name`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::choice::CallPolicy;
+use super::mcp::ListedServer;
+use super::search;
+use super::wire_names::{PlainNames, WireNames};
+use crate::config::settings::UnservedTools;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Item;
+use crate::protocol::parse::truncate_for_display;
+use crate::protocol::request::CreateResponse;
+use crate::protocol::tool::{
+    ApprovalPolicy, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, McpAllowedTools, McpTool,
+    McpToolFilter, NamespaceTool, Tool,
+};
+use crate::response::machine::OWN_SERVER;
+use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput, ToolName};
+use crate::tools::mcp::{CallDecision, CallerCatalog};
+use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
+
+/// The tools of a request.
+pub(super) struct OfferedTools {
+    /// As the model sees them: the request's in its order, then the agent's.
+    pub tools: Arc<[Arc<ModelTool>]>,
+    /// Who runs them, by their place among the tools; `None`: the client.
+    pub bindings: Vec<Option<ToolBinding>>,
+    /// Which may be called, and which must.
+    pub choice: CallPolicy,
+    /// Types of tools that are not served here and were left out, each once.
+    pub omitted: Vec<&'static str>,
+}
+
+/// What happens to a tool of the API that is not served here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnUnservedTool {
+    /// The request is refused.
+    Refuse,
+    /// The tool is left out, and the client told so.
+    Omit,
+}
+
+impl OnUnservedTool {
+    /// As configured; `client`: as suits the client, where it is recognised.
+    pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
+        match setting {
+            UnservedTools::Auto => client.unwrap_or(Self::Refuse),
+            UnservedTools::Refuse => Self::Refuse,
+            UnservedTools::Omit => Self::Omit,
+        }
+    }
+}
+
+/// Runs a tool on the server.
+#[derive(Clone)]
+pub(super) struct ToolBinding {
+    /// The tool, with all that is around it.
+    pub tool: Arc<RegisteredTool>,
+    /// Arguments that the request has fixed; they replace the model's.
+    pub fixed_arguments: Map<String, Value>,
+}
+
+/// The server-side tools that a request may ask for.
+pub(super) struct ServerTools<'a> {
+    /// Decides who may use what.
+    pub toolbox: &'a ToolRegistry,
+    /// As the caller has them; the run keeps them.
+    pub catalog: &'a CallerCatalog,
+    /// Who asks.
+    pub subject: PolicySubject<'a>,
+    /// What calls look like; `None`: they are the client's to run, as tools are not run here.
+    pub presentation: Option<Presentation>,
+    /// What happens to tools that are not served.
+    pub unserved: OnUnservedTool,
+}
+
+impl ServerTools<'_> {
+    fn find(&self, name: &str) -> Option<&Arc<RegisteredTool>> {
+        self.catalog.catalog.get(name).filter(|tool| self.is_allowed(tool))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
+        self.catalog.catalog.iter().filter(|tool| self.is_allowed(tool))
+    }
+
+    fn is_allowed(&self, tool: &RegisteredTool) -> bool {
+        self.toolbox.check_access(self.subject, tool.definition()).is_ok()
+    }
+
+    /// Whether there is none or it is forbidden is nobody's business; that its servers are down is.
+    fn no_such_tool(&self, path: &str, name: &str) -> ApiError {
+        match self.catalog.why_unavailable(name) {
+            Some(problem) => unavailable(path, name, problem),
+            None => no_such_tool(path, name),
+        }
+    }
+}
+
+/// Collects the tools of the request, of its input and of its agent, and checks what the choice names.
+///
+/// `again`: servers have come to have other tools than when the request was checked.
+pub(super) fn collect_tools(
+    request: &CreateResponse,
+    input: &[Item],
+    agent: &[String],
+    server: &ServerTools<'_>,
+    servers: &[ListedServer],
+    again: bool,
+) -> Result<OfferedTools, ApiError> {
+    let tolerant = again || servers.iter().any(|server| server.problem().is_some());
+    let mut tools = OfferBuilder {
+        server,
+        tools: Vec::new(),
+        bindings: Vec::new(),
+        names: WireNames::new(),
+        offered: HashMap::new(),
+        omitted: Vec::new(),
+    };
+    // The client's own come first to their names.
+    for (i, tool) in request.tools.iter().enumerate() {
+        tools.add_client_tool(tool, &format!("tools[{i}]"))?;
+    }
+    let more = || {
+        input.iter().enumerate().filter_map(|(i, item)| match item {
+            Item::AdditionalTools(more) => Some((i, &more.tools)),
+            _ => None,
+        })
+    };
+    for (i, more) in more() {
+        for (j, tool) in more.iter().enumerate() {
+            tools.add_client_tool(tool, &format!("input[{i}].tools[{j}]"))?;
+        }
+    }
+    for (i, tool) in request.tools.iter().enumerate() {
+        tools.add_requested_tool(tool, &format!("tools[{i}]"))?;
+    }
+    for (i, more) in more() {
+        for (j, tool) in more.iter().enumerate() {
+            tools.add_requested_tool(tool, &format!("input[{i}].tools[{j}]"))?;
+        }
+    }
+    for name in agent {
+        match server.find(name) {
+            Some(tool) => tools.add_server_tool(tool, server.presentation, Map::new()),
+            None => tracing::warn!(tool = %name, "an agent's tool is not there, or not for this caller"),
+        }
+    }
+    tools.add_mcp_tools(servers);
+    let choice = CallPolicy::new(request, &tools.tools, &tools.omitted, tolerant)?;
+    let OfferBuilder { tools, bindings: runners, omitted, .. } = tools;
+    Ok(OfferedTools { tools: tools.into(), bindings: runners, choice, omitted })
+}
+
+impl OfferedTools {
+    /// The place of a tool among the tools.
+    pub(super) fn find(tools: &[Arc<ModelTool>], namespace: Option<&str>, name: &str) -> Option<usize> {
+        tools.iter().position(|tool| tool.name == name && tool.namespace.as_deref() == namespace)
+    }
+
+    /// Who runs the tool that a call names; `None`: nobody here.
+    pub(super) fn binding(&self, namespace: Option<&str>, name: &str) -> Option<&ToolBinding> {
+        let place = Self::find(&self.tools, namespace, name)?;
+        self.bindings.get(place)?.as_ref()
+    }
+
+    /// Whether any tool is run here.
+    pub(super) fn has_server_tools(&self) -> bool {
+        self.bindings.iter().any(Option::is_some)
+    }
+}
+
+struct OfferBuilder<'a> {
+    server: &'a ServerTools<'a>,
+    tools: Vec<Arc<ModelTool>>,
+    bindings: Vec<Option<ToolBinding>>,
+    names: WireNames,
+    /// Places of the server-side tools, which come behind the client's, by their addresses in the catalogue.
+    offered: HashMap<usize, usize>,
+    /// Types of tools that were left out.
+    omitted: Vec<&'static str>,
+}
+
+impl OfferBuilder<'_> {
+    /// Adds a tool that the client runs.
+    fn add_client_tool(&mut self, tool: &Tool, path: &str) -> Result<(), ApiError> {
+        match tool {
+            Tool::Function(function) => self.push(from_function(function, None), path),
+            Tool::Custom(custom) => self.push(from_custom(custom, None), path),
+            Tool::Namespace(NamespaceTool { name, .. }) if name == OWN_SERVER => Err(ApiError::invalid(
+                "invalid_value",
+                format!("{path}.name"),
+                format!("The namespace '{OWN_SERVER}' is the gateway's own."),
+            )),
+            Tool::Namespace(NamespaceTool { name, tools, .. }) => {
+                for (i, tool) in tools.iter().enumerate() {
+                    let inner = format!("{path}.tools[{i}]");
+                    match tool {
+                        Tool::Function(function) => self.push(from_function(function, Some(name)), &inner)?,
+                        Tool::Custom(custom) => self.push(from_custom(custom, Some(name)), &inner)?,
+                        other => self.leave_out(other.kind(), not_served(other.kind(), &inner))?,
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Adds tools that the gateway runs.
+    fn add_requested_tool(&mut self, tool: &Tool, path: &str) -> Result<(), ApiError> {
+        match tool {
+            Tool::Function(_) | Tool::Custom(_) | Tool::Namespace(_) => Ok(()),
+            Tool::Server(named) => match self.server.find(named.name()).cloned() {
+                Some(tool) => {
+                    self.add_server_tool(&tool, self.server.presentation, Map::new());
+                    Ok(())
+                }
+                None => Err(self.server.no_such_tool(&format!("{path}.type"), named.name())),
+            },
+            Tool::Mcp(mcp) if mcp.is_configured() && mcp.server_label == OWN_SERVER => {
+                self.add_builtin_server(mcp, path)
+            }
+            // Behind all others, when all names are known.
+            Tool::Mcp(_) => Ok(()),
+            Tool::WebSearch(_) | Tool::WebSearchPreview(_) => {
+                let Some(found) = self.server.find(search::TOOL_NAME).cloned() else {
+                    let why = "Web search is not configured on this gateway.";
+                    return self.leave_out(tool.kind(), ApiError::unsupported(format!("{path}.type"), why));
+                };
+                let fixed = match search::fixed_arguments(tool, path) {
+                    Ok(fixed) => fixed,
+                    Err(error) => return self.leave_out(tool.kind(), error),
+                };
+                self.check_same_options(&found, &fixed, path)?;
+                let surface = self.server.presentation.map(|surface| match surface {
+                    Presentation::Hidden => Presentation::Hidden,
+                    _ => Presentation::WebSearch,
+                });
+                self.add_server_tool(&found, surface, fixed);
+                Ok(())
+            }
+            other => self.leave_out(other.kind(), not_served(other.kind(), path)),
+        }
+    }
+
+    /// Goes on without a tool that is not served, or refuses it.
+    fn leave_out(&mut self, kind: &'static str, error: ApiError) -> Result<(), ApiError> {
+        if self.server.unserved == OnUnservedTool::Refuse {
+            return Err(error);
+        }
+        if !self.omitted.contains(&kind) {
+            self.omitted.push(kind);
+        }
+        Ok(())
+    }
+
+    /// Of two searches with different options one would have to be ignored.
+    fn check_same_options(
+        &self,
+        tool: &Arc<RegisteredTool>,
+        fixed: &Map<String, Value>,
+        path: &str,
+    ) -> Result<(), ApiError> {
+        let place = self.offered.get(&address(tool));
+        let earlier = place.and_then(|place| self.bindings.get(*place)?.as_ref());
+        match earlier {
+            Some(earlier) if !earlier.fixed_arguments.is_empty() && earlier.fixed_arguments != *fixed => {
+                Err(ApiError::invalid(
+                    "invalid_value",
+                    path,
+                    "The web search is asked for twice, with different options.",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The built-in tools as a server of the configuration.
+    fn add_builtin_server(&mut self, mcp: &McpTool, path: &str) -> Result<(), ApiError> {
+        check_options(mcp, path)?;
+        let names = match &mcp.allowed_tools {
+            Some(McpAllowedTools::Names(names)) => Some(names),
+            Some(McpAllowedTools::Filter(McpToolFilter { tool_names, .. })) => tool_names.as_ref(),
+            None => None,
+        };
+        let read_only = match &mcp.allowed_tools {
+            Some(McpAllowedTools::Filter(McpToolFilter { read_only, .. })) => *read_only,
+            _ => None,
+        };
+        let mut chosen = Vec::new();
+        match names {
+            Some(names) => {
+                for (i, name) in names.iter().enumerate() {
+                    let tool = self.server.find(name);
+                    let missing = || self.server.no_such_tool(&format!("{path}.allowed_tools[{i}]"), name);
+                    chosen.push(Arc::clone(tool.ok_or_else(missing)?));
+                }
+            }
+            None => chosen.extend(self.server.all().cloned()),
+        }
+        for tool in chosen {
+            if read_only.is_none_or(|wanted| tool.definition().annotations.read_only == wanted) {
+                self.add_server_tool(&tool, self.server.presentation, Map::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// Offers a server-side tool; one that is offered already is not offered twice, but for a hosted tool, whose
+    /// options must hold whatever was asked for before it.
+    fn add_server_tool(
+        &mut self,
+        tool: &Arc<RegisteredTool>,
+        surface: Option<Presentation>,
+        fixed: Map<String, Value>,
+    ) {
+        let definition = tool.definition();
+        let hosted = definition.name == search::TOOL_NAME && !fixed.is_empty();
+        let place = self.offered.get(&address(tool)).copied();
+        if place.is_some() && !hosted {
+            return;
+        }
+        let seen = tool.model_tool(surface.map_or(CallKind::Function, CallKind::Server));
+        let name = match place.and_then(|place| self.tools.get(place)) {
+            Some(earlier) => Some(earlier.wire_name.clone()),
+            None => self.own_wire_name(&definition.name),
+        };
+        let offered = if hosted || name.is_some() {
+            let mut seen = ModelTool::clone(&seen);
+            if hosted {
+                seen.input = ToolInput::Json { schema: Some(search::schema()), strict: None };
+            }
+            seen.wire_name = name.unwrap_or(seen.wire_name);
+            Arc::new(seen)
+        } else {
+            seen
+        };
+        let runner = surface.map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: fixed });
+        match place {
+            Some(place) => {
+                self.tools.splice(place..=place, [offered]);
+                self.bindings.splice(place..=place, [runner]);
+            }
+            None => {
+                self.names.add_own(&offered.wire_name);
+                self.offered.insert(address(tool), self.tools.len());
+                self.tools.push(offered);
+                self.bindings.push(runner);
+            }
+        }
+    }
+
+    /// The tools of MCP servers: each under its own name if it can be told apart by it, else with its server's label.
+    fn add_mcp_tools(&mut self, servers: &[ListedServer]) {
+        let server = self.server;
+        let own = self.tools.len();
+        for listed in servers {
+            self.names.add_label(listed.label());
+        }
+        let tools = || servers.iter().flat_map(ListedServer::offered);
+        let wanted =
+            tools().map(|(tool, _)| (&**tool.registered.label(), wire_name(None, &tool.listed.name)));
+        let plain = PlainNames::new(&self.names, wanted);
+        for (tool, decision) in tools() {
+            let kind = match (decision, server.presentation) {
+                (_, None) => CallKind::Function,
+                (CallDecision::Ask, Some(_)) => CallKind::Server(Presentation::Approval),
+                (_, Some(surface)) => CallKind::Server(surface),
+            };
+            let tool = &tool.registered;
+            let seen = tool.model_tool(kind);
+            let mut offered = match plain.is_kept(&self.names, tool.label(), &seen.wire_name) {
+                true => seen,
+                false => self.with_label(&seen, tool.label(), &plain),
+            };
+            // A client that runs it knows no server: the one name that it sees must tell which tool is meant.
+            if server.presentation.is_none() && offered.name != offered.wire_name {
+                let mut named = ModelTool::clone(&offered);
+                named.name.clone_from(&named.wire_name);
+                offered = Arc::new(named);
+            }
+            self.tools.push(offered);
+            let runner = server
+                .presentation
+                .map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: Map::new() });
+            self.bindings.push(runner);
+        }
+        self.label_own(own, &plain);
+    }
+
+    /// The gateway's own tools keep their names only where no server has the same; clients' functions always do.
+    fn label_own(&mut self, until: usize, plain: &PlainNames) {
+        for place in 0..until {
+            let Some(tool) = self.tools.get(place).cloned() else { return };
+            if matches!(tool.kind, CallKind::Server(_)) && plain.wants(&tool.wire_name) {
+                let labelled = self.with_label(&tool, OWN_SERVER, plain);
+                self.tools.splice(place..=place, [labelled]);
+            }
+        }
+    }
+
+    fn with_label(&mut self, tool: &ModelTool, label: &str, plain: &PlainNames) -> Arc<ModelTool> {
+        let mut tool = tool.clone();
+        let name = self.names.qualify(label, &tool.name, |wanted| !plain.wants(wanted));
+        tool.wire_name = name.unwrap_or(tool.wire_name);
+        Arc::new(tool)
+    }
+
+    /// Where a tool of the client has the name: one that tells whose the other is.
+    fn own_wire_name(&mut self, name: &str) -> Option<ToolName> {
+        let catalog = &self.server.catalog.catalog;
+        let is_client = self.names.is_client(name);
+        is_client.then(|| self.names.qualify(OWN_SERVER, name, |wanted| catalog.get(wanted).is_none()))?
+    }
+
+    fn push(&mut self, tool: ModelTool, path: &str) -> Result<(), ApiError> {
+        if !self.names.add_client(&tool.wire_name) {
+            return Err(ApiError::invalid(
+                "invalid_value",
+                format!("{path}.name"),
+                format!("There is more than one tool named '{}'; names must be unique.", tool.name),
+            ));
+        }
+        if let Some(namespace) = &tool.namespace {
+            self.names.add_label(namespace);
+        }
+        self.tools.push(Arc::new(tool));
+        self.bindings.push(None);
+        Ok(())
+    }
+}
+
+fn address(tool: &Arc<RegisteredTool>) -> usize {
+    Arc::as_ptr(tool).addr()
+}
+
+/// What means nothing for tools of our own is refused rather than ignored.
+fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
+    let refused = |field: &str, why: &str| Err(ApiError::unsupported(format!("{path}.{field}"), why));
+    if matches!(mcp.require_approval, Some(ApprovalPolicy::Always | ApprovalPolicy::Rules(_))) {
+        return refused(
+            "require_approval",
+            "The gateway's own tools are called without approval; only 'never' is served.",
+        );
+    }
+    if mcp.authorization.is_some() {
+        return refused("authorization", "The gateway's own tools take no credentials of clients.");
+    }
+    if !mcp.headers.is_empty() {
+        return refused("headers", "The gateway's own tools take no headers of clients.");
+    }
+    if mcp.defer_loading == Some(true) {
+        return refused("defer_loading", "Tool search is not served yet.");
+    }
+    Ok(())
+}
+
+fn from_function(tool: &FunctionTool, namespace: Option<&String>) -> ModelTool {
+    ModelTool {
+        wire_name: wire_name(namespace.map(String::as_str), &tool.name).into(),
+        name: tool.name.as_str().into(),
+        namespace: namespace.cloned(),
+        description: tool.description.clone(),
+        input: ToolInput::Json {
+            schema: tool.parameters.as_ref().map(|schema| schema.as_raw().to_owned()),
+            strict: tool.strict,
+        },
+        kind: CallKind::Function,
+    }
+}
+
+fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
+    let grammar = match &tool.format {
+        CustomFormat::Text => None,
+        CustomFormat::Grammar { syntax, definition } => {
+            let syntax = match syntax {
+                GrammarSyntax::Lark => "Lark grammar",
+                GrammarSyntax::Regex => "regular expression",
+            };
+            Some(format!("The input must match this {syntax}:\n{definition}"))
+        }
+    };
+    ModelTool {
+        wire_name: wire_name(namespace.map(String::as_str), &tool.name).into(),
+        name: tool.name.as_str().into(),
+        namespace: namespace.cloned(),
+        description: tool.description.clone(),
+        input: ToolInput::Text { grammar },
+        kind: CallKind::Custom,
+    }
+}
+
+/// None of the servers that run a tool can be asked for it.
+fn unavailable(path: &str, name: &str, problem: &str) -> ApiError {
+    ApiError::new(
+        424,
+        "external_connector_error",
+        "mcp_server_unavailable",
+        format!(
+            "None of the MCP servers that run the tool '{}' can be reached: {problem}",
+            truncate_for_display(name)
+        ),
+    )
+    .with_param(path.to_owned())
+}
+
+fn no_such_tool(path: &str, name: &str) -> ApiError {
+    ApiError::invalid(
+        "tool_not_found",
+        path,
+        format!(
+            "This gateway has no tool '{}' for you; GET /v1/tools lists those it has.",
+            truncate_for_display(name)
+        ),
+    )
+}
+
+pub(super) fn not_served(kind: &str, path: &str) -> ApiError {
+    ApiError::unsupported(
+        format!("{path}.type"),
+        format!(
+            "Tools of type '{kind}' are not served; 'function', 'custom', 'namespace', 'antwort:<name>', \
+             'web_search' and 'mcp' are."
+        ),
+    )
+}

@@ -1,0 +1,103 @@
+//! Asks the model once more: what it said stays, and it is told what is wrong with it.
+
+use super::call_filter::RejectedCall;
+use super::run::{Run, RunError};
+use crate::config::settings::OnMissingCall;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::{Item, Message};
+use crate::response::machine::{Termination, Turn};
+use crate::response::turn::CallChoice;
+
+impl Run {
+    /// Whether the model will be asked again after the turn that it has just made: clients are told that what it
+    /// says is not the answer.
+    pub(super) fn will_retry_turn(&self) -> bool {
+        if self.machine.is_cut_off() {
+            return false;
+        }
+        if self.call_filter.lacks_required_call() {
+            return self.retries_missing_call();
+        }
+        !self.call_filter.has_calls() && self.prepared.structured.needs_repair(self.machine.turn_output())
+    }
+
+    /// Asks for the answer in its form. Nothing is called for it, so that it is one inference.
+    pub(super) fn ask_for_repair(&mut self, turn: &Turn, problem: &str) -> Result<(), RunError> {
+        tracing::debug!(problem, "the answer misses its form; asking once more");
+        let output = self.machine.close_turn(self.sink.events())?;
+        self.check_size()?;
+        self.finish_turn(turn, output, Vec::new())?;
+        self.append_user_message(format!(
+            "Your last answer does not have the form that was asked for: {problem}. Answer again in that form, \
+             and with nothing else."
+        ));
+        self.prepared.model_request.tool_choice = CallChoice::None;
+        self.call_filter.deny_all();
+        Ok(())
+    }
+
+    /// Whether the model is asked once more where it has not made the call that is demanded.
+    ///
+    /// Not in a single-shot request, which is one inference.
+    pub(super) fn retries_missing_call(&self) -> bool {
+        self.prepared.executes_tools && !self.asked_for_call
+    }
+
+    /// What follows from a turn without the call that is demanded.
+    pub(super) fn on_missing_call(
+        &mut self,
+        turn: &Turn,
+        denied: Vec<RejectedCall>,
+    ) -> Result<Option<Termination>, RunError> {
+        if self.retries_missing_call() {
+            return self.ask_for_call(turn, denied).map(|()| None);
+        }
+        self.call_filter.clear_required();
+        match self.engine.parts.options.engine.on_missing_call {
+            OnMissingCall::Keep => self.validate_output(turn),
+            OnMissingCall::Fail => Ok(Some(Termination::Failed(missing_call().body))),
+        }
+    }
+
+    /// Asks for the call. What the model called instead it is told of in the results of these calls.
+    fn ask_for_call(&mut self, turn: &Turn, denied: Vec<RejectedCall>) -> Result<(), RunError> {
+        tracing::debug!("the model did not make the call that is demanded; asking once more");
+        self.asked_for_call = true;
+        let is_told = !denied.is_empty();
+        let output = self.machine.close_turn(self.sink.events())?;
+        self.check_size()?;
+        self.finish_turn(turn, output, denied)?;
+        let offer = &self.prepared.offer;
+        let choice = offer.choice.again(offer.tools.len());
+        if !is_told {
+            let named = match &choice {
+                CallChoice::One(place) => offer.tools.get(*place),
+                _ => None,
+            };
+            let what = match named {
+                Some(tool) => format!("the tool '{}'", tool.wire_name),
+                None => "one of the tools that you may call".to_owned(),
+            };
+            self.append_user_message(format!("You have to call {what} now, before you answer."));
+        }
+        self.prepared.model_request.tool_choice = choice;
+        Ok(())
+    }
+
+    /// Tells the model something in this run only. As the user: wherever else a message stands, some chat
+    /// templates refuse it or move it to the head.
+    fn append_user_message(&mut self, text: String) {
+        let mut message = Message::user(text);
+        message.id = self.prepared.ids.next("msg");
+        self.prepared.model_request.conversation.push(Item::Message(message).into());
+    }
+}
+
+fn missing_call() -> ApiError {
+    ApiError::new(
+        500,
+        "model_error",
+        "tool_choice_not_satisfied",
+        "The model did not make the call that 'tool_choice' demands. What it said is kept in the output.",
+    )
+}

@@ -1,0 +1,50 @@
+//! What a run tells the log of its request, once, when it ends.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::prepare::PreparedRun;
+use crate::protocol::response::{Response, Usage};
+use crate::telemetry::request_log::{ModelTarget, RequestLog, RunStats};
+
+/// What the run has counted.
+pub(super) struct RunSummary {
+    /// Of a request over HTTP.
+    pub log: Option<Arc<RequestLog>>,
+    pub turns: u32,
+    pub tool_calls: u32,
+    /// When the model's first word came.
+    pub first_event: Option<Instant>,
+}
+
+impl RunSummary {
+    /// It came to a response.
+    pub fn response(self, prepared: &PreparedRun, response: &Response) {
+        let failed = response.error.as_ref().and_then(|error| error.code.clone());
+        let incomplete = || response.incomplete_details.as_ref().map(|why| why.reason.clone().into());
+        self.tell(prepared, response.usage, failed.or_else(incomplete));
+    }
+
+    /// It came to nothing but an error.
+    pub fn refusal(self, prepared: &PreparedRun, code: Option<Cow<'static, str>>) {
+        self.tell(prepared, None, code);
+    }
+
+    fn tell(self, prepared: &PreparedRun, usage: Option<Usage>, code: Option<Cow<'static, str>>) {
+        let Some(log) = self.log else { return };
+        let asked = ModelTarget::new(prepared.provider.name(), &prepared.model_request.model);
+        let figures = RunStats {
+            response_id: prepared.response.id.clone(),
+            turns: self.turns,
+            usage,
+            first_delta: self.first_event.filter(|_| prepared.model_request.stream),
+        };
+        log.update(|facts| {
+            facts.model = Some(asked);
+            facts.run = Some(figures);
+            facts.tool_calls = Some(self.tool_calls);
+            facts.code = code;
+        });
+    }
+}

@@ -1,0 +1,245 @@
+//! Runs the calls of one turn that are the gateway's to run: journalled, in parallel, their results in the
+//! order of the calls.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::journal::RunJournal;
+use super::offered_tools::ToolBinding;
+use super::prepare::PreparedRun;
+use super::{Engine, RunContext, record, search};
+use crate::config::UserMessages;
+use crate::protocol::error::ApiError;
+use crate::protocol::id::Id;
+use crate::protocol::item::hosted::McpAuthChallenge;
+use crate::response::machine::{CallResult, OWN_SERVER, RemoteError, ResponseMachine, Search, ServerCall};
+use crate::response::turn::ToolCallRequest;
+use crate::store::{JournaledCall, TurnRecord};
+use crate::tools::{
+    AuthChallenge, CacheMode, CallBudget, CallKey, Citation, FailureStage, Progress, RemoteFailure, ToolCall,
+    ToolContext, ToolError, ToolErrorCode, ToolOutput, canonical_arguments,
+};
+
+/// What the run knows of its calls over all turns.
+pub(super) struct ToolCallExecutor {
+    context: Arc<ToolContext>,
+    journal: Option<Arc<RunJournal>>,
+    /// How often each call was made, by server, tool and arguments.
+    call_counts: HashMap<(Option<String>, String, Vec<u8>), u32>,
+    /// How much of the output the journal holds.
+    journaled_items: usize,
+    /// What searches have found, to be cited.
+    pub sources: Vec<Citation>,
+    user_messages: UserMessages,
+    parallel: usize,
+}
+
+/// What came of a call: for its item, or the end of the run.
+pub(super) type CallResultOrError = Result<CallResult, ApiError>;
+
+impl ToolCallExecutor {
+    pub(super) fn new(
+        engine: &Engine,
+        prepared: &PreparedRun,
+        caller: &RunContext,
+        deadline: std::time::Instant,
+    ) -> Self {
+        let parts = &engine.parts;
+        let journal = prepared.store.then(|| Arc::new(RunJournal::new(Arc::clone(&parts.store))));
+        let metadata = prepared.model_request.hints.metadata.clone();
+        let note =
+            |key: &str| metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
+        let context = ToolContext {
+            tenant: Arc::clone(&caller.owner.tenant),
+            principal: Arc::clone(&caller.owner.principal),
+            response_id: Some(prepared.response.id.clone()),
+            conversation: prepared.conversation.clone(),
+            agent: prepared.agent.clone(),
+            channel: note("channel"),
+            chat_id: note("chat_id"),
+            metadata,
+            deadline: Some(deadline),
+            traceparent: caller.traceparent.clone(),
+            request_id: caller.request_id.clone(),
+            cancel: engine.parts.in_flight.abort_token().child_token(),
+            budget: Arc::new(prepared.limits.run.max_tool_calls.map(CallBudget::new).unwrap_or_default()),
+            cache: if prepared.bypass_cache { CacheMode::Bypass } else { CacheMode::Allowed },
+            can_read_stored_results: prepared.offer.binding(Some(OWN_SERVER), "read_tool_output").is_some(),
+            journal: journal.clone().map(|journal| journal as _),
+        };
+        let tools = &parts.options.tools;
+        Self {
+            context: Arc::new(context),
+            journal,
+            call_counts: HashMap::new(),
+            journaled_items: 0,
+            sources: Vec::new(),
+            user_messages: tools.user_messages,
+            parallel: if prepared.model_request.parallel_tool_calls { tools.max_parallel.max(1) } else { 1 },
+        }
+    }
+
+    /// How many calls the run may still make.
+    pub(super) fn left(&self) -> u64 {
+        self.context.budget.remaining()
+    }
+
+    /// Tells running tools that nobody waits for them any more.
+    pub(super) fn cancel(&self) {
+        self.context.cancel.cancel();
+    }
+
+    /// Counts the calls; whether one was made too often with the same arguments.
+    pub(super) fn exceeds_repeat_limit(&mut self, calls: &[ServerCall], most: u32) -> bool {
+        calls.iter().any(|made| {
+            let ToolCallRequest { namespace, name, arguments } = &made.call;
+            let key = (namespace.clone(), name.clone(), canonical_arguments(arguments));
+            let times = self.call_counts.entry(key).or_insert(0);
+            *times += 1;
+            *times > most
+        })
+    }
+
+    /// Commits the turn with its calls, before any of them is made. Whether the response has a row now.
+    pub(super) async fn commit(
+        &mut self,
+        prepared: &PreparedRun,
+        machine: &ResponseMachine,
+        recorded: bool,
+        turn: u32,
+        calls: &[ServerCall],
+    ) -> Result<bool, ApiError> {
+        let Some(journal) = &self.journal else { return Ok(recorded) };
+        let response = machine.response();
+        let whole = machine.first_unfinished();
+        let items = record::output_items(prepared, machine, self.journaled_items..whole);
+        let record = TurnRecord {
+            id: response.id.clone(),
+            begin: (!recorded).then(|| record::running(prepared, response)),
+            first_position: prepared.input.len() + self.journaled_items,
+            items,
+            turn,
+            calls: calls.iter().map(journalled).collect(),
+        };
+        self.journaled_items = whole;
+        journal.commit(record).await?;
+        Ok(true)
+    }
+
+    /// Makes the calls; `listener` hears how far they have come, by slot. What comes of them comes in the order of the calls, whichever is done first.
+    pub(super) fn execute(
+        &self,
+        response: &Id,
+        turn: u32,
+        calls: &[ServerCall],
+        listener: Option<&mpsc::Sender<(u32, String)>>,
+        runner: impl Fn(&ServerCall) -> Option<ToolBinding>,
+    ) -> BoxStream<'static, Result<ToolOutput, ToolError>> {
+        let made: Vec<_> = (0_u32..)
+            .zip(calls)
+            .map(|(index, made)| {
+                let key = Some(CallKey { response: response.clone(), turn, index });
+                let (runner, context) = (runner(made), Arc::clone(&self.context));
+                let (name, raw) = (made.call.name.clone(), made.call.arguments.clone());
+                let progress = listener
+                    .map(|listener| Progress::with_sender(made.slot, listener.clone()))
+                    .unwrap_or_default();
+                async move {
+                    let Some(ToolBinding { tool, fixed_arguments: fixed }) = runner else {
+                        let message = format!("tool {name} not found");
+                        return Err(ToolError::refused(ToolErrorCode::ToolNotFound, message));
+                    };
+                    let raw = if fixed.is_empty() { raw } else { search::arguments(&raw, &fixed) };
+                    let call = ToolCall { name, raw, arguments: serde_json::Map::new(), key };
+                    tool.call(call, context, progress).await
+                }
+            })
+            .collect();
+        stream::iter(made).buffered(self.parallel).boxed()
+    }
+
+    /// What a call's item shows of its outcome; an error where the run must end.
+    pub(super) fn result(
+        &mut self,
+        call: &ServerCall,
+        outcome: Result<ToolOutput, ToolError>,
+    ) -> CallResultOrError {
+        let output = match outcome {
+            Ok(output) => output,
+            Err(error) if error.stage == FailureStage::Fatal => return Err(fatal(&error)),
+            Err(error) => {
+                return Ok(CallResult {
+                    output: error.message,
+                    error: Some(error.code.as_str()),
+                    remote: error.remote.map(remote),
+                    search: searched(call, &[]),
+                    ..CallResult::default()
+                });
+            }
+        };
+        let search = searched(call, &output.citations);
+        for citation in output.citations {
+            if !self.sources.contains(&citation) {
+                self.sources.push(citation);
+            }
+        }
+        let speaks = self.user_messages == UserMessages::Item || output.forces_user_output;
+        let speaks = speaks && !output.silent;
+        let skipped = output.meta.skipped;
+        Ok(CallResult {
+            output: output.for_model,
+            shown: output.for_client,
+            error: (output.is_error && !skipped).then_some(ToolErrorCode::ToolExecutionFailed.as_str()),
+            remote: None,
+            skipped,
+            search,
+            user_message: output.for_user.filter(|text| speaks && !text.is_empty()),
+        })
+    }
+}
+
+fn remote(error: RemoteFailure) -> RemoteError {
+    match error {
+        RemoteFailure::JsonRpc(code) => RemoteError::Protocol(code),
+        RemoteFailure::Http(status) => RemoteError::Http { status, login: None },
+        RemoteFailure::Challenged(status, challenge) => {
+            let AuthChallenge { resource_metadata, scope } = *challenge;
+            RemoteError::Http { status, login: Some(Box::new(McpAuthChallenge { resource_metadata, scope })) }
+        }
+    }
+}
+
+fn journalled(made: &ServerCall) -> JournaledCall {
+    JournaledCall {
+        server_label: made.call.namespace.clone().unwrap_or_else(|| OWN_SERVER.to_owned()),
+        tool: made.call.name.clone(),
+        arguments: made.call.arguments.clone(),
+    }
+}
+
+/// Of a search: what was asked and found.
+fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
+    if call.call.name != search::TOOL_NAME {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(&call.call.arguments).unwrap_or_default();
+    let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some(Search { query, sources: Some(found.iter().map(|citation| citation.url.clone()).collect()) })
+}
+
+fn fatal(error: &ToolError) -> ApiError {
+    // The message is for the model, and may quote what it said.
+    tracing::warn!(code = error.code.as_str(), "a call ended its run");
+    let kind = "server_error";
+    match error.code {
+        ToolErrorCode::StorageError => {
+            ApiError::new(500, kind, "storage_error", "The response store failed. Try again.")
+        }
+        code => ApiError::new(500, kind, code.as_str(), error.message.clone()),
+    }
+}

@@ -1,0 +1,100 @@
+//! For whom tools are offered, and how: at the beginning of a run, and again when servers have come to have others.
+
+use std::sync::Arc;
+
+use super::EngineParts;
+use super::mcp::ListedServer;
+use super::offered_tools::{self, OfferedTools, OnUnservedTool, ServerTools};
+use super::prepare::PreparedRun;
+use super::profile::AgentProfile;
+use crate::protocol::dialect::Dialect;
+use crate::protocol::error::ApiError;
+use crate::protocol::item::Item;
+use crate::protocol::request::{CreateResponse, ToolVisibility};
+use crate::protocol::tool_choice::ToolChoice;
+use crate::response::turn::Presentation;
+use crate::tools::PolicySubject;
+use crate::tools::mcp::CallerCatalog;
+
+/// Whether the gateway runs tools. Each may switch it off, none may switch it on against another.
+pub(super) fn executes_tools(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    agent: Option<&AgentProfile<'_>>,
+) -> bool {
+    let asked = request.antwort.as_ref().and_then(|options| options.execute_tools);
+    let allowed = agent.and_then(|agent| agent.settings.execution_enabled);
+    parts.options.tools.execution_enabled && allowed != Some(false) && asked != Some(false)
+}
+
+pub(super) fn presentation(visibility: ToolVisibility, dialect: Dialect) -> Presentation {
+    match (visibility, dialect) {
+        (ToolVisibility::Hidden, _) => Presentation::Hidden,
+        (_, Dialect::OpenAi) => Presentation::Mcp,
+        (_, Dialect::OpenResponses) => Presentation::Extension,
+    }
+}
+
+/// For whom tools are offered, and how.
+pub(super) struct ToolScope<'a> {
+    pub tenant: &'a str,
+    pub agent: Option<&'a str>,
+    pub executes_tools: bool,
+    pub presentation: Presentation,
+    pub catalog: &'a CallerCatalog,
+    pub servers: &'a [ListedServer],
+    pub unserved: OnUnservedTool,
+}
+
+impl ToolScope<'_> {
+    pub(super) fn collect_tools(
+        &self,
+        parts: &EngineParts,
+        request: &CreateResponse,
+        input: &[Item],
+        again: bool,
+    ) -> Result<OfferedTools, ApiError> {
+        let server = ServerTools {
+            toolbox: &parts.toolbox,
+            catalog: self.catalog,
+            subject: PolicySubject { tenant: self.tenant, agent: self.agent },
+            presentation: self.executes_tools.then_some(self.presentation),
+            unserved: self.unserved,
+        };
+        let agent = self.agent.and_then(|name| parts.agents.get(name));
+        let names = agent.map_or(&[][..], |agent| &agent.tools);
+        offered_tools::collect_tools(request, input, names, &server, self.servers, again)
+    }
+}
+
+/// Offers the tools anew, after servers have come to have others.
+pub(super) fn refresh_tools(parts: &EngineParts, prepared: &mut PreparedRun) -> Result<(), ApiError> {
+    let Some(request) = &prepared.tool_request else { return Ok(()) };
+    let offering = ToolScope {
+        tenant: &prepared.owner.tenant,
+        agent: prepared.agent.as_deref(),
+        executes_tools: prepared.executes_tools,
+        presentation: prepared.presentation,
+        catalog: &prepared.catalog,
+        servers: &prepared.servers,
+        unserved: prepared.unserved,
+    };
+    let offer = offering.collect_tools(parts, request, &prepared.input, true)?;
+    prepared.model_request.tools = Arc::clone(&offer.tools);
+    prepared.offer = offer;
+    Ok(())
+}
+
+/// What a request says of its tools. A forced choice is over by the time that it is needed again.
+pub(super) fn tool_request(request: &CreateResponse) -> CreateResponse {
+    CreateResponse {
+        tools: request.tools.clone(),
+        allowed_tools: request.allowed_tools.clone(),
+        tool_choice: match &request.tool_choice {
+            allowed @ ToolChoice::Allowed { .. } => allowed.clone(),
+            ToolChoice::None => ToolChoice::None,
+            _ => ToolChoice::Auto,
+        },
+        ..CreateResponse::default()
+    }
+}

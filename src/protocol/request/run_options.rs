@@ -1,0 +1,201 @@
+//! Extensions of this gateway: how the request's run is limited (`antwort`), and the agent profile that it
+//! asks for (`prompt`, `agent`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::protocol::parse::{self, FromJson, ParseError};
+
+/// The request field `antwort`. What is absent is as the agent or the configuration says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RunOptions {
+    /// Lower limits; higher ones are clamped to the configured ceiling, which the response shows.
+    #[serde(skip_serializing_if = "RequestedLimits::is_empty")]
+    pub limits: RequestedLimits,
+    /// `false`: single-shot; the gateway runs no tool.
+    #[serde(skip_serializing_if = "Option::is_none", alias = "execution_enabled")]
+    pub execute_tools: Option<bool>,
+    /// What is seen of calls that the gateway runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream_visibility: Option<ToolVisibility>,
+    /// Whether results of earlier calls may be used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_cache: Option<ToolCacheMode>,
+    /// `true`: what running tools say of how far they have come is streamed as `antwort:tool_progress` events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_progress: Option<bool>,
+    /// Status of a response that waits for the client's functions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_action_status: Option<ClientActionStatus>,
+    /// What becomes of an answer that misses the form that `text.format` asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub structured: Option<StructuredOptions>,
+}
+
+/// `antwort.structured` of a request.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StructuredOptions {
+    /// As the agent or the configuration says, when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_mismatch: Option<OnMismatch>,
+}
+
+/// What becomes of an answer that misses the form that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnMismatch {
+    /// The response fails where the format is `strict`, and is completed otherwise.
+    #[default]
+    Auto,
+    /// The response fails.
+    Fail,
+    /// The response is completed; its `antwort.structured` says what is wrong.
+    Keep,
+    /// The model is asked once more, with what is wrong; then as [`Self::Auto`].
+    Repair,
+}
+
+/// Limits of a run as a request asks for them; each at least 1, or more than 0.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RequestedLimits {
+    /// Inferences.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
+    /// Tokens in and out, over all turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_total_tokens: Option<u64>,
+    /// Wall clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<f64>,
+    /// US dollars, by the provider's prices.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost_usd: Option<f64>,
+    /// Calls of one tool with the same arguments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_identical_calls: Option<u32>,
+}
+
+/// Status of a response that waits for the client's functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClientActionStatus {
+    /// `requires_action`
+    RequiresAction,
+    /// `completed`, as OpenAI has it.
+    Completed,
+    /// `completed`, unless a server-side tool is bound to the request.
+    Auto,
+}
+
+/// What clients see of calls that the gateway runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolVisibility {
+    /// Items, and every event of their making.
+    #[default]
+    Full,
+    /// Items, without the events between their beginning and end.
+    Items,
+    /// A `function_call` item and nothing of its result.
+    Hidden,
+}
+
+/// Whether results of earlier calls may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCacheMode {
+    /// As configured.
+    #[default]
+    Allow,
+    /// Neither read nor written.
+    Bypass,
+}
+
+/// The request field `prompt`: an agent profile and what stands in its instructions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PromptRef {
+    /// The profile's name.
+    pub id: String,
+    /// By name; each `{{name}}` of the instructions is replaced.
+    pub variables: BTreeMap<String, String>,
+    /// Profiles have no versions: always null.
+    pub version: Option<String>,
+}
+
+impl RequestedLimits {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn check(&self) -> Result<(), ParseError> {
+        let whole = [
+            ("max_turns", self.max_turns.map(u64::from)),
+            ("max_total_tokens", self.max_total_tokens),
+            ("max_identical_calls", self.max_identical_calls.map(u64::from)),
+        ];
+        if let Some((name, _)) = whole.iter().find(|(_, value)| *value == Some(0)) {
+            return Err(
+                ParseError::invalid(*name, "expected at least 1.").with_code("integer_below_min_value")
+            );
+        }
+        let decimal = [("max_seconds", self.max_seconds), ("max_cost_usd", self.max_cost_usd)];
+        match decimal.iter().find(|(_, value)| value.is_some_and(|value| value <= 0.0)) {
+            Some((name, _)) => {
+                Err(ParseError::invalid(*name, "expected more than 0.").with_code("decimal_below_min_value"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromJson for RunOptions {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        let options: Self = parse::read(raw)?;
+        options.limits.check().map_err(|error| error.within("limits"))?;
+        Ok(options)
+    }
+}
+
+impl FromJson for PromptRef {
+    fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields<'a> {
+            id: String,
+            #[serde(default)]
+            version: Option<String>,
+            #[serde(borrow, default)]
+            variables: Option<BTreeMap<String, &'a RawValue>>,
+        }
+        let fields: Fields<'_> = parse::read(raw)?;
+        if fields.version.is_some() {
+            return Err(ParseError::unsupported("version", "agent profiles have no versions."));
+        }
+        let mut variables = BTreeMap::new();
+        for (name, value) in fields.variables.unwrap_or_default() {
+            let text = variable(value).map_err(|error| error.within(&name).within("variables"))?;
+            variables.insert(name, text);
+        }
+        Ok(Self { id: fields.id, variables, version: None })
+    }
+}
+
+/// A text, plain or as an `input_text` part: instructions can hold nothing else.
+fn variable(raw: &RawValue) -> Result<String, ParseError> {
+    #[derive(Deserialize)]
+    struct Part {
+        text: String,
+    }
+    if raw.get().starts_with('"') {
+        return parse::read(raw);
+    }
+    match parse::peek_discriminator(raw)?.kind.as_deref() {
+        Some("input_text") => parse::read::<Part>(raw).map(|part| part.text),
+        _ => Err(ParseError::unsupported("", "only texts can stand in instructions.")),
+    }
+}

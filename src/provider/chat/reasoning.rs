@@ -1,0 +1,165 @@
+//! Reasoning in its many fields: picks one where several say the same, and keeps what must go back.
+//!
+//! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and
+//! `thinking_blocks` (LiteLLM) are lists with signatures that the provider wants back unchanged;
+//! streams deliver them in pieces, which are joined here. Of `extra_content` (Gemini) the thought signature counts;
+//! that of a call goes with the call, and is none of this file's business.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::stream::limit_exceeded;
+use super::wire::Delta;
+use crate::provider::errors::ProviderError;
+use crate::response::turn::{ModelEvent, ProviderFields};
+
+/// The reasoning of one turn.
+#[derive(Debug, Default)]
+pub(super) struct ReasoningAssembler {
+    source: Source,
+    /// Of the reasoning since the model last spoke.
+    details: Vec<Value>,
+    blocks: Vec<Value>,
+    /// The signature of the text.
+    extra: Option<Value>,
+    /// There is state that was not handed over yet.
+    changed: bool,
+    /// What of it came since then takes at most, in bytes.
+    held_bytes: usize,
+}
+
+/// Where the text is taken from. Lists often repeat what the plain fields said, if not in the same chunk.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Source {
+    #[default]
+    Unknown,
+    Plain,
+    Lists,
+}
+
+impl ReasoningAssembler {
+    /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete. Of what is not handed over
+    /// at once no more than `max_held_bytes` is held.
+    pub fn push(
+        &mut self,
+        delta: &mut Delta<'_>,
+        whole: bool,
+        max_held_bytes: usize,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
+        let state = [delta.extra_content, delta.reasoning_details, delta.thinking_blocks];
+        self.held_bytes += state.into_iter().flatten().map(max_parsed_size).sum::<usize>();
+        if self.held_bytes > max_held_bytes {
+            return Err(limit_exceeded("of reasoning in one piece", max_held_bytes));
+        }
+        if let Some(signed) = delta.extra_content.and_then(signed) {
+            self.extra = Some(signed);
+            self.changed = true;
+        }
+        let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
+        let plain = plain.into_iter().find(|text| !text.is_empty()).map(std::mem::take);
+        let lists = delta.reasoning_details.is_some() || delta.thinking_blocks.is_some();
+        if plain.is_none() && !lists {
+            return Ok(());
+        }
+        let mut texts = Vec::new();
+        read_list(delta.reasoning_details, &mut self.details, whole, &mut texts);
+        read_list(delta.thinking_blocks, &mut self.blocks, whole, &mut texts);
+        self.changed |= lists && !(self.details.is_empty() && self.blocks.is_empty());
+        if let Some(plain) = plain {
+            self.source = Source::Plain;
+            let summary = texts.iter().any(|text| matches!(text, ModelEvent::ReasoningSummary(_)));
+            let raw = texts.iter().any(|text| matches!(text, ModelEvent::Reasoning(_)));
+            let text = plain.0.into_owned();
+            out.push(if summary && !raw {
+                ModelEvent::ReasoningSummary(text)
+            } else {
+                ModelEvent::Reasoning(text)
+            });
+        } else if self.source != Source::Plain && !texts.is_empty() {
+            self.source = Source::Lists;
+            out.append(&mut texts);
+        }
+        Ok(())
+    }
+
+    /// The model speaks: the reasoning before it is complete, as far as one can tell.
+    pub fn flush_state(&mut self, out: &mut Vec<ModelEvent>) {
+        if std::mem::take(&mut self.changed) {
+            out.push(ModelEvent::ReasoningState(self.state()));
+        }
+    }
+
+    /// What has come since it was last handed over.
+    fn state(&mut self) -> ProviderFields {
+        self.held_bytes = 0;
+        let lists = [("reasoning_details", &mut self.details), ("thinking_blocks", &mut self.blocks)];
+        let lists =
+            lists.map(|(name, list)| (name, Some(std::mem::take(list)).filter(|list| !list.is_empty())));
+        let lists = lists.into_iter().filter_map(|(name, list)| Some((name, Value::Array(list?))));
+        let extra = self.extra.take().map(|extra| ("extra_content", extra));
+        lists.chain(extra).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// What a JSON text takes as a [`Value`], at most: every value but the first stands behind one of these signs.
+pub(super) fn max_parsed_size(raw: &RawValue) -> usize {
+    let values = raw.get().bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count();
+    raw.get().len() + 2 * size_of::<Value>() * values
+}
+
+/// Extra content with a thought signature: the rest of it says how a text is shown.
+fn signed(extra: &RawValue) -> Option<Value> {
+    let extra: Value = serde_json::from_str(extra.get()).ok()?;
+    let signature = extra.get("google")?.get("thought_signature")?.as_str()?;
+    (!signature.is_empty()).then_some(extra)
+}
+
+/// Adds a list's elements to those kept, and collects the text that is new.
+fn read_list(raw: Option<&RawValue>, kept: &mut Vec<Value>, whole: bool, texts: &mut Vec<ModelEvent>) {
+    let elements = raw.and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.get()).ok()).unwrap_or_default();
+    for element in elements {
+        if let Some((field, text)) = text_of(&element) {
+            let event = if field == "summary" { ModelEvent::ReasoningSummary } else { ModelEvent::Reasoning };
+            texts.push(event(text.to_owned()));
+        }
+        match kept.last_mut().filter(|last| !whole && continues(last, &element)) {
+            Some(last) => join(last, element),
+            None => kept.push(element),
+        }
+    }
+}
+
+/// The field of an element that holds its text, and the text, if there is any.
+fn text_of(element: &Value) -> Option<(&'static str, &str)> {
+    let fields = ["text", "summary", "thinking"].into_iter();
+    fields.filter_map(|name| Some((name, element.get(name)?.as_str()?))).find(|(_, text)| !text.is_empty())
+}
+
+/// Whether an element is the next piece of the last one: of the same kind and place, and that not yet signed.
+fn continues(last: &Value, next: &Value) -> bool {
+    let same = |name| last.get(name) == next.get(name);
+    let signed = last.get("signature").is_some_and(|signature| !signature.is_null() && signature != "");
+    let texts = ["text", "summary", "thinking"];
+    same("type")
+        && same("index")
+        && !signed
+        && texts.iter().any(|name| last.get(*name).is_some_and(Value::is_string))
+}
+
+fn join(last: &mut Value, next: Value) {
+    let (Value::Object(last), Value::Object(next)) = (last, next) else { return };
+    for (name, value) in next {
+        match (last.get_mut(&name), value) {
+            (Some(Value::String(text)), Value::String(more))
+                if matches!(name.as_str(), "text" | "summary" | "thinking") =>
+            {
+                text.push_str(&more);
+            }
+            (Some(_), Value::Null) => {}
+            (_, value) => {
+                last.insert(name, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A call to a provider that failed: a line in the log with all that an operator needs to find out why, and a count.
+
+use std::time::Duration;
+
+use reqwest::Url;
+
+use super::Server;
+use crate::provider::{CallContext, ProviderError};
+use crate::telemetry::fields::{
+    CAUSE, CODE, KIND, PROVIDER, REQUEST_ID, RESPONSE_ID, RETRY_IN_MS, UPSTREAM_STATUS, URL,
+};
+use crate::telemetry::milliseconds;
+
+impl Server {
+    /// A call to `path` has failed. `retry_in`: it is made again after this.
+    pub(super) fn log_failure(
+        &self,
+        path: &str,
+        call: Option<&CallContext>,
+        error: &ProviderError,
+        retry_in: Option<Duration>,
+    ) {
+        self.metrics.provider_failure(&self.name, error.kind_name());
+        macro_rules! log {
+            ($level:ident) => {
+                tracing::event!(
+                    tracing::Level::$level,
+                    {
+                        { REQUEST_ID } = call.map(|call| call.request_id.as_str()),
+                        { RESPONSE_ID } = call.and_then(|call| call.response_id.as_ref()).map(|id| id.as_str()),
+                        { PROVIDER } = self.name,
+                        { URL } = format!("{}{path}", self.url_for_log),
+                        { KIND } = error.kind_name(),
+                        { CAUSE } = error.cause_for_log(),
+                        { UPSTREAM_STATUS } = error.upstream_status(),
+                        { CODE } = error.code.as_deref(),
+                        { RETRY_IN_MS } = retry_in.map(milliseconds),
+                    },
+                    "the provider failed"
+                )
+            };
+        }
+        if error.is_about_request() { log!(INFO) } else { log!(WARN) }
+    }
+}
+
+/// A URL that holds no secrets: neither user, password, query nor fragment.
+pub(super) fn redact_url(url: &str) -> String {
+    let Ok(mut url) = Url::parse(url) else { return String::new() };
+    // Fails for URLs that can have neither.
+    _ = url.set_username("");
+    _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.as_str().trim_end_matches('/').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::redact_url;
+
+    #[test]
+    fn a_logged_url_has_no_secrets() {
+        let url = "https://ann:pass@models.example:8443/v1/?key=secret#secret";
+        assert_eq!(redact_url(url), "https://models.example:8443/v1");
+    }
+}

@@ -1,0 +1,200 @@
+//! An answer that is handed on to the client: as it comes, but for the errors in it, whose words are masked.
+//!
+//! A server that has said 200 tells its errors in the body. Of a stream what has come of an event is held until the
+//! event is whole; of a JSON body the first [`MAX_ERROR_BODY`] bytes, as no error is longer.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::upstream_body::UpstreamBody;
+use super::{MAX_ERROR_BODY, Server};
+use crate::net::sse::{Decoder, Event, TooLarge};
+use crate::provider::lenient::LenientText;
+use crate::provider::{CallContext, ProviderError};
+
+/// The body of an answer of this type.
+pub(super) async fn masked_body(
+    server: &Arc<Server>,
+    mut incoming: UpstreamBody,
+    content_type: &str,
+    watched: ProxiedCall,
+) -> Result<reqwest::Body, ProviderError> {
+    let content_type = content_type.to_ascii_lowercase();
+    if content_type.contains("event-stream") {
+        return Ok(watched.stream(server, events(EventFilter::new(server), incoming)));
+    }
+    if !content_type.starts_with("application/json") {
+        return Ok(watched.stream(server, incoming.into_stream()));
+    }
+    let mut start = Vec::new();
+    while start.len() <= MAX_ERROR_BODY {
+        match incoming.next().await? {
+            Some(piece) => start.extend_from_slice(&piece),
+            None => return Ok(whole(server, start).into()),
+        }
+    }
+    let start = stream::iter([Ok(Bytes::from(start))]);
+    Ok(watched.stream(server, start.chain(incoming.into_stream())))
+}
+
+/// The call whose answer is handed on.
+pub(super) struct ProxiedCall {
+    pub path: String,
+    pub call: CallContext,
+}
+
+impl ProxiedCall {
+    /// A body whose failure is known.
+    fn stream(
+        self,
+        server: &Arc<Server>,
+        stream: impl Stream<Item = Result<Bytes, ProviderError>> + Send + 'static,
+    ) -> reqwest::Body {
+        let server = Arc::clone(server);
+        let Self { path, call } = self;
+        let stream = stream.inspect_err(move |error| server.log_failure(&path, Some(&call), error, None));
+        reqwest::Body::wrap_stream(stream)
+    }
+}
+
+/// A body that is short enough to be an error.
+fn whole(server: &Server, body: Vec<u8>) -> Vec<u8> {
+    if !names_an_error(&body) {
+        return body;
+    }
+    match String::from_utf8(body) {
+        Ok(text) if is_error(&text) => server.secrets().mask_body(text).into_bytes(),
+        Ok(text) => text.into_bytes(),
+        Err(error) => {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            server.secrets().mask_body(text).into_bytes()
+        }
+    }
+}
+
+/// A stream without the secrets in its errors.
+fn events(filter: EventFilter, incoming: UpstreamBody) -> impl Stream<Item = Result<Bytes, ProviderError>> {
+    stream::try_unfold(Some((filter, incoming)), |state| async {
+        let Some((mut filter, mut incoming)) = state else { return Ok(None) };
+        match incoming.next().await? {
+            Some(piece) => filter.take(piece).map(|events| Some((events, Some((filter, incoming))))),
+            None => filter.end().map(|rest| Some((rest, None))),
+        }
+    })
+}
+
+/// Finds errors among the events of a stream.
+struct EventFilter {
+    server: Arc<Server>,
+    /// What has come of an event that is not whole.
+    held: Vec<u8>,
+}
+
+impl EventFilter {
+    fn new(server: &Arc<Server>) -> Self {
+        Self { server: Arc::clone(server), held: Vec::new() }
+    }
+
+    /// The events that are whole with this piece, byte for byte if there is no error among them.
+    fn take(&mut self, mut piece: Bytes) -> Result<Bytes, ProviderError> {
+        if self.held.is_empty() {
+            let events = piece.split_to(end_of_events(&piece));
+            self.held.extend_from_slice(&piece);
+            self.check_held()?;
+            return self.masked(events);
+        }
+        // The end of an event may have been cut in two.
+        let looked_at = self.held.len().saturating_sub(3);
+        self.held.extend_from_slice(&piece);
+        let end = end_of_events(self.held.get(looked_at..).unwrap_or_default());
+        if end == 0 {
+            self.check_held()?;
+            return Ok(Bytes::new());
+        }
+        let rest = self.held.split_off(looked_at + end);
+        let events = std::mem::replace(&mut self.held, rest);
+        self.check_held()?;
+        self.masked(events.into())
+    }
+
+    /// What the stream left unfinished.
+    fn end(&mut self) -> Result<Bytes, ProviderError> {
+        let rest = std::mem::take(&mut self.held);
+        self.masked(rest.into())
+    }
+
+    fn check_held(&self) -> Result<(), ProviderError> {
+        let limit = self.server.settings.max_event_bytes;
+        if self.held.len() <= limit { Ok(()) } else { Err(super::completion::too_large(TooLarge { limit })) }
+    }
+
+    fn masked(&self, events: Bytes) -> Result<Bytes, ProviderError> {
+        if !names_an_error(&events) {
+            return Ok(events);
+        }
+        let mut decoder = Decoder::new(self.server.settings.max_event_bytes);
+        decoder.feed(&events);
+        decoder.end();
+        let (mut told, mut any) = (String::new(), false);
+        while let Some(Event { name, data }) = decoder.next_event().map_err(super::completion::too_large)? {
+            let failed = name == Some("error") || is_error(&data);
+            any |= failed;
+            let data =
+                if failed { self.server.secrets().mask_body(data.into_owned()) } else { data.into_owned() };
+            if let Some(name) = name {
+                told.extend(["event: ", name, "\n"]);
+            }
+            for line in data.lines() {
+                told.extend(["data: ", line, "\n"]);
+            }
+            told.push('\n');
+        }
+        Ok(if any { told.into() } else { events })
+    }
+}
+
+/// How many bytes whole events take at the beginning: up to the last empty line.
+fn end_of_events(bytes: &[u8]) -> usize {
+    let ends = [&b"\n\n"[..], b"\n\r\n", b"\r\r"];
+    let last = ends.iter().filter_map(|end| Some(memmem::rfind(bytes, end)? + end.len()));
+    last.max().unwrap_or(0)
+}
+
+/// Whether there may be an error: a quick look.
+fn names_an_error(bytes: &[u8]) -> bool {
+    memmem::find(bytes, b"error").is_some()
+}
+
+/// Whether a JSON text says that something failed, in one of the places where servers say it. What names an error and
+/// cannot be read is one.
+fn is_error(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Said<'a> {
+        #[serde(borrow, default)]
+        error: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        object: LenientText<'a>,
+        #[serde(borrow, default)]
+        choices: Option<Vec<Choice<'a>>>,
+    }
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow, default)]
+        error: Option<&'a RawValue>,
+    }
+    if !names_an_error(text.as_bytes()) {
+        return false;
+    }
+    match serde_json::from_str::<Said<'_>>(text) {
+        Ok(Said { error, object, choices }) => {
+            let of_choices = || choices.iter().flatten().any(|choice| choice.error.is_some());
+            error.is_some() || object.as_str() == "error" || of_choices()
+        }
+        Err(_) => true,
+    }
+}

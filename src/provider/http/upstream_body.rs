@@ -1,0 +1,113 @@
+//! The body of an answer, piece by piece, within the time limits of its provider.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::{FutureExt, Stream, stream};
+use reqwest::header::CONTENT_TYPE;
+
+use super::transport_error;
+use crate::config::ProviderTimeouts;
+use crate::provider::{ProviderError, ProviderErrorKind, TransportCause};
+
+/// How long the end of an answer is waited for once the server has said that nothing more will come.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// An answer whose headers have come.
+pub(super) struct UpstreamBody {
+    response: reqwest::Response,
+    limits: ProviderTimeouts,
+    /// When the request was sent, and when the first try of it was.
+    sent: Instant,
+    started: Instant,
+    begun: bool,
+}
+
+impl UpstreamBody {
+    pub fn new(
+        response: reqwest::Response,
+        limits: ProviderTimeouts,
+        sent: Instant,
+        started: Instant,
+    ) -> Self {
+        Self { response, limits, sent, started, begun: false }
+    }
+
+    /// What the server says that the body is, in lower case.
+    pub fn content_type(&self) -> String {
+        let value = self.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_ascii_lowercase()
+    }
+
+    /// Waits for the next piece; `None` at the end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
+        let (limit, kind) = if self.begun {
+            (self.limits.idle, ProviderErrorKind::IdleTimeout)
+        } else {
+            (self.limits.first_byte.saturating_sub(self.sent.elapsed()), ProviderErrorKind::FirstByteTimeout)
+        };
+        let total = self.limits.total.saturating_sub(self.started.elapsed());
+        let piece = with_timeouts(limit, kind, total, self.response.chunk())
+            .await?
+            .map_err(|error| transport_error(&error))?;
+        self.begun = true;
+        Ok(piece)
+    }
+
+    /// The next piece if it has arrived.
+    ///
+    /// The connection's own task brings pieces one by one, and only when it gets a turn.
+    pub async fn try_next(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
+        tokio::task::yield_now().await;
+        self.response.chunk().now_or_never().map(|piece| piece.map_err(|error| transport_error(&error)))
+    }
+
+    /// Lets the connection come to the end of the answer, so that the next call can use it: servers end
+    /// their answer a moment after they have said that it is over.
+    pub async fn drain(&mut self) {
+        let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
+        let _late = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+    }
+
+    /// The whole body, of bounded size.
+    pub async fn read_to_end(mut self, limit: usize) -> Result<String, ProviderError> {
+        let mut body = Vec::new();
+        while let Some(piece) = self.next().await? {
+            if body.len() + piece.len() > limit {
+                return Err(ProviderError::new(
+                    ProviderErrorKind::Malformed,
+                    "The model provider's answer is too large.",
+                ));
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(String::from_utf8(body)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+
+    /// The body as a stream that fails when its time is up.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ProviderError>> {
+        stream::try_unfold(self, |mut incoming| async {
+            Ok(incoming.next().await?.map(|piece| (piece, incoming)))
+        })
+    }
+}
+
+/// Runs work within two limits; which of them passes first decides the failure.
+pub(super) async fn with_timeouts<T>(
+    limit: Duration,
+    kind: ProviderErrorKind,
+    total: Duration,
+    work: impl Future<Output = T>,
+) -> Result<T, ProviderError> {
+    let (limit, kind) = if total < limit { (total, ProviderErrorKind::TotalTimeout) } else { (limit, kind) };
+    tokio::time::timeout(limit, work).await.map_err(|_| {
+        let setting = match kind {
+            ProviderErrorKind::FirstByteTimeout => "timeouts.first_byte",
+            ProviderErrorKind::IdleTimeout => "timeouts.idle",
+            _ => "timeouts.total",
+        };
+        let cause = Some(TransportCause::from_timeout(setting, limit));
+        ProviderError { cause, ..ProviderError::new(kind, "the provider took too long") }
+    })
+}

@@ -1,0 +1,332 @@
+//! Errors as providers write them: in HTTP bodies, in the middle of streams, as objects, as strings.
+//!
+//! Owns their shapes and their classes; what of their words a client may see is `masking`'s.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, MapAccess, Visitor, value::MapAccessDeserializer};
+use serde_json::Value;
+
+use super::errors::{ProviderError, ProviderErrorKind};
+use super::lenient::LenientText;
+use super::masking::sanitize;
+
+/// Bytes of an error that is read. A longer one is no message for anybody.
+const MAX_ERROR_BYTES: usize = 256 << 10;
+
+/// What a provider says went wrong: the value of `error`, or a whole body that is nothing but an error.
+#[derive(Debug, Default)]
+pub(super) struct UpstreamError<'a> {
+    message: LenientText<'a>,
+    code: LenientText<'a>,
+    kind: LenientText<'a>,
+    status: LenientText<'a>,
+}
+
+/// A body or an event that may be an error. vLLM's older form has the fields of the error at the top.
+#[derive(Debug, Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    error: Option<UpstreamError<'a>>,
+    #[serde(borrow, default)]
+    message: LenientText<'a>,
+    /// FastAPI's name for it: words, a list of what is wrong with the request, or whatever the server raised.
+    #[serde(default)]
+    detail: Value,
+    #[serde(borrow, default)]
+    code: LenientText<'a>,
+    #[serde(borrow, default, rename = "type")]
+    kind: LenientText<'a>,
+}
+
+impl<'a> UpstreamError<'a> {
+    /// Reads the error that a text holds: JSON of a known shape, or a few plain words.
+    pub fn parse(text: &'a str) -> Self {
+        let text = text.trim();
+        if text.len() > MAX_ERROR_BYTES {
+            return Self::default();
+        }
+        match serde_json::from_str::<Envelope<'a>>(text) {
+            Ok(Envelope { error: Some(fault), .. }) => fault,
+            Ok(Envelope { message, detail, code, kind, .. }) => {
+                let message =
+                    if message.is_empty() { LenientText(words_of(&detail).into()) } else { message };
+                Self { message, code, kind, status: LenientText::default() }
+            }
+            // Pages for browsers say nothing to a program, and may say too much.
+            Err(_) if text.starts_with(['<', '{', '[']) => Self::default(),
+            Err(_) => {
+                Self::from_fields(LenientText(text.into()), LenientText::default(), LenientText::default())
+            }
+        }
+    }
+
+    /// An error whose fields stand apart.
+    pub fn from_fields(message: LenientText<'a>, code: LenientText<'a>, kind: LenientText<'a>) -> Self {
+        Self { message, code, kind, status: LenientText::default() }
+    }
+
+    /// Whether it says nothing at all: some servers send an empty `error` with every chunk.
+    pub fn is_empty(&self) -> bool {
+        self.message.is_empty() && self.code.is_empty() && self.kind.is_empty()
+    }
+
+    /// The error that ends the call. `status` is the HTTP status that came with it, if it came with one of its own.
+    pub fn into_error(self, status: Option<u16>, secret: Option<&str>) -> ProviderError {
+        let kind = self.classify(status);
+        let message = match self.message.some() {
+            Some(words) => sanitize(words, secret),
+            None => match status {
+                Some(status) => {
+                    format!("The model provider answered with status {status} and no explanation.")
+                }
+                None => "The model provider failed and gave no explanation.".to_owned(),
+            },
+        };
+        let mut names = [&self.code, &self.kind].into_iter().filter_map(LenientText::some);
+        let code = names.find(|name| name.len() <= 64 && name.parse::<i64>().is_err()).map(str::to_owned);
+        ProviderError { code, ..ProviderError::new(kind, message) }
+    }
+
+    fn classify(&self, status: Option<u16>) -> ProviderErrorKind {
+        let said = [&self.code, &self.kind, &self.status];
+        let status = status
+            .or_else(|| {
+                said.iter()
+                    .find_map(|name| name.as_str().parse().ok().filter(|code| (400..600).contains(code)))
+            })
+            .or_else(|| said.iter().find_map(|name| status_of(name.as_str())));
+        let about_size = !matches!(status, Some(401 | 403 | 404 | 429));
+        if about_size
+            && (said.iter().any(|name| is_overflow_code(name.as_str())) || is_overflow(self.message.as_str()))
+        {
+            return ProviderErrorKind::ContextLength;
+        }
+        status.map_or(ProviderErrorKind::Reported, ProviderErrorKind::Status)
+    }
+}
+
+/// What FastAPI's `detail` says; of a list, where each thing is wrong and how.
+fn words_of(detail: &Value) -> String {
+    match detail {
+        Value::String(words) => words.clone(),
+        Value::Array(problems) => {
+            let said = problems.iter().map(problem).filter(|words| !words.is_empty());
+            said.collect::<Vec<_>>().join("; ")
+        }
+        Value::Object(fields) => {
+            let names = ["message", "msg", "error", "detail"];
+            names.iter().find_map(|name| fields.get(*name)).map(words_of).unwrap_or_default()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+/// `{"loc": ["body", "messages", 0, "content"], "msg": "Field required"}` as `messages[0].content: Field required`.
+fn problem(problem: &Value) -> String {
+    let mut path = String::new();
+    let steps = problem.get("loc").and_then(Value::as_array).into_iter().flatten();
+    for step in steps {
+        match step {
+            Value::String(name) if name == "body" && path.is_empty() => {}
+            Value::String(name) if path.is_empty() => path.push_str(name),
+            Value::String(name) => path.push_str(&format!(".{name}")),
+            other => path.push_str(&format!("[{other}]")),
+        }
+    }
+    let words = words_of(problem);
+    match path.is_empty() || words.is_empty() {
+        true => words,
+        false => format!("{path}: {words}"),
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for UpstreamError<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UpstreamErrorVisitor)
+    }
+}
+
+struct UpstreamErrorVisitor;
+
+impl<'de> Visitor<'de> for UpstreamErrorVisitor {
+    type Value = UpstreamError<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an error object or a string")
+    }
+
+    fn visit_borrowed_str<E: Error>(self, message: &'de str) -> Result<UpstreamError<'de>, E> {
+        Ok(UpstreamError { message: LenientText(message.into()), ..UpstreamError::default() })
+    }
+
+    fn visit_str<E: Error>(self, message: &str) -> Result<UpstreamError<'de>, E> {
+        Ok(UpstreamError { message: LenientText(message.to_owned().into()), ..UpstreamError::default() })
+    }
+
+    fn visit_bool<E: Error>(self, failed: bool) -> Result<UpstreamError<'de>, E> {
+        Ok(UpstreamError {
+            kind: LenientText(if failed { "error" } else { "" }.into()),
+            ..UpstreamError::default()
+        })
+    }
+
+    fn visit_i64<E: Error>(self, code: i64) -> Result<UpstreamError<'de>, E> {
+        Ok(UpstreamError { code: LenientText(code.to_string().into()), ..UpstreamError::default() })
+    }
+
+    fn visit_u64<E: Error>(self, code: u64) -> Result<UpstreamError<'de>, E> {
+        Ok(UpstreamError { code: LenientText(code.to_string().into()), ..UpstreamError::default() })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamError<'de>, A::Error> {
+        #[derive(Deserialize)]
+        struct Fields<'a> {
+            #[serde(borrow, default)]
+            message: LenientText<'a>,
+            #[serde(borrow, default)]
+            code: LenientText<'a>,
+            #[serde(borrow, default, rename = "type")]
+            kind: LenientText<'a>,
+            #[serde(borrow, default)]
+            status: LenientText<'a>,
+        }
+        let Fields { message, code, kind, status } = Fields::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(UpstreamError { message, code, kind, status })
+    }
+}
+
+/// The status that an error's `code` or `type` stands for, where no number says it.
+fn status_of(name: &str) -> Option<u16> {
+    Some(match name {
+        "rate_limit_exceeded"
+        | "rate_limit_error"
+        | "insufficient_quota"
+        | "too_many_requests"
+        | "RateLimitError" => 429,
+        "overloaded_error" | "server_is_overloaded" | "service_unavailable" | "service_unavailable_error" => {
+            503
+        }
+        "invalid_request_error" | "BadRequestError" | "bad_request_error" => 400,
+        "model_not_found" | "not_found_error" | "NotFoundError" => 404,
+        "authentication_error" | "invalid_api_key" | "AuthenticationError" => 401,
+        "permission_error" | "PermissionDeniedError" => 403,
+        _ => return None,
+    })
+}
+
+fn is_overflow_code(name: &str) -> bool {
+    matches!(name, "context_length_exceeded" | "exceed_context_size_error")
+}
+
+/// Whether words mean that the prompt is too long. Servers agree on no code, only on phrases.
+fn is_overflow(message: &str) -> bool {
+    const PHRASES: [&str; 9] = [
+        "maximum context length",               // vLLM, OpenAI
+        "model's context length",               // SGLang
+        "available context size",               // llama.cpp
+        "exceeds the context window",           // OpenRouter and others
+        "exceed context window",                // llama-cpp-python
+        "context the overflows",                // LM Studio, word for word
+        "context length exceeded",              // many
+        "prompt is too long",                   // Anthropic behind a proxy
+        "exceeds the maximum number of tokens", // Gemini behind a proxy
+    ];
+    let message = message.to_ascii_lowercase();
+    PHRASES.iter().any(|phrase| message.contains(phrase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (ProviderErrorKind, String, Option<String>) {
+        let error = UpstreamError::parse(text).into_error(None, None);
+        (error.kind, error.message, error.code)
+    }
+
+    #[test]
+    fn shapes_of_errors() {
+        let silent = "The model provider failed and gave no explanation.";
+        let rows: [(&str, ProviderErrorKind, &str, Option<&str>); 18] = [
+            (
+                r#"{"error":{"message":"m","type":"server_error","code":null}}"#,
+                ProviderErrorKind::Reported,
+                "m",
+                Some("server_error"),
+            ),
+            (r#"{"error":{"message":"m","code":429}}"#, ProviderErrorKind::Status(429), "m", None),
+            (r#"{"error":{"message":"m","code":"503"}}"#, ProviderErrorKind::Status(503), "m", None),
+            (r#"{"error":"m"}"#, ProviderErrorKind::Reported, "m", None),
+            (r#"{"error":true}"#, ProviderErrorKind::Reported, silent, Some("error")),
+            (
+                r#"{"object":"error","message":"m","type":"BadRequestError","code":400}"#,
+                ProviderErrorKind::Status(400),
+                "m",
+                Some("BadRequestError"),
+            ),
+            (r#"{"detail":"Not Found"}"#, ProviderErrorKind::Reported, "Not Found", None),
+            (r#"{"detail":[{"loc":["body"]}]}"#, ProviderErrorKind::Reported, silent, None),
+            (
+                r#"{"detail":[{"type":"missing","loc":["body","messages",0,"content"],"msg":"Field required","input":{}},
+                    {"loc":["body","top_k"],"msg":"Input should be a valid integer"},{"msg":"bad"},7]}"#,
+                ProviderErrorKind::Reported,
+                "messages[0].content: Field required; top_k: Input should be a valid integer; bad",
+                None,
+            ),
+            (r#"{"detail":{"error":{"message":"m"},"code":7}}"#, ProviderErrorKind::Reported, "m", None),
+            (
+                r#"{"detail":"prompt is too long"}"#,
+                ProviderErrorKind::ContextLength,
+                "prompt is too long",
+                None,
+            ),
+            (r#"{"detail":null}"#, ProviderErrorKind::Reported, silent, None),
+            (r#"{"detail":"d","message":"m"}"#, ProviderErrorKind::Reported, "m", None),
+            (
+                r#"{"error":{"code":500,"message":"context length exceeded"}}"#,
+                ProviderErrorKind::ContextLength,
+                "context length exceeded",
+                None,
+            ),
+            (
+                r#"{"error":{"message":"m","type":"exceed_context_size_error"}}"#,
+                ProviderErrorKind::ContextLength,
+                "m",
+                Some("exceed_context_size_error"),
+            ),
+            ("404 page not found", ProviderErrorKind::Reported, "404 page not found", None),
+            ("<html><h1>Bad Gateway</h1></html>", ProviderErrorKind::Reported, silent, None),
+            ("", ProviderErrorKind::Reported, silent, None),
+        ];
+        for (text, kind, message, code) in rows {
+            assert_eq!(read(text), (kind, message.to_owned(), code.map(str::to_owned)), "{text}");
+        }
+    }
+
+    #[test]
+    fn overflow_in_the_words_of_many_servers() {
+        let words = [
+            "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+            "the request exceeds the available context size. try increasing it",
+            "The input (9000 tokens) is longer than the model's context length (8192 tokens).",
+            "Requested tokens (600) exceed context window of 512",
+            "prompt is too long: 210000 tokens > 200000 maximum",
+        ];
+        for words in words {
+            let fault = UpstreamError::from_fields(
+                LenientText(words.into()),
+                LenientText::default(),
+                LenientText::default(),
+            );
+            assert_eq!(fault.into_error(Some(400), None).kind, ProviderErrorKind::ContextLength, "{words}");
+        }
+        let quota = UpstreamError::from_fields(
+            LenientText("maximum context length".into()),
+            LenientText::default(),
+            LenientText::default(),
+        );
+        assert_eq!(quota.into_error(Some(429), None).kind, ProviderErrorKind::Status(429));
+    }
+}

@@ -1,0 +1,168 @@
+//! The response as the events of its stream build it up.
+//!
+//! The machine keeps its own state here, so what it streams, what is stored and what a JSON body says cannot differ.
+//! Events that close something repeat what is here, and are made of it; the judge in `tests` folds finished streams
+//! with code of its own and compares.
+
+use crate::protocol::content::{ContentPart, OutputText, Refusal};
+use crate::protocol::event::{OutputContent, ResponseEvent};
+use crate::protocol::item::{Item, ReasoningText, SummaryText};
+use crate::protocol::response::Response;
+
+/// The response so far.
+#[derive(Debug)]
+pub struct ResponseAccumulator {
+    response: Response,
+}
+
+/// An event that does not fit the stream before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the event refers to an item or part that is not there, or not of its kind")]
+pub struct InvalidEvent;
+
+impl ResponseAccumulator {
+    /// A response of which no event has been seen.
+    pub fn new(response: Response) -> Self {
+        Self { response }
+    }
+
+    /// The response so far.
+    pub fn response(&self) -> &Response {
+        &self.response
+    }
+
+    /// The response, of which nothing more will come.
+    pub fn into_response(self) -> Response {
+        self.response
+    }
+
+    /// Changes the item at a place, where the event that says so is made of what became of it.
+    pub(super) fn change_item(
+        &mut self,
+        index: u32,
+        change: impl FnOnce(&mut Item),
+    ) -> Result<&Item, InvalidEvent> {
+        let item = self.item(index)?;
+        change(item);
+        Ok(item)
+    }
+
+    /// Takes in an event that adds something.
+    pub fn apply(&mut self, event: &ResponseEvent) -> Result<(), InvalidEvent> {
+        match event {
+            ResponseEvent::Hosted(_) | ResponseEvent::ToolProgress { .. } => {}
+            ResponseEvent::OutputItemAdded { output_index, item } => {
+                if *output_index as usize != self.response.output.len() {
+                    return Err(InvalidEvent);
+                }
+                self.response.output.push((**item).clone());
+            }
+            ResponseEvent::ContentPartAdded { output_index, content_index, part, .. } => {
+                self.add_part(*output_index, *content_index, part)?;
+            }
+            ResponseEvent::SummaryPartAdded { output_index, summary_index, part, .. } => {
+                let summary = self.summary(*output_index)?;
+                if *summary_index as usize != summary.len() {
+                    return Err(InvalidEvent);
+                }
+                summary.push(part.clone());
+            }
+            ResponseEvent::OutputTextDelta { output_index, content_index, delta, logprobs, .. } => {
+                let part = self.text(*output_index, *content_index)?;
+                part.text.push_str(delta);
+                part.logprobs.extend_from_slice(logprobs);
+            }
+            ResponseEvent::AnnotationAdded { output_index, content_index, annotation, .. } => {
+                self.text(*output_index, *content_index)?.annotations.push(annotation.clone());
+            }
+            ResponseEvent::RefusalDelta { output_index, content_index, delta, .. } => {
+                self.refusal(*output_index, *content_index)?.refusal.push_str(delta);
+            }
+            ResponseEvent::ReasoningTextDelta { output_index, content_index, delta, .. } => {
+                self.reasoning(*output_index, *content_index)?.text.push_str(delta);
+            }
+            ResponseEvent::SummaryTextDelta { output_index, summary_index, delta, .. } => {
+                self.summary_part(*output_index, *summary_index)?.text.push_str(delta);
+            }
+            ResponseEvent::FunctionArgumentsDelta { output_index, delta, .. }
+            | ResponseEvent::CustomInputDelta { output_index, delta, .. }
+            | ResponseEvent::McpArgumentsDelta { output_index, delta, .. } => {
+                self.argument(*output_index)?.push_str(delta);
+            }
+            _ => return Err(InvalidEvent),
+        }
+        Ok(())
+    }
+
+    fn add_part(&mut self, index: u32, content_index: u32, part: &OutputContent) -> Result<(), InvalidEvent> {
+        match (self.item(index)?, part) {
+            (Item::Message(message), OutputContent::Content(part))
+                if message.content.len() == content_index as usize =>
+            {
+                message.content.push(part.clone());
+                Ok(())
+            }
+            (Item::Reasoning(reasoning), OutputContent::Reasoning(part))
+                if reasoning.content.len() == content_index as usize =>
+            {
+                reasoning.content.push(part.clone());
+                Ok(())
+            }
+            _ => Err(InvalidEvent),
+        }
+    }
+
+    fn item(&mut self, index: u32) -> Result<&mut Item, InvalidEvent> {
+        self.response.output.get_mut(index as usize).ok_or(InvalidEvent)
+    }
+
+    fn content(&mut self, index: u32, content_index: u32) -> Result<&mut ContentPart, InvalidEvent> {
+        match self.item(index)? {
+            Item::Message(message) => message.content.get_mut(content_index as usize).ok_or(InvalidEvent),
+            _ => Err(InvalidEvent),
+        }
+    }
+
+    fn text(&mut self, index: u32, content_index: u32) -> Result<&mut OutputText, InvalidEvent> {
+        match self.content(index, content_index)? {
+            ContentPart::OutputText(text) => Ok(text),
+            _ => Err(InvalidEvent),
+        }
+    }
+
+    fn refusal(&mut self, index: u32, content_index: u32) -> Result<&mut Refusal, InvalidEvent> {
+        match self.content(index, content_index)? {
+            ContentPart::Refusal(refusal) => Ok(refusal),
+            _ => Err(InvalidEvent),
+        }
+    }
+
+    fn reasoning(&mut self, index: u32, content_index: u32) -> Result<&mut ReasoningText, InvalidEvent> {
+        match self.item(index)? {
+            Item::Reasoning(reasoning) => {
+                reasoning.content.get_mut(content_index as usize).ok_or(InvalidEvent)
+            }
+            _ => Err(InvalidEvent),
+        }
+    }
+
+    fn summary(&mut self, index: u32) -> Result<&mut Vec<SummaryText>, InvalidEvent> {
+        match self.item(index)? {
+            Item::Reasoning(reasoning) => Ok(&mut reasoning.summary),
+            _ => Err(InvalidEvent),
+        }
+    }
+
+    fn summary_part(&mut self, index: u32, summary_index: u32) -> Result<&mut SummaryText, InvalidEvent> {
+        self.summary(index)?.get_mut(summary_index as usize).ok_or(InvalidEvent)
+    }
+
+    fn argument(&mut self, index: u32) -> Result<&mut String, InvalidEvent> {
+        match self.item(index)? {
+            Item::FunctionCall(call) => Ok(&mut call.arguments),
+            Item::CustomToolCall(call) => Ok(&mut call.input),
+            Item::McpCall(call) => Ok(&mut call.arguments),
+            _ => Err(InvalidEvent),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What waits behind the open item, in the order in which it came.
+//!
+//! A call's arguments wait with the beginning of their call, whatever came in between. A piece finds its call by an
+//! index, so that it costs the same however much waits.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::response::turn::{ModelEvent, ProviderFields};
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(super) struct PendingQueue {
+    queue: VecDeque<PendingEvent>,
+    /// How many have been taken: places are counted from the first that ever waited.
+    taken: usize,
+    /// The place of the call that began last, by slot.
+    calls: BTreeMap<u32, usize>,
+}
+
+#[derive(Debug)]
+struct PendingEvent {
+    event: ModelEvent,
+    /// Of the call that begins here, as far as they have come.
+    arguments: String,
+}
+
+impl PendingQueue {
+    pub(super) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(super) fn front(&self) -> Option<&ModelEvent> {
+        self.queue.front().map(|piece| &piece.event)
+    }
+
+    pub(super) fn push(&mut self, event: ModelEvent) {
+        match &event {
+            ModelEvent::CallDelta { slot, delta } => {
+                if let Some(call) = self.call(*slot) {
+                    return call.arguments.push_str(delta);
+                }
+            }
+            ModelEvent::CallStarted { slot, .. } => {
+                self.calls.insert(*slot, self.taken + self.queue.len());
+            }
+            _ => {}
+        }
+        self.queue.push_back(PendingEvent { event, arguments: String::new() });
+    }
+
+    /// The first, and what came of the arguments of a call that begins with it.
+    pub(super) fn pop(&mut self) -> Option<(ModelEvent, Option<ModelEvent>)> {
+        let PendingEvent { event, arguments } = self.queue.pop_front()?;
+        let delta = match &event {
+            ModelEvent::CallStarted { slot, .. } => {
+                if self.calls.get(slot) == Some(&self.taken) {
+                    self.calls.remove(slot);
+                }
+                let slot = *slot;
+                (!arguments.is_empty()).then_some(ModelEvent::CallDelta { slot, delta: arguments })
+            }
+            _ => None,
+        };
+        self.taken += 1;
+        Some((event, delta))
+    }
+
+    /// What the provider wants back with a call that waits.
+    pub(super) fn call_fields(&mut self, slot: u32) -> Option<&mut Option<Box<ProviderFields>>> {
+        match &mut self.call(slot)?.event {
+            ModelEvent::CallStarted { fields, .. } => Some(fields),
+            _ => None,
+        }
+    }
+
+    fn call(&mut self, slot: u32) -> Option<&mut PendingEvent> {
+        let place = self.calls.get(&slot)?.checked_sub(self.taken)?;
+        self.queue.get_mut(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::response::turn::CallKind;
+
+    fn start(slot: u32) -> ModelEvent {
+        let (call_id, name, namespace, fields) = (None, "f".into(), None, None);
+        ModelEvent::CallStarted { slot, kind: CallKind::Function, call_id, name, namespace, fields }
+    }
+
+    fn delta(slot: u32, delta: &str) -> ModelEvent {
+        ModelEvent::CallDelta { slot, delta: delta.into() }
+    }
+
+    #[test]
+    fn arguments_wait_with_the_call_that_began_last_under_their_number() {
+        let mut waiting = PendingQueue::default();
+        let text = || ModelEvent::Refusal("a".into());
+        for event in
+            [start(1), text(), start(2), delta(1, "{"), delta(2, "["), start(1), delta(1, "x"), delta(3, "y")]
+        {
+            waiting.push(event);
+        }
+        assert_eq!(waiting.len(), 5);
+        assert_eq!(waiting.pop(), Some((start(1), Some(delta(1, "{")))));
+        waiting.push(delta(1, "}"));
+        waiting.push(delta(2, "]"));
+        assert_eq!(waiting.pop(), Some((text(), None)));
+        assert_eq!(waiting.pop(), Some((start(2), Some(delta(2, "[]")))));
+        assert_eq!(waiting.pop(), Some((start(1), Some(delta(1, "x}")))));
+        assert_eq!(waiting.pop(), Some((delta(3, "y"), None)));
+        waiting.push(delta(1, "z"));
+        assert_eq!(waiting.pop(), Some((delta(1, "z"), None)), "its call does not wait any more");
+        assert!(waiting.is_empty() && waiting.calls.is_empty());
+    }
+}

@@ -1,0 +1,47 @@
+//! What is known of whether the database can be written to: set by the writing thread, read by everybody.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::store::StoreError;
+
+/// Why responses cannot be written now, if that is known.
+#[derive(Debug, Default)]
+pub(super) struct StoreHealth {
+    /// Whether there is a reason: looked at for every response.
+    is_impaired: AtomicBool,
+    reason: Mutex<Option<StoreError>>,
+}
+
+impl StoreHealth {
+    /// Whether it is known that responses cannot be written.
+    pub(super) fn is_impaired(&self) -> bool {
+        self.is_impaired.load(Ordering::Relaxed)
+    }
+
+    /// Why responses cannot be written.
+    pub(super) fn reason(&self) -> Option<StoreError> {
+        self.lock().clone()
+    }
+
+    /// Writing has failed, or would.
+    pub(super) fn impair(&self, error: &StoreError) {
+        let was = self.lock().replace(error.clone());
+        self.is_impaired.store(true, Ordering::Relaxed);
+        if was.is_none_or(|was| std::mem::discriminant(&was) != std::mem::discriminant(error)) {
+            tracing::error!(%error, "store: responses cannot be stored; requests that ask for it are refused");
+        }
+    }
+
+    /// Writing works.
+    pub(super) fn recover(&self) {
+        if self.lock().take().is_some() {
+            tracing::info!("store: responses can be stored again");
+        }
+        self.is_impaired.store(false, Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<StoreError>> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

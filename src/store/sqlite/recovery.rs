@@ -1,0 +1,157 @@
+//! How a response ends whose process is gone, or could not store its end: `failed`, with what was stored of it kept.
+
+use rusqlite::{Connection, params};
+use serde_json::{Map, Value};
+
+use super::{OUTPUT, journal};
+use crate::protocol::error::ErrorBody;
+use crate::protocol::request::ServiceTier;
+use crate::protocol::response::ResponseStatus;
+
+/// Behind the name of the instance in rows whose end it could not store.
+pub(super) const NOT_STORED: &str = "/abandoned";
+
+/// Why a row is ended by somebody else than its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cause {
+    /// Its process is gone.
+    Restarted,
+    /// Its end could not be stored.
+    NotStored,
+}
+
+/// A row whose run will not end it.
+pub(super) struct Left {
+    pub key: i64,
+    pub instance: String,
+    pub body: String,
+}
+
+/// Ends one row.
+pub(super) fn end(
+    connection: &Connection,
+    left: &Left,
+    now: i64,
+    expires_at: Option<i64>,
+) -> rusqlite::Result<()> {
+    let Left { key, instance, body } = left;
+    let (key, cause) = (*key, Cause::of(instance));
+    end_items(connection, key)?;
+    journal::recover_calls(connection, key, now)?;
+    let output = journal::output(connection, key)?;
+    // A body that cannot be read stays as it is: the row's status at least is right.
+    let ended = edit(body, |response| end_response(response, cause, output)).unwrap_or_else(|| body.clone());
+    connection
+        .prepare_cached(
+            "UPDATE responses SET status = ?1, finished_at = ?2, expires_at = ?3, lease_until = NULL, body = ?4
+             WHERE key = ?5",
+        )?
+        .execute(params![ResponseStatus::Failed.as_str(), now, expires_at, ended, key])?;
+    Ok(())
+}
+
+/// Items that were being made: `incomplete` for clients, and nothing for the model.
+fn end_items(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    let outputs: Vec<(i64, String)> = connection
+        .prepare_cached("SELECT position, wire FROM items WHERE response = ?1 AND side = ?2")?
+        .query_map(params![key, OUTPUT], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<_>>()?;
+    for (position, wire) in outputs {
+        if let Some(wire) = edit(&wire, end_item) {
+            connection
+                .prepare_cached(
+                    "UPDATE items SET wire = ?1, history = '' WHERE response = ?2 AND position = ?3",
+                )?
+                .execute(params![wire, key, position])?;
+        }
+    }
+    Ok(())
+}
+
+/// The object with a change made to it; `None` if it is no object or there was nothing to change.
+fn edit(json: &str, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Option<String> {
+    let mut object: Map<String, Value> = serde_json::from_str(json).ok()?;
+    change(&mut object).then(|| Value::Object(object).to_string())
+}
+
+impl Cause {
+    fn of(instance: &str) -> Self {
+        if instance.ends_with(NOT_STORED) { Self::NotStored } else { Self::Restarted }
+    }
+
+    fn error(self) -> ErrorBody {
+        let (code, message) = match self {
+            Self::Restarted => (
+                "server_restarted",
+                "The gateway was stopped while it made this response. Send the request again.",
+            ),
+            Self::NotStored => {
+                ("storage_error", "How this response ended could not be stored. Send the request again.")
+            }
+        };
+        ErrorBody {
+            message: message.to_owned(),
+            kind: "server_error".into(),
+            param: None,
+            code: Some(code.into()),
+        }
+    }
+}
+
+fn end_response(response: &mut Map<String, Value>, cause: Cause, journalled: Option<Vec<String>>) -> bool {
+    let error = cause.error();
+    response.insert("status".to_owned(), ResponseStatus::Failed.as_str().into());
+    response.insert("error".to_owned(), serde_json::to_value(error).unwrap_or_default());
+    response.insert("completed_at".to_owned(), Value::Null);
+    // Until the end it is what was asked for.
+    response.insert("service_tier".to_owned(), ServiceTier::Default.as_str().into());
+    if let Some(items) = journalled {
+        let items = items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect();
+        response.insert("output".to_owned(), Value::Array(items));
+    }
+    if let Some(Value::Array(output)) = response.get_mut("output") {
+        output.iter_mut().filter_map(Value::as_object_mut).for_each(|item| {
+            end_item(item);
+        });
+    }
+    true
+}
+
+/// Whether the item was open.
+fn end_item(item: &mut Map<String, Value>) -> bool {
+    const OPEN: &[&str] = &["in_progress", "searching", "interpreting", "generating", "calling"];
+    let open = item.get("status").and_then(Value::as_str).is_some_and(|status| OPEN.contains(&status));
+    if open {
+        item.insert("status".to_owned(), "incomplete".into());
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_body_keeps_its_keys_in_order() {
+        let body = r#"{"id":"resp_1","completed_at":5,"status":"in_progress","error":null,"output":[{"type":"message","status":"in_progress"},{"type":"message","status":"completed"}],"service_tier":"flex","top_p":1.0}"#;
+        assert_eq!(
+            edit(body, |response| end_response(response, Cause::Restarted, None)).unwrap(),
+            concat!(
+                r#"{"id":"resp_1","completed_at":null,"status":"failed","error":{"message":"The gateway was "#,
+                r#"stopped while it made this response. Send the request again.","type":"server_error","#,
+                r#""param":null,"code":"server_restarted"},"output":[{"type":"message","status":"incomplete"},"#,
+                r#"{"type":"message","status":"completed"}],"service_tier":"default","top_p":1.0}"#
+            )
+        );
+    }
+
+    #[test]
+    fn only_open_items_change() {
+        assert_eq!(edit(r#"{"status":"completed"}"#, end_item), None);
+        assert_eq!(edit("[]", end_item), None);
+        assert_eq!(
+            edit(r#"{"status":"calling","id":"a"}"#, end_item).unwrap(),
+            r#"{"status":"incomplete","id":"a"}"#
+        );
+    }
+}

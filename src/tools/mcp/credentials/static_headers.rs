@@ -1,0 +1,47 @@
+//! Credentials that are sent as they were said.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::header::HeaderMap;
+
+use super::fingerprint::FingerprintBuilder;
+use super::{Credentials, Fingerprint, WwwAuthenticate};
+use crate::tools::mcp::error::McpError;
+
+/// Headers that never change.
+pub struct StaticHeaders {
+    headers: Arc<HeaderMap>,
+    fingerprint: Fingerprint,
+}
+
+impl StaticHeaders {
+    /// Sends these. The values are never shown.
+    pub fn new(mut headers: HeaderMap) -> Self {
+        headers.values_mut().for_each(|value| value.set_sensitive(true));
+        let fingerprint = FingerprintBuilder::new("fixed").headers(&headers).finish();
+        Self { headers: Arc::new(headers), fingerprint }
+    }
+}
+
+#[async_trait]
+impl Credentials for StaticHeaders {
+    fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    async fn headers(&self) -> Result<Arc<HeaderMap>, McpError> {
+        Ok(Arc::clone(&self.headers))
+    }
+
+    async fn rejected(&self, _refused: &HeaderMap, _challenged: &WwwAuthenticate) -> bool {
+        false
+    }
+}
+
+impl fmt::Debug for StaticHeaders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.headers.keys()).finish()
+    }
+}

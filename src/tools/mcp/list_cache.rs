@@ -1,0 +1,146 @@
+//! The tool lists of a session: one for all, or one for each context where the server is told for whom it lists.
+//!
+//! What one user was shown is shown to no other: a list, the tools made of it and the calls of these tools have the
+//! same context.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwapOption;
+use tokio::time::Instant;
+
+use super::backoff::FailureBackoff;
+use super::context::CallerContext;
+use super::session::ToolListing;
+use super::toolset::ToolSetCache;
+
+/// Contexts of one session whose lists are kept; of more, the one that was used least recently makes way.
+const MAX_CONTEXTS: usize = 64;
+
+/// The tools of a server as one context sees them.
+pub(super) struct CachedToolList {
+    /// What the server is told; `None`: nothing.
+    pub context: Option<Arc<CallerContext>>,
+    pub listing: ArcSwapOption<ToolListing>,
+    /// Held while tools are listed.
+    pub list_lock: tokio::sync::Mutex<()>,
+    /// With listing.
+    pub backoff: FailureBackoff,
+    pub sets: ToolSetCache,
+    last_used: Mutex<Instant>,
+}
+
+/// All lists of a session.
+pub(super) struct ToolListCache {
+    plain: Arc<CachedToolList>,
+    by_context: Mutex<HashMap<[u8; 32], Arc<CachedToolList>>>,
+}
+
+impl CachedToolList {
+    fn new(context: Option<Arc<CallerContext>>) -> Arc<Self> {
+        Arc::new(Self {
+            context,
+            listing: ArcSwapOption::empty(),
+            list_lock: tokio::sync::Mutex::default(),
+            backoff: FailureBackoff::default(),
+            sets: ToolSetCache::default(),
+            last_used: Mutex::new(Instant::now()),
+        })
+    }
+
+    /// What is known of the tools without asking.
+    pub(super) fn known(&self) -> Option<Arc<ToolListing>> {
+        self.listing.load_full()
+    }
+
+    fn forget_ended_generations(&self) {
+        self.sets.forget_ended_generations();
+        if let Some(listing) = self.known() {
+            listing.kept.prepared.forget_ended_generations();
+        }
+    }
+
+    fn last_used(&self) -> Instant {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for ToolListCache {
+    fn default() -> Self {
+        Self { plain: CachedToolList::new(None), by_context: Mutex::default() }
+    }
+}
+
+impl ToolListCache {
+    /// The list of a context. Whoever holds it keeps it, also where the session has forgotten it.
+    pub(super) fn for_context(&self, context: Option<&Arc<CallerContext>>) -> Arc<CachedToolList> {
+        let Some(context) = context else { return Arc::clone(&self.plain) };
+        let mut lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lists.get(context.fingerprint()) {
+            *known.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            return Arc::clone(known);
+        }
+        if lists.len() >= MAX_CONTEXTS {
+            let oldest = lists.iter().min_by_key(|(_, list)| list.last_used()).map(|(key, _)| *key);
+            oldest.and_then(|key| lists.remove(&key));
+        }
+        let list = CachedToolList::new(Some(Arc::clone(context)));
+        lists.insert(*context.fingerprint(), Arc::clone(&list));
+        list
+    }
+
+    /// Forgets the lists of contexts that nobody uses; with `all`, that for all as well.
+    pub(super) fn forget_unused(&self, all: bool) {
+        self.by_context
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|_, list| Arc::strong_count(list) > 1);
+        if all && Arc::strong_count(&self.plain) == 1 {
+            self.plain.listing.store(None);
+            self.plain.sets.clear();
+        }
+    }
+
+    /// Forgets what was made of them by terms that nobody has any more.
+    pub(super) fn forget_ended_generations(&self) {
+        self.plain.forget_ended_generations();
+        let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        lists.values().for_each(|list| list.forget_ended_generations());
+    }
+
+    /// The list that says most of the server, for people: that for all, or else the one that was used last.
+    pub(super) fn latest(&self) -> Arc<CachedToolList> {
+        let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let latest = lists.values().max_by_key(|list| list.last_used());
+        let latest = latest.filter(|_| self.plain.listing.load().is_none());
+        Arc::clone(latest.unwrap_or(&self.plain))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::McpContext;
+    use crate::tools::mcp::context::OnBehalfOf;
+
+    fn of_user(user: &str) -> Option<Arc<CallerContext>> {
+        let of = OnBehalfOf { user: Some(user), ..OnBehalfOf::default() };
+        CallerContext::new(&[McpContext::User], "red", of)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn contexts_have_lists_of_their_own_and_there_are_only_so_many() {
+        let lists = ToolListCache::default();
+        let ann = lists.for_context(of_user("ann").as_ref());
+        assert!(Arc::ptr_eq(&ann, &lists.for_context(of_user("ann").as_ref())));
+        assert!(!Arc::ptr_eq(&ann, &lists.for_context(of_user("bob").as_ref())));
+        assert!(!Arc::ptr_eq(&ann, &lists.for_context(None)));
+        for number in 0..10 * MAX_CONTEXTS {
+            tokio::time::advance(std::time::Duration::from_millis(1)).await;
+            lists.for_context(of_user(&format!("user {number}")).as_ref());
+            lists.for_context(of_user("ann").as_ref());
+        }
+        assert_eq!(lists.by_context.lock().unwrap().len(), MAX_CONTEXTS);
+        assert!(Arc::ptr_eq(&ann, &lists.for_context(of_user("ann").as_ref())), "who is in use stays");
+    }
+}

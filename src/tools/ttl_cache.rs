@@ -1,0 +1,122 @@
+//! Values that are kept for a while, within a bound of bytes.
+
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::Expiry;
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+/// The longest that anything is kept, which the map's clock can surely express.
+const MAX_TTL: Duration = Duration::from_hours(24 * 365);
+
+/// A map that forgets: after a value's time, and the less used values when room is needed.
+pub(super) struct TtlCache<K, V>(Cache<K, Entry<V>>);
+
+struct Entry<V> {
+    value: Arc<V>,
+    bytes: u32,
+    ttl: Duration,
+    /// Asked when it is read, since the map clears up only now and then, and by a clock of its own.
+    expires_at: Instant,
+}
+
+impl<K, V> TtlCache<K, V>
+where
+    K: Hash + Eq + Send + Sync + 'static,
+    V: Send + Sync + 'static,
+{
+    /// Keeps up to this many bytes.
+    pub(super) fn new(max_bytes: usize) -> Self {
+        let cache = Cache::builder()
+            .max_capacity(max_bytes as u64)
+            // The usual policy may turn a new value away for older ones: a model would be told of an id that
+            // does not exist.
+            .eviction_policy(EvictionPolicy::lru())
+            .weigher(|_, entry: &Entry<V>| entry.bytes)
+            .expire_after(ByEntry)
+            .build();
+        Self(cache)
+    }
+
+    /// Keeps a value of about this many bytes.
+    pub(super) fn insert(&self, key: K, value: V, bytes: usize, ttl: Duration) {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let ttl = ttl.min(MAX_TTL);
+        let until = Instant::now() + ttl;
+        self.0.insert(key, Entry { value: Arc::new(value), bytes, ttl, expires_at: until });
+    }
+
+    /// The value, if it is still there and its time is not over.
+    pub(super) fn get<Q>(&self, key: &Q) -> Option<Arc<V>>
+    where
+        K: std::borrow::Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
+    {
+        let entry = self.0.get(key)?;
+        (Instant::now() < entry.expires_at).then_some(entry.value)
+    }
+
+    /// Forgets everything.
+    pub(super) fn clear(&self) {
+        self.0.invalidate_all();
+    }
+}
+
+impl<V> Clone for Entry<V> {
+    fn clone(&self) -> Self {
+        Self { value: Arc::clone(&self.value), ..*self }
+    }
+}
+
+struct ByEntry;
+
+impl<K, V> Expiry<K, Entry<V>> for ByEntry {
+    fn expire_after_create(&self, _: &K, entry: &Entry<V>, _: std::time::Instant) -> Option<Duration> {
+        Some(entry.ttl)
+    }
+
+    fn expire_after_update(
+        &self,
+        _: &K,
+        entry: &Entry<V>,
+        _: std::time::Instant,
+        _: Option<Duration>,
+    ) -> Option<Duration> {
+        Some(entry.ttl)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_value_is_there_until_its_time_is_over() {
+        let kept = TtlCache::new(1000);
+        kept.insert("a", 1, 10, Duration::from_secs(60));
+        tokio::time::advance(Duration::from_secs(59)).await;
+        assert_eq!(kept.get("a").as_deref(), Some(&1));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(kept.get("a"), None);
+        kept.insert("a", 2, 10, Duration::from_secs(60));
+        assert_eq!(kept.get("a").as_deref(), Some(&2));
+        kept.clear();
+        assert_eq!(kept.get("a"), None);
+    }
+
+    #[tokio::test]
+    async fn bytes_are_bounded() {
+        let kept = TtlCache::new(1000);
+        for key in 0..100 {
+            kept.insert(key, (), 100, Duration::from_secs(60));
+        }
+        kept.insert(1000, (), 5000, Duration::from_secs(60));
+        assert!(kept.get(&99).is_some(), "what is new is kept, and what is old is forgotten for it");
+        kept.0.run_pending_tasks();
+        assert!(kept.0.weighted_size() <= 1000, "{}", kept.0.weighted_size());
+        assert_eq!(kept.get(&1000), None);
+    }
+}

@@ -1,0 +1,55 @@
+//! What is answered while the gateway waits for its database: it lives, and it is not ready.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use serde_json::json;
+
+use super::error::ErrorResponse;
+use super::health;
+use crate::protocol::error::ApiError;
+
+/// Why a gateway cannot serve yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitReason {
+    /// Another server has its database.
+    Lock,
+    /// Its database is brought to the schema of this version.
+    Migration,
+}
+
+/// The service of a gateway that cannot serve yet.
+pub fn router(reason: WaitReason) -> Router {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(async move || unready(reason)))
+        .fallback(async move || starting(reason))
+}
+
+fn unready(reason: WaitReason) -> Response {
+    let store = match reason {
+        WaitReason::Lock => "locked",
+        WaitReason::Migration => "migrating",
+    };
+    let health = json!({"status": "unavailable", "checks": {"store": store}});
+    (StatusCode::SERVICE_UNAVAILABLE, axum::Json(health)).into_response()
+}
+
+fn starting(reason: WaitReason) -> ErrorResponse {
+    let why = match reason {
+        WaitReason::Lock => "another server still has its database",
+        WaitReason::Migration => "its database is being migrated",
+    };
+    ErrorResponse(
+        ApiError::new(
+            503,
+            "service_unavailable_error",
+            "server_starting",
+            format!("The gateway is starting: {why}. Try again shortly."),
+        )
+        .with_retry_after(Duration::from_secs(1)),
+    )
+}
