@@ -70,8 +70,8 @@ pub struct AdmittedRequest {
 }
 
 impl AdmittedRequest {
-    /// Does some work, unless a shutdown has to end it first. It is borrowed where it lies: moved in here, its caller
-    /// would have room for it twice, and carry both along.
+    /// Runs a future, unless a shutdown has to end it first. The future is pinned by the caller: taken by value it would
+    /// be stored twice in the caller's own future, which is copied for each request.
     ///
     /// # Errors
     /// 503 `server_shutting_down` if it has.
