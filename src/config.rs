@@ -24,6 +24,7 @@ mod request_limits;
 mod resolve;
 pub mod settings;
 mod show;
+mod sources;
 mod store;
 mod tools;
 mod tree;

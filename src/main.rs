@@ -89,7 +89,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     for (key, variable) in &loaded.overridden {
-        tracing::info!(key, variable = &**variable, "an environment variable overrides a key of the file");
+        tracing::info!(key, variable, "an environment variable overrides a key of the file");
     }
     if matches!(cli.command, Command::Serve) {
         if let Err(errors) = loaded.settings.require_provider() {

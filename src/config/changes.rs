@@ -6,10 +6,11 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
+use super::de;
 use super::file_hashes::FileHashes;
 use super::load::LoadedConfig;
 use super::reload::{ReloadEffect, reload_effect};
-use super::tree::{Node, format_path};
+use super::tree::{Tree, format_path};
 use super::units::MASK;
 
 /// A key that differs.
@@ -75,14 +76,14 @@ pub fn changes_between(old: &LoadedConfig, new: &LoadedConfig) -> Vec<ConfigChan
         // Our own types always can, and are sections.
         _ => Map::new(),
     };
-    let mut found = TreeDiff { trees: [&old.tree.0, &new.tree.0], path: Vec::new(), changes: Vec::new() };
+    let mut found = TreeDiff { trees: [&old.tree, &new.tree], path: Vec::new(), changes: Vec::new() };
     found.sections(&shown(old), &shown(new));
     found.contents(&old.settings.contents, &new.settings.contents);
     found.changes
 }
 
 struct TreeDiff<'a> {
-    trees: [&'a Node; 2],
+    trees: [&'a Tree; 2],
     path: Vec<String>,
     changes: Vec<ConfigChange>,
 }
@@ -114,13 +115,10 @@ impl TreeDiff<'_> {
             }
             // What is masked looks the same, whatever it is.
             (Some(same), _) if same.to_string().contains(MASK) => {
-                let [old, new] =
-                    self.trees.map(|said| self.path.iter().try_fold(said, |node, step| node.child(step)));
-                let differs = match (old, new) {
-                    (Some(old), Some(new)) => !old.eq_ignoring_origin(new),
-                    (old, new) => old.is_some() != new.is_some(),
-                };
-                if differs {
+                // As JSON, they have no origin.
+                let value = |tree: &Tree| de::from_value::<Value>(tree.get(&self.path)?).ok();
+                let [old, new] = self.trees.map(value);
+                if old != new {
                     self.note(Difference::Secret);
                 }
             }

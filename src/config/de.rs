@@ -1,17 +1,20 @@
-//! serde's view of the tree: exact about types, with the path of what is wrong.
+//! A serde deserializer over the values of the `config` crate: exact types, and the path of what is wrong.
 //!
-//! Text from the environment or `${…}` becomes what the key asks for (number, bool, list by commas); text
-//! from the file does not, so `"007"` stays text and `max_runs: "7"` is refused.
+//! Text of the environment, a flag, `${…}` or `file:` becomes what the key asks for (number, bool, list by commas); text
+//! of the file does not, so `"007"` stays text and `max_runs: "7"` is refused. The crate's own deserializer converts
+//! between all types and stops at the first error.
 
-use std::fmt;
+use std::iter::Enumerate;
+use std::{fmt, slice, vec};
 
-use serde::de::value::StringDeserializer;
+use config::{Value, ValueKind};
+use serde::de::value::{SeqDeserializer, StrDeserializer};
 use serde::de::{
     self, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected,
     Visitor,
 };
 
-use super::tree::{Node, Scalar};
+use super::tree::{self, Origin, OriginKind};
 
 /// What is wrong, and where below the node that was read.
 #[derive(Debug)]
@@ -122,31 +125,42 @@ pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     }
 }
 
-/// Reads a node into a type.
-pub(super) fn from_node<'de, T: de::Deserialize<'de>>(node: &'de Node) -> Result<T, Error> {
-    T::deserialize(NodeDeserializer(node))
+/// Reads a value into a type.
+pub(super) fn from_value<'de, T: de::Deserialize<'de>>(value: &'de Value) -> Result<T, Error> {
+    T::deserialize(ValueDeserializer(value))
 }
 
-struct NodeDeserializer<'de>(&'de Node);
+struct ValueDeserializer<'de>(&'de Value);
 
-impl<'de> NodeDeserializer<'de> {
-    /// Reads text from the environment as `T`; anything else goes its usual way.
+impl<'de> ValueDeserializer<'de> {
+    /// Text from where everything is text: the key decides which type it has.
+    fn untyped(&self) -> Option<&'de str> {
+        match &self.0.kind {
+            ValueKind::String(text) if !is_typed(self.0) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Parses untyped text as `T`; anything else is visited as it is.
     fn parsed<T: std::str::FromStr, V: Visitor<'de>>(
         self,
         visitor: V,
         visit: impl FnOnce(V, T) -> Result<V::Value, Error>,
     ) -> Result<V::Value, Error> {
-        match self.0 {
-            Node::Leaf { value: Scalar::Untyped(text), .. } => match text.trim().parse() {
-                Ok(value) => visit(visitor, value),
-                Err(_) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
-            },
-            _ => self.deserialize_any(visitor),
+        match self.untyped().map(|text| text.trim().parse().map_err(|_| text)) {
+            Some(Ok(value)) => visit(visitor, value),
+            Some(Err(text)) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
+            None => self.deserialize_any(visitor),
         }
     }
 }
 
-/// Numbers, for which text from the environment is parsed.
+/// Whether YAML gave the value its type.
+fn is_typed(value: &Value) -> bool {
+    Origin::of(value).is_some_and(|origin| origin.kind == OriginKind::File)
+}
+
+/// Numbers, for which untyped text is parsed.
 macro_rules! parsed {
     ($($method:ident, $visit:ident, $type:ty;)*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
@@ -155,21 +169,23 @@ macro_rules! parsed {
     )*};
 }
 
-impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
+impl<'de> Deserializer<'de> for ValueDeserializer<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            Node::Leaf { value, .. } => match value {
-                Scalar::Bool(value) => visitor.visit_bool(*value),
-                Scalar::Unsigned(value) => visitor.visit_u64(*value),
-                Scalar::Signed(value) => visitor.visit_i64(*value),
-                Scalar::Float(value) => visitor.visit_f64(*value),
-                Scalar::Text(value) | Scalar::Untyped(value) => visitor.visit_borrowed_str(value),
-            },
-            Node::List(nodes) => visitor.visit_seq(Elements { nodes: nodes.iter().enumerate() }),
-            Node::Map(nodes) => visitor.visit_map(Entries { nodes: nodes.iter(), next: None }),
-            Node::Absent => visitor.visit_unit(),
+        match &self.0.kind {
+            ValueKind::Nil => visitor.visit_unit(),
+            ValueKind::Boolean(value) => visitor.visit_bool(*value),
+            ValueKind::I64(value) => visitor.visit_i64(*value),
+            ValueKind::U64(value) => visitor.visit_u64(*value),
+            ValueKind::I128(value) => visitor.visit_i128(*value),
+            ValueKind::U128(value) => visitor.visit_u128(*value),
+            ValueKind::Float(value) => visitor.visit_f64(*value),
+            ValueKind::String(value) => visitor.visit_borrowed_str(value),
+            ValueKind::Array(values) => visitor.visit_seq(Elements(values.iter().enumerate())),
+            ValueKind::Table(table) => {
+                visitor.visit_map(Entries { entries: tree::sorted(table).into_iter(), value: None })
+            }
         }
     }
 
@@ -181,31 +197,27 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            Node::Leaf { value: Scalar::Untyped(text), .. } => match text.trim() {
-                "true" | "1" => visitor.visit_bool(true),
-                "false" | "0" => visitor.visit_bool(false),
-                _ => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
-            },
-            _ => self.deserialize_any(visitor),
+        match self.untyped().map(|text| (text, text.trim())) {
+            Some((_, "true" | "1")) => visitor.visit_bool(true),
+            Some((_, "false" | "0")) => visitor.visit_bool(false),
+            Some((text, _)) => Err(de::Error::invalid_type(Unexpected::Str(text), &visitor)),
+            None => self.deserialize_any(visitor),
         }
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            Node::Leaf { value: Scalar::Untyped(text), origin } => {
+        match self.untyped() {
+            Some(text) => {
                 let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-                let nodes: Vec<_> = words.map(|word| Node::untyped(word, origin.clone())).collect();
-                // The nodes live here only, so what is read from them is owned.
-                visitor.visit_seq(Words { words: nodes.into_iter() })
+                visitor.visit_seq(SeqDeserializer::new(words))
             }
-            _ => self.deserialize_any(visitor),
+            None => self.deserialize_any(visitor),
         }
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
-            Node::Absent => visitor.visit_none(),
+        match self.0.kind {
+            ValueKind::Nil => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
@@ -216,10 +228,8 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
         known: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        match self.0 {
-            Node::Leaf { value: Scalar::Text(word) | Scalar::Untyped(word), .. } => {
-                visitor.visit_enum(word.as_str().into_deserializer())
-            }
+        match &self.0.kind {
+            ValueKind::String(word) => visitor.visit_enum(word.as_str().into_deserializer()),
             _ => Err(Error::new(format!("expected one of {}", known.join(", ")))),
         }
     }
@@ -238,56 +248,39 @@ impl<'de> Deserializer<'de> for NodeDeserializer<'de> {
 }
 
 struct Entries<'de> {
-    nodes: std::collections::btree_map::Iter<'de, String, Node>,
-    next: Option<(&'de str, &'de Node)>,
+    entries: vec::IntoIter<(&'de String, &'de Value)>,
+    /// The value of the key that was read last.
+    value: Option<(&'de str, &'de Value)>,
 }
 
 impl<'de> MapAccess<'de> for Entries<'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        let Some((key, node)) = self.nodes.find(|(_, node)| !matches!(node, Node::Absent)) else {
+        let Some((key, value)) = self.entries.find(|(_, value)| value.kind != ValueKind::Nil) else {
             return Ok(None);
         };
-        self.next = Some((key, node));
-        let reader: StringDeserializer<Error> = key.clone().into_deserializer();
+        self.value = Some((key, value));
+        let reader: StrDeserializer<'_, Error> = key.as_str().into_deserializer();
         seed.deserialize(reader).map(Some).map_err(|error| error.under(key))
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
-        let Some((key, node)) = self.next.take() else { return Err(Error::new("a value without a key")) };
-        seed.deserialize(NodeDeserializer(node)).map_err(|error| error.under(key))
+        let Some((key, value)) = self.value.take() else { return Err(Error::new("a value without a key")) };
+        seed.deserialize(ValueDeserializer(value)).map_err(|error| error.under(key))
     }
 }
 
-struct Elements<'de> {
-    nodes: std::iter::Enumerate<std::slice::Iter<'de, Node>>,
-}
+struct Elements<'de>(Enumerate<slice::Iter<'de, Value>>);
 
 impl<'de> SeqAccess<'de> for Elements<'de> {
     type Error = Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
-        let Some((index, node)) = self.nodes.find(|(_, node)| !matches!(node, Node::Absent)) else {
+        let Some((index, value)) = self.0.find(|(_, value)| value.kind != ValueKind::Nil) else {
             return Ok(None);
         };
-        seed.deserialize(NodeDeserializer(node)).map(Some).map_err(|error| error.under(index.to_string()))
-    }
-}
-
-/// The words of a list from the environment.
-struct Words<I> {
-    words: I,
-}
-
-impl<'de, I: Iterator<Item = Node>> SeqAccess<'de> for Words<I> {
-    type Error = Error;
-
-    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
-        let Some(Node::Leaf { value: Scalar::Untyped(word), .. }) = self.words.next() else {
-            return Ok(None);
-        };
-        seed.deserialize(StringDeserializer::new(word)).map(Some)
+        seed.deserialize(ValueDeserializer(value)).map(Some).map_err(|error| error.under(index.to_string()))
     }
 }
 
@@ -297,8 +290,8 @@ mod tests {
 
     use serde::Deserialize;
 
-    use super::{Error, from_node, suggestion};
-    use crate::config::tree::{Node, Origin};
+    use super::{Error, from_value, suggestion};
+    use crate::config::tree::{Origin, OriginKind, Tree};
 
     #[derive(Debug, Deserialize, PartialEq, Default)]
     #[serde(default, deny_unknown_fields)]
@@ -320,11 +313,14 @@ mod tests {
 
     fn from_file(yaml: &str) -> Result<Sample, Error> {
         let value = serde_norway::from_str(yaml).expect("YAML");
-        from_node(&Node::from_yaml(value, &Origin::Flag("test")).expect("a tree").expect("something"))
+        let tree = Tree::from_yaml(value, &Origin::new(OriginKind::File, "test")).expect("a tree");
+        from_value(tree.root())
     }
 
     fn from_environment(key: &str, text: &str) -> Result<Sample, Error> {
-        from_node(&Node::at(&[key.to_owned()], Node::untyped(text, Origin::Flag("test"))))
+        let mut tree = Tree::default();
+        tree.set(&[key], Origin::new(OriginKind::Environment, "TEST").leaf(text));
+        from_value(tree.root())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::tree::{Node, Origin, format_path};
+use super::tree::{Origin, Tree, format_path};
 
 /// Everything that is wrong with a configuration; never empty.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,13 @@ impl ConfigErrors {
     /// The errors, in the order in which they were found.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
+    }
+}
+
+/// Merging cannot fail: the sources are in memory. The crate's signature says otherwise.
+impl From<config::ConfigError> for ConfigErrors {
+    fn from(error: config::ConfigError) -> Self {
+        Self::single(error.to_string())
     }
 }
 
@@ -62,16 +69,16 @@ pub(super) struct Diagnostics {
 
 impl Diagnostics {
     /// Notes what is wrong at `path` of `tree`.
-    pub(super) fn add(&mut self, tree: &Node, path: &[String], message: impl Into<String>) {
-        let origin = tree.origin(path).cloned();
+    pub(super) fn add(&mut self, tree: &Tree, path: &[impl AsRef<str>], message: impl Into<String>) {
+        let origin = tree.origin(path);
         self.errors.push(ConfigError { path: format_path(path), message: message.into(), origin });
     }
 
     /// The same for a value that has to be struck, so that what misses it later is not to blame.
-    pub(super) fn reject(&mut self, tree: &mut Node, path: &[String], message: impl Into<String>) -> bool {
+    pub(super) fn reject(&mut self, tree: &mut Tree, path: &[String], message: impl Into<String>) -> bool {
         self.add(tree, path, message);
         self.rejected_sections.extend(path.first().cloned());
-        tree.mark_absent(path)
+        tree.invalidate(path)
     }
 
     /// Whether something of this section was struck: what misses there may have been said, only wrongly.

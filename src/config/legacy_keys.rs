@@ -1,22 +1,23 @@
-//! Older spellings of keys: each is put where its own key is, so that nothing behind this knows of them.
+//! Legacy keys: each is moved to the key that replaced it, so that no other module knows them.
 //!
-//! `tools.api_keys`, `tools.security_policy` and a `tools.timeout` in nanoseconds come from the agent files
-//! that `antwort config import` reads; people carry them over by hand too.
+//! `tools.api_keys`, `tools.security_policy` and a `tools.timeout` in nanoseconds come from the agent files that
+//! `antwort config import` translates; people also copy them by hand.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use config::{Value, ValueKind};
+
 use super::error::Diagnostics;
-use super::tree::{Node, Scalar};
+use super::tree::{Origin, Tree, sorted};
 use super::{de, units};
 
-/// Names under `tools.api_keys`, and the keys that they stand for. What the key itself says counts.
+/// Names under `tools.api_keys`, and the keys that replaced them, which take precedence.
 const API_KEYS: [(&str, [&str; 4]); 2] = [
     ("weather", ["tools", "builtin", "get_weather", "api_key"]),
     ("search", ["tools", "builtin", "web_search", "api_key"]),
 ];
 
-/// Names under `tools.security_policy`, and the keys that they stand for.
+/// Names under `tools.security_policy`, and the keys that replaced them.
 const SECURITY_POLICY: [(&str, &[&str]); 4] = [
     ("allow_file_access", &["tools", "allow_file_access"]),
     ("allow_network_access", &["tools", "allow_network_access"]),
@@ -24,93 +25,77 @@ const SECURITY_POLICY: [(&str, &[&str]); 4] = [
     ("allowed_domains", &["egress", "allowed_domains"]),
 ];
 
-/// Numbers below this are not meant as nanoseconds: nobody waits less than a millisecond for a tool.
+/// Smaller numbers are not nanoseconds: no tool has a timeout below a millisecond.
 const MIN_NANOSECONDS: u64 = 1_000_000;
 
-/// Respells one layer. Each layer is respelled for itself, so that the later ones still count.
-pub(super) fn migrate_legacy_keys(layer: &mut Node, findings: &mut Diagnostics, warnings: &mut Vec<String>) {
-    convert_nanosecond_timeout(layer, warnings);
-    for (word, said) in section(layer, "api_keys", &API_KEYS.map(|(word, _)| word), findings) {
-        if let Some((_, path)) = API_KEYS.iter().find(|(known, _)| *known == word)
-            && layer.origin(&owned(path)).is_none()
+/// Migrates one source, each for itself, so that the later ones still override.
+pub(super) fn migrate_legacy_keys(
+    source: &mut Tree,
+    diagnostics: &mut Diagnostics,
+    warnings: &mut Vec<String>,
+) {
+    convert_nanosecond_timeout(source, warnings);
+    for (name, value) in take_section(source, "api_keys", &API_KEYS.map(|(name, _)| name), diagnostics) {
+        if let Some((_, path)) = API_KEYS.iter().find(|(known, _)| *known == name)
+            && source.origin(path).is_none()
         {
-            layer.merge(Node::at(&owned(path), said));
+            source.set(path, value);
         }
     }
-    for (word, said) in section(layer, "security_policy", &SECURITY_POLICY.map(|(word, _)| word), findings) {
-        let Some((_, path)) = SECURITY_POLICY.iter().find(|(known, _)| *known == word) else { continue };
-        match find(layer, path) {
-            Some(other) if text(other) != text(&said) => {
-                let message = format!("and tools.security_policy.{word} say different things: remove one");
-                findings.add(layer, &owned(path), message);
+    let known = SECURITY_POLICY.map(|(name, _)| name);
+    for (name, value) in take_section(source, "security_policy", &known, diagnostics) {
+        let Some((_, path)) = SECURITY_POLICY.iter().find(|(known, _)| *known == name) else { continue };
+        match source.get(path) {
+            Some(other) if text(other) != text(&value) => {
+                let message = format!("and tools.security_policy.{name} say different things: remove one");
+                diagnostics.add(source, path, message);
             }
             Some(_) => {}
-            None => layer.merge(Node::at(&owned(path), said)),
+            None => source.set(path, value),
         }
     }
 }
 
-/// Takes a section of older spellings out of `tools`; words that it does not know stay, to be refused.
-fn section(
-    layer: &mut Node,
-    name: &str,
+/// Removes a section of legacy keys from `tools` and returns its values; unknown keys are errors. A value of another type
+/// stays, to be refused.
+fn take_section(
+    source: &mut Tree,
+    section: &str,
     known: &[&str],
-    findings: &mut Diagnostics,
-) -> BTreeMap<String, Node> {
-    let Some(Node::Map(mut words)) = take(layer, name) else { return BTreeMap::new() };
-    let strange: Vec<String> = words.keys().filter(|word| !known.contains(&word.as_str())).cloned().collect();
-    for word in strange {
-        let Some(node) = words.remove(&word) else { continue };
-        let path = owned(&["tools", name, &word]);
-        let place = Node::at(&path, node);
-        findings.add(&place, &path, format!("unknown key{}", de::suggestion(&word, known)));
+    diagnostics: &mut Diagnostics,
+) -> Vec<(String, Value)> {
+    let path = ["tools", section];
+    let Some(ValueKind::Table(table)) = source.get(&path).map(|value| &value.kind) else { return Vec::new() };
+    let mut values = Vec::new();
+    for (key, value) in sorted(table) {
+        if !known.contains(&key.as_str()) {
+            let message = format!("unknown key{}", de::suggestion(key, known));
+            diagnostics.add(source, &["tools", section, key], message);
+        } else if value.kind != ValueKind::Nil {
+            values.push((key.clone(), value.clone()));
+        }
     }
-    words.retain(|_, node| !matches!(node, Node::Absent));
-    words
-}
-
-/// Takes a section out of `tools`; anything else of that name stays, to be refused.
-fn take(layer: &mut Node, name: &str) -> Option<Node> {
-    let Node::Map(sections) = layer else { return None };
-    let Some(Node::Map(tools)) = sections.get_mut("tools") else { return None };
-    matches!(tools.get(name), Some(Node::Map(_))).then(|| tools.remove(name)).flatten()
+    source.remove(&path);
+    values
 }
 
 /// `tools.timeout: 30000000000` is `30s`.
-fn convert_nanosecond_timeout(layer: &mut Node, warnings: &mut Vec<String>) {
-    let Some(Node::Leaf { value: Scalar::Unsigned(number), origin }) = find(layer, &["tools", "timeout"])
-    else {
+fn convert_nanosecond_timeout(source: &mut Tree, warnings: &mut Vec<String>) {
+    let path = ["tools", "timeout"];
+    let Some(value) = source.get(&path) else { return };
+    let (ValueKind::U64(number @ MIN_NANOSECONDS..), Some(origin)) = (&value.kind, Origin::of(value)) else {
         return;
     };
-    if *number < MIN_NANOSECONDS {
-        return;
-    }
     let text = units::format_duration(Duration::from_nanos(*number));
     warnings.push(format!("tools.timeout ({origin}) is taken as nanoseconds: write {text}"));
-    let node = Node::Leaf { value: Scalar::Text(text), origin: origin.clone() };
-    layer.merge(Node::at(&owned(&["tools", "timeout"]), node));
+    source.set(&path, origin.leaf(text));
 }
 
-fn find<'a>(layer: &'a Node, path: &[&str]) -> Option<&'a Node> {
-    let node = path.iter().try_fold(layer, |node, step| node.child(step))?;
-    (!matches!(node, Node::Absent)).then_some(node)
-}
-
-/// What was said, however its kind was written.
-fn text(node: &Node) -> String {
-    match node {
-        Node::Leaf { value, .. } => match value {
-            Scalar::Bool(value) => value.to_string(),
-            Scalar::Unsigned(value) => value.to_string(),
-            Scalar::Signed(value) => value.to_string(),
-            Scalar::Float(value) => value.to_string(),
-            Scalar::Text(value) | Scalar::Untyped(value) => value.clone(),
-        },
-        Node::List(nodes) => nodes.iter().map(text).collect::<Vec<_>>().join(","),
-        Node::Map(_) | Node::Absent => String::new(),
+/// The value as text, whatever its type.
+fn text(value: &Value) -> String {
+    match &value.kind {
+        ValueKind::Array(values) => values.iter().map(text).collect::<Vec<_>>().join(","),
+        ValueKind::Table(_) | ValueKind::Nil => String::new(),
+        scalar => scalar.to_string(),
     }
-}
-
-fn owned(path: &[&str]) -> Vec<String> {
-    path.iter().map(|step| (*step).to_owned()).collect()
 }

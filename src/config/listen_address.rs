@@ -6,18 +6,18 @@ use std::fs;
 use std::net::SocketAddr;
 
 use super::error::ConfigErrors;
-use super::load::{find_file, from_environment, from_flags, text_at};
-use super::tree::Node;
-use super::{LoadOptions, Settings, interpolate, resolve};
+use super::load::find_file;
+use super::tree::Tree;
+use super::{LoadOptions, Settings, interpolate, resolve, sources};
 
 /// What flags and environment say, else the file, else the default.
 ///
 /// # Errors
 /// If a flag or a variable says something that is no address.
 pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors> {
-    let mut said = from_environment(options, &Node::empty());
-    said.merge(from_flags(options));
-    if let Some(text) = text_at(&said, &["listen"]) {
+    let (flags, environment) =
+        (sources::from_flags(options), sources::from_environment(options, &Tree::default()));
+    if let Some(text) = flags.text(&["listen"]).or_else(|| environment.text(&["listen"])) {
         return resolve::parse_listen(text)
             .ok_or_else(|| ConfigErrors::single(format!("listen: \"{text}\" is no address with a port")));
     }

@@ -4,7 +4,7 @@
 use super::error::{ConfigErrors, Diagnostics};
 use super::load::{self, LoadOptions, LoadedConfig};
 use super::settings::Settings;
-use super::tree::Node;
+use super::tree::Tree;
 use super::{ConfigChange, ConfigFiles, changes};
 
 /// What a reload does with a changed key.
@@ -123,12 +123,12 @@ impl RunningConfig {
         new.settings.require_provider()?;
         let changes = changes::changes_between(&self.loaded, &new);
         let loaded = if changes.iter().any(|change| change.effect == Restart) {
-            let mut findings = Diagnostics::default();
-            let mut said = new.tree.0;
-            restore_restart_keys(&mut said, &self.loaded.tree.0);
+            let mut diagnostics = Diagnostics::default();
+            let mut tree = new.tree;
+            restore_restart_keys(&mut tree, &self.loaded.tree);
             let settings =
-                load::resolve_settings(&mut said, &|name| self.options.variable(name), &mut findings);
-            findings.into_result(LoadedConfig { settings, tree: load::RawTree(said), ..new })?
+                load::resolve_settings(&mut tree, &|name| self.options.variable(name), &mut diagnostics);
+            diagnostics.into_result(LoadedConfig { settings, tree, ..new })?
         } else {
             new
         };
@@ -136,12 +136,12 @@ impl RunningConfig {
     }
 }
 
-fn restore_restart_keys(new: &mut Node, old: &Node) {
+fn restore_restart_keys(new: &mut Tree, old: &Tree) {
     for (key, _) in RELOAD_RULES.iter().filter(|(_, effect)| *effect == Restart) {
-        let path: Vec<String> = key.split('.').map(str::to_owned).collect();
+        let path: Vec<&str> = key.split('.').collect();
         new.remove(&path);
-        if let Some(kept) = path.iter().try_fold(old, |node, step| node.child(step)) {
-            new.merge(Node::at(&path, kept.clone()));
+        if let Some(value) = old.get(&path) {
+            new.set(&path, value.clone());
         }
     }
 }
@@ -157,8 +157,9 @@ mod tests {
         let mut steps: Vec<String> =
             path.split('.').filter(|step| !step.is_empty()).map(str::to_owned).collect();
         steps.push(NO_KEY.to_owned());
-        let tree = Node::at(&steps, Node::untyped("1", super::super::Origin::Flag("test")));
-        let error = de::from_node::<Raw>(&tree).expect_err("no such key").message;
+        let mut tree = Tree::default();
+        tree.set(&steps, "1".into());
+        let error = de::from_value::<Raw>(tree.root()).expect_err("no such key").message;
         let known = error.split_once("known are ").map(|(_, known)| known.to_owned());
         known.map(|known| known.split(", ").map(str::to_owned).collect()).unwrap_or_default()
     }

@@ -24,7 +24,7 @@ use super::raw::{Raw, RawAuth, RawKey, RawSeal};
 use super::request_limits;
 use super::settings::{SealKey, SealSettings, Settings};
 use super::store::StoreUrl;
-use super::tree::Node;
+use super::tree::Tree;
 
 mod agents;
 mod egress;
@@ -37,7 +37,7 @@ mod tools;
 /// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
 pub(super) fn settings(
     raw: Raw,
-    tree: &Node,
+    tree: &Tree,
     environment: Lookup<'_>,
     findings: &mut Diagnostics,
 ) -> Settings {
@@ -90,15 +90,14 @@ pub(super) fn parse_listen(said: &str) -> Option<SocketAddr> {
 
 /// Where what is wrong is noted.
 struct Checker<'a> {
-    tree: &'a Node,
+    tree: &'a Tree,
     findings: &'a mut Diagnostics,
     contents: FileHashes,
 }
 
 impl Checker<'_> {
     fn error(&mut self, path: &[&str], message: impl Into<String>) {
-        let path: Vec<String> = path.iter().map(|step| (*step).to_owned()).collect();
-        self.findings.add(self.tree, &path, message);
+        self.findings.add(self.tree, path, message);
     }
 
     /// The same for what was not said; silent where something of the section was not understood.

@@ -290,6 +290,31 @@ fn each_contradiction_is_refused() {
     }
 }
 
+#[test]
+fn a_dotted_key_is_an_unknown_key_and_no_path() {
+    let found = errors("server.max_runs: 7\nproviders: {a.b: {url: 'http://h', 'timeouts.idle': 1s}}", &[]);
+    let keys = ["providers.\"a.b\".\"timeouts.idle\": unknown key", "\"server.max_runs\": unknown key"];
+    assert!(
+        found.len() == 2 && found.iter().zip(keys).all(|(error, key)| error.starts_with(key)),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn merge_keys_and_aliases_are_expanded() {
+    let yaml = "
+        providers:
+          a: &a {url: 'http://h', models: &models [m], timeouts: {idle: 7s}}
+          b: {<<: *a, models: [n]}
+          c: {url: 'http://h', models: *models}";
+    let providers = settings(yaml, &[]).providers;
+    assert_eq!(
+        (&*providers["b"].models, providers["b"].timeouts.idle),
+        (&["n".to_owned()][..], Duration::from_secs(7))
+    );
+    assert_eq!(providers["c"].models, ["m"]);
+}
+
 /// A caller must not be told that keys are missing when they are there and misspelt.
 #[test]
 fn what_was_said_wrongly_is_not_said_to_be_missing() {
