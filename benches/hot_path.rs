@@ -93,7 +93,7 @@ fn translate(bytes: &[u8]) -> Vec<ModelEvent> {
     let mut events = Vec::new();
     decoder.feed(bytes);
     while let Some(event) = decoder.next_event().expect("small") {
-        translator.push(event.name, &event.data, &mut events).expect("well-formed");
+        translator.push(event.name.as_deref(), &event.data, &mut events).expect("well-formed");
     }
     translator.finish(&mut events).expect("whole");
     events

@@ -1,28 +1,34 @@
-//! Server-sent events, decoded as bytes come in: push chunks, pull events, no input or output of its own.
+//! Server-sent events, decoded as bytes come in: feed pieces, pull events, no I/O of its own.
 //!
-//! Owns framing only: line ends, comments, fields, the size limit. What the data means is not known here.
-//! Every byte is looked at once and moved at most twice however the chunks are cut; in steady state nothing
-//! is allocated. `docs/adr/0004-own-sse-decoder.md` says why it is ours.
+//! `BlockSplitter` finds event blocks within a size limit. A block of the plain shape, one `data` line with or without
+//! an `event` line before it, is borrowed as it is; the crate `eventsource-stream` parses every other one. What the
+//! data means is not known here. `docs/adr/0004-sse-decoder.md` says why it is split so.
+
+mod blocks;
+mod excerpt;
+mod parse;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
-use memchr::{memchr, memchr2};
+use blocks::{Block, BlockSplitter, Split};
+pub(crate) use excerpt::Excerpt;
+use parse::PlainEvent;
 
-const BOM: &[u8] = b"\xEF\xBB\xBF";
-
-/// Memory that an idle decoder may keep for the next chunk.
-const KEPT: usize = 64 * 1024;
-
-/// One event. Events without data, comments, `id` and `retry` never surface.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One event, by the rules of the standard. Of comments and unknown fields nothing is left.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Event<'a> {
-    /// The `event` field, where there is one.
-    pub name: Option<&'a str>,
-    /// The `data` lines, joined by line feeds; never empty. Bytes that are no UTF-8 became U+FFFD.
+    /// The `event` field. `None` for `message`, which the standard takes events without one for.
+    pub name: Option<Cow<'a, str>>,
+    /// The `data` lines, joined by line feeds. Bytes that are not UTF-8 became U+FFFD.
     pub data: Cow<'a, str>,
+    /// The `id` field, unless it is empty.
+    pub id: Option<String>,
+    /// The `retry` field.
+    pub retry: Option<Duration>,
 }
 
-/// A line or an event is larger than the decoder was told to accept. No later event can be trusted.
+/// An event is larger than the decoder was told to accept. No later event can be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a server-sent event is larger than {limit} bytes")]
 pub struct TooLarge {
@@ -30,7 +36,8 @@ pub struct TooLarge {
     pub limit: usize,
 }
 
-/// Turns bytes into events.
+/// Decodes a stream that is one answer: an event that is too large fails all of it, and events without data are left
+/// out.
 ///
 /// ```
 /// # use antwort::net::sse::Decoder;
@@ -43,180 +50,125 @@ pub struct TooLarge {
 /// ```
 #[derive(Debug)]
 pub struct Decoder {
+    blocks: BlockSplitter,
     limit: usize,
-    /// Bytes fed; those before `line` are done with.
-    buffer: Vec<u8>,
-    /// Where the line to be read begins.
-    line: usize,
-    /// Bytes before it hold no line end behind `line`.
-    searched: usize,
-    /// Data lines of the event being read, or of the one last given out.
-    data: Vec<u8>,
-    name: String,
-    state: State,
-    /// The line before ended in a carriage return: a line feed that follows belongs to it.
-    after_cr: bool,
-    ended: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Nothing was read: a byte order mark may come.
-    Start,
-    Reading,
-    /// `data` and `name` were given out and are to be forgotten.
-    Given,
-    Failed,
+    failed: bool,
 }
 
 impl Decoder {
-    /// A decoder that refuses lines and events larger than `limit` bytes.
+    /// A decoder that refuses events of more than `limit` bytes, field names included.
     pub fn new(limit: usize) -> Self {
-        Self {
-            limit,
-            buffer: Vec::new(),
-            line: 0,
-            searched: 0,
-            data: Vec::new(),
-            name: String::new(),
-            state: State::Start,
-            after_cr: false,
-            ended: false,
-        }
+        Self { blocks: BlockSplitter::new(limit), limit, failed: false }
     }
 
     /// Takes in the next bytes of the stream. Pull all events before feeding more.
     pub fn feed(&mut self, bytes: &[u8]) {
-        self.forget_read();
-        self.buffer.extend_from_slice(bytes);
+        self.blocks.feed(bytes);
     }
 
     /// Says that the stream is over. What it left unfinished is given out as a last event: servers are
     /// known to omit the blank line, or even the line feed, behind a final `data: [DONE]`.
     pub fn end(&mut self) {
-        self.ended = true;
+        self.blocks.end();
     }
 
-    /// The next whole event of what was fed; `None` when more bytes are needed.
+    /// The next whole event that has data; `None` when more bytes are needed.
+    ///
+    /// # Errors
+    /// If an event is larger than the limit; from then on always.
     pub fn next_event(&mut self) -> Result<Option<Event<'_>>, TooLarge> {
-        match self.state {
-            State::Failed => return Err(TooLarge { limit: self.limit }),
-            State::Start => {
-                if !self.skip_bom() {
-                    return Ok(None);
+        while !self.failed {
+            match self.blocks.next_found() {
+                Some(Found::Plain(block, plain)) => return Ok(Some(self.blocks.read(block, plain))),
+                Some(Found::Parsed(event)) if event.data.is_empty() => {}
+                Some(Found::Parsed(event)) => return Ok(Some(*event)),
+                Some(Found::Oversized(..)) => self.failed = true,
+                None if self.blocks.is_skipping() => self.failed = true,
+                None => return Ok(None),
+            }
+        }
+        Err(TooLarge { limit: self.limit })
+    }
+}
+
+/// Decodes a stream that carries many messages: an event that is too large is skipped, and the next can still be read.
+#[derive(Debug)]
+pub(crate) struct SkippingDecoder(BlockSplitter);
+
+/// What a [`SkippingDecoder`] finds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded<'a> {
+    Event(Event<'a>),
+    /// The event without its data, of which there was too much.
+    Oversized(Event<'a>, Excerpt),
+}
+
+impl SkippingDecoder {
+    /// A decoder that skips events of more than `limit` bytes, field names included.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self(BlockSplitter::new(limit))
+    }
+
+    /// Takes in the next bytes of the stream. Pull all events before feeding more.
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.0.feed(bytes);
+    }
+
+    /// The next event that has a known field; `None` when more bytes are needed.
+    pub(crate) fn next(&mut self) -> Option<Decoded<'_>> {
+        Some(match self.0.next_found()? {
+            Found::Plain(block, plain) => Decoded::Event(self.0.read(block, plain)),
+            Found::Parsed(event) => Decoded::Event(*event),
+            Found::Oversized(event, excerpt) => Decoded::Oversized(*event, excerpt),
+        })
+    }
+
+    /// Whether the event that is being read is already too large.
+    pub(crate) fn is_skipping(&self) -> bool {
+        self.0.is_skipping()
+    }
+
+    /// Bytes since this was asked last that belong to no event: comments, unknown fields, empty lines.
+    pub(crate) fn take_stray_bytes(&mut self) -> usize {
+        std::mem::take(&mut self.0.stray_bytes)
+    }
+}
+
+/// An event that was found, and not yet borrowed from the buffer.
+enum Found {
+    Plain(Block, PlainEvent),
+    Parsed(Box<Event<'static>>),
+    Oversized(Box<Event<'static>>, Excerpt),
+}
+
+impl BlockSplitter {
+    /// The next block that has a known field.
+    fn next_found(&mut self) -> Option<Found> {
+        loop {
+            let block = match self.next_block()? {
+                Split::Block(block) => block,
+                Split::Oversized(oversized) => {
+                    let (event, stray) = parse::parse(&oversized.fields);
+                    self.stray_bytes += stray;
+                    return Some(Found::Oversized(Box::new(event), oversized.data));
                 }
+            };
+            if let Some(plain) = PlainEvent::find(self.bytes(block), block) {
+                return Some(Found::Plain(block, plain));
             }
-            State::Given => {
-                self.data.clear();
-                self.data.shrink_to(KEPT);
-                self.name.clear();
-                self.state = State::Reading;
+            let (event, stray) = parse::parse(self.bytes(block));
+            if event != Event::default() {
+                self.stray_bytes += stray;
+                return Some(Found::Parsed(Box::new(event)));
             }
-            State::Reading => {}
-        }
-        let found = self.read_lines();
-        let unfinished = if found { 0 } else { self.buffer.len() - self.line };
-        if self.data.len() > self.limit || unfinished > self.limit {
-            self.state = State::Failed;
-            return Err(TooLarge { limit: self.limit });
-        }
-        if !found {
-            return Ok(None);
-        }
-        self.state = State::Given;
-        let name = (!self.name.is_empty()).then_some(self.name.as_str());
-        Ok(Some(Event { name, data: String::from_utf8_lossy(&self.data) }))
-    }
-
-    /// Reads lines until one completes an event that has data. Whether one did.
-    fn read_lines(&mut self) -> bool {
-        while let Some((line, next)) = self.next_line() {
-            if line.is_empty() {
-                self.line = next;
-                if !self.data.is_empty() {
-                    return true;
-                }
-                self.name.clear();
-                continue;
-            }
-            self.take_line(line);
-            self.line = next;
-            if self.data.len() > self.limit {
-                return false;
-            }
-        }
-        self.ended && !self.data.is_empty()
-    }
-
-    /// Bounds of the next line without its end, and where the one behind it begins.
-    fn next_line(&mut self) -> Option<(std::ops::Range<usize>, usize)> {
-        if self.after_cr && self.line < self.buffer.len() {
-            self.after_cr = false;
-            if self.buffer.get(self.line) == Some(&b'\n') {
-                self.line += 1;
-            }
-        }
-        let from = self.searched.max(self.line);
-        let Some(offset) = memchr2(b'\n', b'\r', self.buffer.get(from..)?) else {
-            self.searched = self.buffer.len();
-            let rest = self.line..self.buffer.len();
-            return (self.ended && !rest.is_empty()).then_some((rest.clone(), rest.end));
-        };
-        let end = from + offset;
-        self.after_cr = self.buffer.get(end) == Some(&b'\r');
-        self.searched = end + 1;
-        Some((self.line..end, end + 1))
-    }
-
-    fn take_line(&mut self, bounds: std::ops::Range<usize>) {
-        let Some(line) = self.buffer.get(bounds) else { return };
-        let (field, value) = match memchr(b':', line) {
-            // A server that fails in mid-stream may write its error as bare JSON between two events
-            // (llama.cpp does); no field of the format begins with a brace.
-            _ if line.starts_with(b"{") => (&b"data"[..], line),
-            Some(colon) => line.split_at(colon),
-            None => (line, &b""[..]),
-        };
-        let value = value.strip_prefix(b":").unwrap_or(value);
-        let value = value.strip_prefix(b" ").unwrap_or(value);
-        match field {
-            b"data" => {
-                if !self.data.is_empty() {
-                    self.data.push(b'\n');
-                }
-                self.data.extend_from_slice(value);
-            }
-            b"event" => {
-                self.name.clear();
-                self.name.push_str(&String::from_utf8_lossy(value));
-            }
-            _ => {}
+            self.stray_bytes += self.bytes(block).len();
         }
     }
 
-    /// Skips a byte order mark. False while what came could still become one.
-    fn skip_bom(&mut self) -> bool {
-        if self.buffer.starts_with(BOM) {
-            self.line = BOM.len();
-        } else if BOM.starts_with(&self.buffer) && !self.ended {
-            return false;
-        }
-        self.state = State::Reading;
-        true
-    }
-
-    /// Drops read bytes from the buffer, unless moving what stays would cost more than it frees.
-    fn forget_read(&mut self) {
-        let unread = self.buffer.len() - self.line;
-        if unread > self.line {
-            return;
-        }
-        self.buffer.drain(..self.line);
-        self.searched = self.searched.saturating_sub(self.line);
-        self.line = 0;
-        if unread == 0 {
-            self.buffer.shrink_to(KEPT);
-        }
+    fn read(&self, block: Block, plain: PlainEvent) -> Event<'_> {
+        let bytes = self.bytes(block);
+        // Only bytes that are not UTF-8 are left to the crate here.
+        plain.read(bytes, block).unwrap_or_else(|| parse::parse(bytes).0)
     }
 }
 

@@ -59,7 +59,7 @@ fn run_with(stream: &str, think: ThinkTags) -> Vec<String> {
     let result = loop {
         match decoder.next_event().unwrap() {
             Some(event) => {
-                if let Err(error) = translator.push(event.name, &event.data, &mut events) {
+                if let Err(error) = translator.push(event.name.as_deref(), &event.data, &mut events) {
                     break Err(error);
                 }
             }

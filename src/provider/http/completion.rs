@@ -208,7 +208,7 @@ impl Streaming {
     fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         while !self.translator.is_done() {
             match self.decoder.next_event() {
-                Ok(Some(event)) => self.translator.push(event.name, &event.data, events)?,
+                Ok(Some(event)) => self.translator.push(event.name.as_deref(), &event.data, events)?,
                 Ok(None) => break,
                 Err(error) => return Err(too_large(error)),
             }

@@ -141,13 +141,15 @@ impl EventFilter {
         decoder.feed(&events);
         decoder.end();
         let (mut told, mut any) = (String::new(), false);
-        while let Some(Event { name, data }) = decoder.next_event().map_err(super::completion::too_large)? {
-            let failed = name == Some("error") || is_error(&data);
+        while let Some(Event { name, data, .. }) =
+            decoder.next_event().map_err(super::completion::too_large)?
+        {
+            let failed = name.as_deref() == Some("error") || is_error(&data);
             any |= failed;
             let data =
                 if failed { self.server.secrets().mask_body(data.into_owned()) } else { data.into_owned() };
             if let Some(name) = name {
-                told.extend(["event: ", name, "\n"]);
+                told.extend(["event: ", &name, "\n"]);
             }
             for line in data.lines() {
                 told.extend(["data: ", line, "\n"]);

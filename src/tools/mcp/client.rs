@@ -5,7 +5,6 @@
 //! are the transports, `wire` reads the bytes, and `calls` has the answers, which never become values of the SDK's.
 //! `session` is a connection as the gateway sees it; `rpc` is one that needs no SDK.
 
-mod events;
 mod failure;
 mod handler;
 mod http;

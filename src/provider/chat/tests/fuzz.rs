@@ -12,7 +12,7 @@ fn feed(stream: &[u8], think: ThinkTags) -> Result<(), TestCaseError> {
     for chunk in stream.chunks(61) {
         decoder.feed(chunk);
         while let (Ok(()), Ok(Some(event))) = (&result, decoder.next_event()) {
-            result = translator.push(event.name, &event.data, &mut events);
+            result = translator.push(event.name.as_deref(), &event.data, &mut events);
         }
     }
     let result = result.and_then(|()| translator.finish(&mut events));

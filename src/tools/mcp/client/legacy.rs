@@ -11,9 +11,9 @@ use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 
-use super::events::{Data, Event, Events};
 use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
 use super::message_router::{self, MessageRouter};
+use crate::net::sse::{Decoded, Event, SkippingDecoder};
 use crate::tools::mcp::error::McpError;
 
 /// A session.
@@ -24,7 +24,7 @@ pub(super) struct SseTransport {
     inbox: Url,
     /// `None` once it has ended.
     response: Option<Response>,
-    events: Events,
+    decoder: SkippingDecoder,
     ready: VecDeque<ServerJsonRpcMessage>,
 }
 
@@ -40,41 +40,17 @@ impl SseTransport {
         if http::kind_of(&response) != BodyKind::Events {
             return Err(McpError::Connect("it sends no events".into()));
         }
-        let mut events = Events::new(wire.limit);
+        let mut decoder = SkippingDecoder::new(wire.max_event_bytes());
         let inbox = loop {
             let Some(bytes) = response.chunk().await.map_err(|error| http.failure(&error))? else {
                 return Err(McpError::Connect("it did not say where it can be written to".into()));
             };
-            events.feed(&bytes);
-            if let Some(inbox) = inbox(&mut events, &http.url)? {
+            decoder.feed(&bytes);
+            if let Some(inbox) = inbox(&mut decoder, &http.url)? {
                 break inbox;
             }
         };
-        Ok(Self { http, router: wire, inbox, response: Some(response), events, ready: VecDeque::new() })
-    }
-
-    fn take(&mut self, event: Event) {
-        if !matches!(event.name.as_deref(), None | Some("" | "message")) {
-            self.router.count_notification(match &event.data {
-                Data::Text(text) => text.len(),
-                Data::None | Data::Skipped(_) => 0,
-            });
-            return;
-        }
-        let message = match event.data {
-            Data::None => {
-                self.router.count_notification(0);
-                None
-            }
-            Data::Skipped(skipped) => {
-                self.router.skip(&skipped, None).map(message_router::placeholder_response)
-            }
-            Data::Text(text) => self.router.read(text.as_bytes(), None).unwrap_or_else(|error| {
-                tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "no message");
-                None
-            }),
-        };
-        self.ready.extend(message);
+        Ok(Self { http, router: wire, inbox, response: Some(response), decoder, ready: VecDeque::new() })
     }
 }
 
@@ -103,12 +79,12 @@ impl Transport<RoleClient> for SseTransport {
                 self.router.close("its stream ended");
                 return None;
             };
-            self.events.feed(&bytes);
-            while let Some(event) = self.events.next() {
-                self.take(event);
+            self.decoder.feed(&bytes);
+            while let Some(event) = self.decoder.next() {
+                self.ready.extend(read(&self.router, event));
             }
-            self.router.count_stray_bytes(self.events.take_stray());
-            if self.events.is_skipping() {
+            self.router.count_stray_bytes(self.decoder.take_stray_bytes());
+            if self.decoder.is_skipping() {
                 self.router.count_skipped(bytes.len());
             }
             if self.router.closed.is_cancelled() {
@@ -147,11 +123,40 @@ async fn post(
     Err(if lost { McpError::SessionLost } else { error })
 }
 
+/// Gives a message to whom it is for. The SDK's part of it if it has one.
+fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMessage> {
+    match decoded {
+        // Messages come in events without a name.
+        Decoded::Event(Event { name: Some(_), data, .. }) => {
+            router.count_notification(data.len());
+            None
+        }
+        Decoded::Event(Event { data, .. }) if data.is_empty() => {
+            router.count_notification(0);
+            None
+        }
+        Decoded::Event(Event { data, .. }) => router.read(data.as_bytes(), None).unwrap_or_else(|error| {
+            tracing::debug!(target: "antwort::mcp", server = &*router.server, %error, "no message");
+            None
+        }),
+        Decoded::Oversized(Event { name: Some(_), .. }, _) => {
+            router.count_notification(0);
+            None
+        }
+        Decoded::Oversized(_, excerpt) => {
+            router.skip(&excerpt, None).map(message_router::placeholder_response)
+        }
+    }
+}
+
 /// Where the server wants to be written to, once it has said so. Nowhere but where it is: the credentials go there,
 /// and whatever the gateway can reach is not a server's to choose.
-fn inbox(events: &mut Events, at: &Url) -> Result<Option<Url>, McpError> {
-    while let Some(event) = events.next() {
-        let (Some("endpoint"), Data::Text(place)) = (event.name.as_deref(), event.data) else { continue };
+fn inbox(decoder: &mut SkippingDecoder, at: &Url) -> Result<Option<Url>, McpError> {
+    while let Some(decoded) = decoder.next() {
+        let Decoded::Event(Event { name: Some(name), data: place, .. }) = decoded else { continue };
+        if name != "endpoint" || place.is_empty() {
+            continue;
+        }
         let inbox = at.join(place.trim()).map_err(|_| McpError::Connect("its endpoint is no URL".into()))?;
         if inbox.origin() != at.origin() {
             return Err(McpError::Connect("its endpoint is on another server".into()));

@@ -1,11 +1,11 @@
 //! Lines out of bytes. One that is too long is skipped, and what comes behind it can still be read.
 //!
-//! Unlike `net::sse`, which gives up for good: over one stream of a server come the answers of many calls.
+//! For stdio, over which the answers of many calls come.
 
 use memchr::memchr;
 
-/// Bytes that are kept of the beginning and of the end of a line that was skipped.
-const SKIPPED_EDGE_BYTES: usize = 512;
+use crate::net::sse::Excerpt;
+
 /// Memory that is kept for the next line.
 const MAX_IDLE_BUFFER_BYTES: usize = 64 * 1024;
 
@@ -18,7 +18,7 @@ pub(super) struct Lines {
     start: usize,
     /// Bytes before it hold no line feed behind `start`.
     searched: usize,
-    skipping: Option<Skipped>,
+    skipping: Option<Excerpt>,
 }
 
 /// A line.
@@ -27,16 +27,7 @@ pub(super) enum Line<'a> {
     /// Without its end.
     Whole(&'a [u8]),
     /// It was too long.
-    Skipped(Skipped),
-}
-
-/// What is known of something that was too long.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Skipped {
-    /// Its beginning.
-    pub head: Vec<u8>,
-    /// Its end.
-    pub tail: Vec<u8>,
+    Skipped(Excerpt),
 }
 
 impl Lines {
@@ -74,7 +65,7 @@ impl Lines {
             return Some(Line::Skipped(skipped));
         }
         if bytes.len() > self.limit {
-            return Some(Line::Skipped(Skipped::from_bytes(bytes)));
+            return Some(Line::Skipped(Excerpt::from_bytes(bytes)));
         }
         Some(Line::Whole(bytes.strip_suffix(b"\r").unwrap_or(bytes)))
     }
@@ -88,31 +79,11 @@ impl Lines {
         let unfinished = self.buffer.get(self.start..).unwrap_or_default();
         match &mut self.skipping {
             Some(skipped) => skipped.add(unfinished),
-            None if unfinished.len() > self.limit => self.skipping = Some(Skipped::from_bytes(unfinished)),
+            None if unfinished.len() > self.limit => self.skipping = Some(Excerpt::from_bytes(unfinished)),
             None => return,
         }
         self.buffer.clear();
         self.start = 0;
         self.searched = 0;
-    }
-}
-
-impl Skipped {
-    /// Of something whose bytes so far are these.
-    pub fn from_bytes(bytes: &[u8]) -> Self {
-        let mut skipped = Self {
-            head: bytes.get(..SKIPPED_EDGE_BYTES.min(bytes.len())).unwrap_or_default().to_vec(),
-            tail: Vec::new(),
-        };
-        skipped.add(bytes);
-        skipped
-    }
-
-    /// It goes on.
-    pub fn add(&mut self, bytes: &[u8]) {
-        let new = bytes.get(bytes.len().saturating_sub(SKIPPED_EDGE_BYTES)..).unwrap_or_default();
-        let spare = (self.tail.len() + new.len()).saturating_sub(SKIPPED_EDGE_BYTES);
-        self.tail.drain(..spare.min(self.tail.len()));
-        self.tail.extend_from_slice(new);
     }
 }

@@ -15,11 +15,11 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::lines::Skipped;
 use super::log::ServerLog;
 use super::notices::{self, sanitize_for_error};
 use super::pending::{PendingRequests, ResponseOwner, exact_arguments};
 use super::unsolicited::{AnsweringGuard, FloodVerdict, UnsolicitedLimiter};
+use crate::net::sse::Excerpt;
 use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::fields::{CAUSE, KIND, SERVER};
 use crate::tools::mcp::connection::Endpoint;
@@ -33,6 +33,8 @@ const HEADER_MARK: &[u8] = b"\"x-mcp-header\"";
 const MAX_ID_BYTES: usize = 256;
 /// Bytes of a request that is read; more has only what a model is to read.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
+/// Bytes of an event beside its message: field names, a name and an id.
+const MAX_EVENT_FIELD_BYTES: usize = 1024;
 /// What the SDK is handed in the place of a longer one. It knows no such method, and so answers it.
 const TOO_LONG: &str = "antwort/request_too_long";
 
@@ -185,6 +187,11 @@ impl MessageRouter {
         }
     }
 
+    /// Bytes of an event that carries a message: its other fields need room as well.
+    pub fn max_event_bytes(&self) -> usize {
+        self.limit.saturating_add(MAX_EVENT_FIELD_BYTES)
+    }
+
     /// Something that is no message but costs as much. `false`: it is to be dropped.
     pub fn count_notification(&self, bytes: usize) -> bool {
         self.apply_verdict(self.unasked.notification(bytes))
@@ -259,7 +266,7 @@ impl MessageRouter {
     }
 
     /// Something was too long. The call that it answered fails, if it can be told.
-    pub fn skip(&self, skipped: &Skipped, asked: Option<i64>) -> Option<i64> {
+    pub fn skip(&self, skipped: &Excerpt, asked: Option<i64>) -> Option<i64> {
         let id = asked.or_else(|| id_at_head(&skipped.head)).or_else(|| id_at_tail(&skipped.tail));
         self.count_skipped(self.limit);
         tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "a message is too long");

@@ -3,42 +3,51 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use futures_util::Stream;
+use futures_util::{Stream, TryStream};
 use reqwest::Response;
+use rmcp::transport::common::client_side_sse::BoxedSseResponse;
 use rmcp::transport::streamable_http_client::SseError;
-use sse_stream::Sse;
 
-use super::events::{Data, Event, Events};
 use super::message_router::{self, Dispatch, MessageRouter};
+use crate::net::sse::{Decoded, Event, Excerpt, SkippingDecoder};
 
-/// Events of an answer, or of a session.
+/// The SDK's type of an event, which it does not export under a name.
+pub(super) type Sse = <BoxedSseResponse as TryStream>::Ok;
+
+/// The events of a response to one request, or of a session's stream.
 pub(super) struct EventStream {
     /// `None` once nothing more is to come.
     response: Option<Response>,
-    events: Events,
-    router: Arc<MessageRouter>,
-    /// The request that the stream answers; `None`: it is the session's.
-    asked: Option<i64>,
+    decoder: SkippingDecoder,
+    reader: EventReader,
     ready: VecDeque<Sse>,
+}
+
+/// Gives each message to whom it is for, and the SDK what it needs to see.
+struct EventReader {
+    router: Arc<MessageRouter>,
+    /// The request that the stream answers; `None` for a session's stream.
+    request: Option<i64>,
     answered: bool,
 }
 
 impl EventStream {
     /// The stream that answers a request.
-    pub fn for_request(response: Response, wire: Arc<MessageRouter>, asked: i64) -> Self {
-        Self { asked: Some(asked), ..Self::for_session(response, wire) }
+    pub fn for_request(response: Response, router: Arc<MessageRouter>, request: i64) -> Self {
+        Self::new(response, router, Some(request))
     }
 
     /// The stream of a session.
     pub fn for_session(response: Response, router: Arc<MessageRouter>) -> Self {
-        let events = Events::new(router.limit);
+        Self::new(response, router, None)
+    }
+
+    fn new(response: Response, router: Arc<MessageRouter>, request: Option<i64>) -> Self {
         Self {
             response: Some(response),
-            events,
-            router,
-            asked: None,
+            decoder: SkippingDecoder::new(router.max_event_bytes()),
+            reader: EventReader { router, request, answered: false },
             ready: VecDeque::new(),
-            answered: false,
         }
     }
 
@@ -55,18 +64,19 @@ impl EventStream {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            if self.router.closed.is_cancelled() {
+            let closed = &self.reader.router.closed;
+            if closed.is_cancelled() {
                 return None;
             }
             let Some(response) = &mut self.response else { return self.end().await };
             let chunk = tokio::select! {
                 chunk = response.chunk() => chunk,
-                () = self.router.closed.cancelled() => return None,
+                () = closed.cancelled() => return None,
             };
             match chunk {
                 Ok(Some(bytes)) => self.feed(&bytes),
                 Ok(None) => self.response = None,
-                Err(_) if self.answered => self.response = None,
+                Err(_) if self.reader.answered => self.response = None,
                 // The error's own words hold the URL.
                 Err(_) => {
                     self.response = None;
@@ -76,57 +86,65 @@ impl EventStream {
         }
     }
 
-    /// The SDK takes the end of a stream for a reason to take it up again, also behind the answer. It waits only a
-    /// moment for an end that does not come.
+    /// The SDK takes the end of a stream for a reason to resume it, even after the answer. It waits only a moment for
+    /// an end that does not come.
     async fn end(&self) -> Option<Result<Sse, SseError>> {
-        if self.answered {
+        if self.reader.answered {
             std::future::pending::<()>().await;
         }
         None
     }
 
     fn feed(&mut self, bytes: &[u8]) {
-        self.events.feed(bytes);
-        while let Some(event) = self.events.next() {
-            if let Some(event) = self.take(event) {
-                self.ready.push_back(event);
-            }
+        self.decoder.feed(bytes);
+        while let Some(event) = self.decoder.next() {
+            self.ready.extend(self.reader.read(event));
         }
-        self.router.count_stray_bytes(self.events.take_stray());
-        if self.events.is_skipping() {
-            self.router.count_skipped(bytes.len());
+        let router = &self.reader.router;
+        router.count_stray_bytes(self.decoder.take_stray_bytes());
+        if !self.decoder.is_skipping() {
+            return;
         }
+        router.count_skipped(bytes.len());
         // No use in reading on: the answer is what is too long.
-        if let Some(asked) = self.asked.filter(|_| self.events.is_skipping()) {
+        if self.reader.request.is_some() {
             self.response = None;
-            if let Some(id) = self.router.skip(&super::lines::Skipped::default(), Some(asked)) {
-                self.answered = true;
-                self.ready
-                    .push_back(Sse::default().data(message_router::placeholder_response_text(id, "{}")));
-            }
+            let data = self.reader.skip(&Excerpt::default());
+            self.ready.extend(data.map(|data| Sse::default().data(data)));
         }
     }
+}
 
-    fn take(&mut self, event: Event) -> Option<Sse> {
-        let data = match event.data {
-            Data::None if !self.router.count_notification(0) => return None,
-            Data::None => None,
-            Data::Skipped(skipped) => {
-                self.router.skip(&skipped, self.asked).map(|id| self.answered_text(id, "{}"))
+impl EventReader {
+    fn read(&mut self, decoded: Decoded<'_>) -> Option<Sse> {
+        let (id, retry, data) = match decoded {
+            Decoded::Event(Event { data, id, retry, .. }) if data.is_empty() => {
+                if !self.router.count_notification(0) {
+                    return None;
+                }
+                (id, retry, None)
             }
-            Data::Text(text) => self.take_text(event.name.as_deref(), text),
+            Decoded::Event(Event { name, data, id, retry }) => {
+                (id, retry, self.read_data(name.is_some(), data.into_owned()))
+            }
+            Decoded::Oversized(Event { id, retry, .. }, excerpt) => (id, retry, self.skip(&excerpt)),
         };
-        let sse = Sse { event: None, data, id: event.id, retry: event.retry };
-        (sse != Sse::default()).then_some(sse)
+        let retry = retry.and_then(|retry| u64::try_from(retry.as_millis()).ok());
+        (id.is_some() || retry.is_some() || data.is_some()).then(|| {
+            let mut sse = Sse::default();
+            (sse.id, sse.retry, sse.data) = (id, retry, data);
+            sse
+        })
     }
 
-    fn take_text(&mut self, name: Option<&str>, text: String) -> Option<String> {
-        if !matches!(name, None | Some("" | "message")) || text.trim_ascii().is_empty() {
+    /// Messages come in events without a name.
+    fn read_data(&mut self, is_named: bool, text: String) -> Option<String> {
+        if is_named || text.trim_ascii().is_empty() {
             self.router.count_notification(text.len());
             return None;
         }
-        match self.router.dispatch(text.as_bytes(), self.asked) {
-            Ok(Dispatch::Answered { id, result }) => Some(self.answered_text(id, &result)),
+        match self.router.dispatch(text.as_bytes(), self.request) {
+            Ok(Dispatch::Answered { id, result }) => Some(self.placeholder(id, &result)),
             Ok(Dispatch::Handled) => None,
             Ok(Dispatch::Sdk) => Some(text),
             Ok(Dispatch::Replaced(message)) => Some(message),
@@ -137,8 +155,12 @@ impl EventStream {
         }
     }
 
-    fn answered_text(&mut self, id: i64, result: &str) -> String {
-        self.answered |= self.asked == Some(id);
+    fn skip(&mut self, excerpt: &Excerpt) -> Option<String> {
+        self.router.skip(excerpt, self.request).map(|id| self.placeholder(id, "{}"))
+    }
+
+    fn placeholder(&mut self, id: i64, result: &str) -> String {
+        self.answered |= self.request == Some(id);
         message_router::placeholder_response_text(id, result)
     }
 }

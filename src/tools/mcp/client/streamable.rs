@@ -7,17 +7,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
-use futures_util::stream::BoxStream;
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::StreamableHttpClientTransport;
-use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::common::client_side_sse::{BoxedSseResponse, ExponentialBackoff};
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
+    StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpClientWorker,
     StreamableHttpError, StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
 
 use super::http::{self, BodyKind, HttpEndpoint, Outgoing};
 use super::message_router::{self, MessageRouter};
@@ -146,7 +144,7 @@ impl Streamable {
         session: Option<Arc<str>>,
         last_event: Option<String>,
         extra: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
+    ) -> Result<BoxedSseResponse, TransportError> {
         // An error after which the SDK does not try again.
         self.router.check_open().map_err(|_| TransportError::ServerDoesNotSupportSse)?;
         let mut headers = HeaderMap::from_iter(extra);
@@ -225,7 +223,7 @@ impl StreamableHttpClient for Streamable {
         last_event_id: Option<String>,
         _auth_header: Option<String>,
         custom_headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, TransportError> {
+    ) -> Result<BoxedSseResponse, TransportError> {
         self.open(session_id, last_event_id, custom_headers).await
     }
 }

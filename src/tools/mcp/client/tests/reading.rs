@@ -1,11 +1,11 @@
 //! Bytes, lines, events, and what is told of what is too long.
 
-use super::super::events::{Data, Event, Events};
 use super::super::lines::{Line, Lines};
 use super::super::notices::sanitize_for_log;
 use super::super::pending::{PendingRequest, RequestKind, ServerAnswer};
 use super::super::results::{self, CallAnswer};
 use super::*;
+use crate::net::sse::Excerpt;
 use crate::tools::mcp::content;
 use serde_json::value::RawValue;
 
@@ -56,38 +56,6 @@ fn of_what_was_skipped_the_beginning_and_the_end_are_known() {
     }
 }
 
-fn parsed(limit: usize, bytes: &[u8], piece: usize) -> Vec<Event> {
-    let mut events = Events::new(limit);
-    let mut all = Vec::new();
-    for piece in bytes.chunks(piece) {
-        events.feed(piece);
-        all.extend(std::iter::from_fn(|| events.next()));
-    }
-    all
-}
-
-#[test]
-fn events_keep_their_ids_and_go_on_behind_one_that_is_too_large() {
-    let long = "y".repeat(500);
-    let bytes = format!(
-        ": hi\n\nid: 1\nretry: 50\ndata:\n\nevent: message\r\ndata: {{\"a\":\ndata: 1}}\r\n\r\nid: 2\ndata: {long}\n\n\
-         data: {}\ndata: {}\n\ndata: last\n\n",
-        "z".repeat(60),
-        "z".repeat(60)
-    );
-    for piece in [1, 3, 64, 4096] {
-        let events = parsed(100, bytes.as_bytes(), piece);
-        assert_eq!(events.len(), 5, "pieces of {piece}: {events:?}");
-        let first =
-            Event { id: Some("1".to_owned()), retry: Some(50), name: None, data: Data::Text(String::new()) };
-        assert_eq!(events[0], first);
-        assert_eq!(events[1].data, Data::Text("{\"a\":\n1}".to_owned()));
-        assert!(matches!(&events[2], Event { id: Some(id), data: Data::Skipped(_), .. } if id == "2"));
-        assert!(matches!(&events[3].data, Data::Skipped(skipped) if skipped.head.starts_with(b"zz")));
-        assert_eq!(events[4].data, Data::Text("last".to_owned()));
-    }
-}
-
 /// Files a slot under the id 7.
 fn waiting() -> (Arc<MessageRouter>, Arc<PendingRequest>) {
     let wire = MessageRouter::new(&at("http://h", HttpKind::Auto), 100, false);
@@ -112,14 +80,14 @@ fn whose_answer_is_too_long_is_known_by_its_beginning_or_its_end() {
     ];
     for text in known {
         let (wire, slot) = waiting();
-        assert_eq!(wire.skip(&lines::Skipped::from_bytes(text.as_bytes()), None), Some(7), "{text}");
+        assert_eq!(wire.skip(&Excerpt::from_bytes(text.as_bytes()), None), Some(7), "{text}");
         assert!(matches!(slot.take(), Some(Err(McpError::TooLarge { limit: 100 }))));
     }
     let unknown =
         [r#"{"result":{"id":7,"#, r#"..."id":7}}}"#, r#"{"id":8,"result":"#, r#"{"x":"\"id\":7"#, "", "id"];
     for text in unknown {
         let (wire, slot) = waiting();
-        assert_eq!(wire.skip(&lines::Skipped::from_bytes(text.as_bytes()), None), None, "{text}");
+        assert_eq!(wire.skip(&Excerpt::from_bytes(text.as_bytes()), None), None, "{text}");
         assert!(slot.take().is_none());
     }
 }
