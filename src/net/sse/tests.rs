@@ -316,8 +316,8 @@ proptest! {
             .filter(|event| !event.data.is_empty())
             .map(|event| (event.name.map(Cow::into_owned), event.data.into_owned()))
             .collect();
-        prop_assert_eq!(decode(cut(&stream, &sizes)), expected.clone());
-        prop_assert_eq!(by_crate(&stream), expected);
+        prop_assert_eq!(&decode(cut(&stream, &sizes)), &expected);
+        prop_assert_eq!(&by_crate(&stream), &expected);
     }
 
     #[test]
