@@ -2,13 +2,12 @@
 //!
 //! Rows are written as the `data` of events; events are written in the shorthand of [`show`].
 
-#![expect(clippy::too_many_lines, reason = "a table is as long as the world is odd")]
-
 mod answers;
 mod calls;
 mod ends;
 mod fuzz;
 mod memory;
+mod reasoning;
 mod request;
 
 use std::sync::Arc;

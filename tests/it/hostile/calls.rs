@@ -51,13 +51,10 @@ async fn calls(gateway: &Gateway, upstream: &Upstream, steps: Vec<Step>, reason:
     calls.map(|call| json!([call["name"], call["arguments"]])).collect()
 }
 
-#[tokio::test]
-async fn two_calls_stay_two_whatever_their_indexes_say() {
-    let upstream = Upstream::spawn().await;
-    let gateway = Gateway::with_upstream(&upstream).spawn().await;
-    let (x1, x2) = X.split_at(4);
-    let (y1, y2) = Y.split_at(4);
-    for (name, steps) in [
+/// Two calls as servers number them.
+fn numbered_calls() -> Vec<(&'static str, Vec<Step>)> {
+    let ((x1, x2), (y1, y2)) = (X.split_at(4), Y.split_at(4));
+    vec![
         (
             "by the book",
             vec![
@@ -97,6 +94,13 @@ async fn two_calls_stay_two_whatever_their_indexes_say() {
                 piece!(3, "-", "-", y2),
             ],
         ),
+    ]
+}
+
+/// Two calls whose heads, names or ids come where they do not belong.
+fn misplaced_calls() -> Vec<(&'static str, Vec<Step>)> {
+    let ((x1, x2), (y1, y2)) = (X.split_at(4), Y.split_at(4));
+    vec![
         (
             "second head on index 0, its tail on 1 (DeepSeek)",
             vec![piece!(0, "a", "first", X), piece!(0, "b", "second", ""), piece!(1, "-", "-", Y)],
@@ -143,7 +147,14 @@ async fn two_calls_stay_two_whatever_their_indexes_say() {
             vec![piece!(0, "a", "first", {"x": 1}), piece!(1, "b", "second", {"y": 2})],
         ),
         ("indexes from 1", vec![piece!(1, "a", "first", X), piece!(2, "b", "second", Y)]),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn two_calls_stay_two_whatever_their_indexes_say() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Gateway::with_upstream(&upstream).spawn().await;
+    for (name, steps) in numbered_calls().into_iter().chain(misplaced_calls()) {
         for reason in ["tool_calls", "stop"] {
             let made = calls(&gateway, &upstream, steps.clone(), reason).await;
             assert_eq!(made, json!([["first", X], ["second", Y]]), "{name}, {reason}");

@@ -71,6 +71,10 @@ impl Collector {
     fn named(&self, name: &str) -> Vec<Seen> {
         self.0.lock().unwrap().iter().filter(|span| span.name == name).cloned().collect()
     }
+
+    fn one(&self, name: &str) -> Seen {
+        self.named(name).remove(0)
+    }
 }
 
 impl Seen {
@@ -133,16 +137,29 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
         all.iter().all(|name| collector.named(name).len() == 1) && collector.named("chat").len() == 3
     };
     assert!(eventually(arrived).await, "{:#?}", collector.0.lock().unwrap());
-    let one = |name: &str| collector.named(name).remove(0);
-    let fine = one("execute_tool calculate");
+    let fine = collector.one("execute_tool calculate");
     assert_eq!((fine.status, fine.says("error.type"), fine.says("mcp.server")), (0, None, None));
     assert_eq!(
         (fine.says("antwort.tool.executor"), fine.says("antwort.tool.attempts")),
         (Some("builtin"), Some("1"))
     );
+    assert_failed_calls(&collector, &server);
+    let routed = collector.one("execute_tool echo");
+    assert_eq!((routed.status, routed.says("mcp.server")), (0, Some("sums")), "{routed:#?}");
+    assert_eq!(routed.says("antwort.tool.executor"), Some("mcp:sums"));
+    assert_chats(&collector);
+
+    let metrics = http.get(format!("{}/metrics", process.base)).send().await.unwrap().text().await.unwrap();
+    assert_call_metrics(&metrics);
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_call_record(&log);
+}
+
+/// Spans of calls that failed at an MCP server say how, where, and which request the server saw.
+fn assert_failed_calls(collector: &Collector, server: &McpServer) {
     let address = server.base.trim_start_matches("http://127.0.0.1:");
     for (name, executor) in [("execute_tool boom", "mcp:sums"), ("execute_tool fail", "mcp:sums")] {
-        let span = one(name);
+        let span = collector.one(name);
         assert_eq!((span.status, span.says("error.type")), (2, Some("tool_execution_failed")), "{span:#?}");
         assert_eq!(
             (span.says("antwort.tool.executor"), span.says("mcp.server")),
@@ -159,9 +176,10 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
         let id: String = span.id.iter().map(|byte| format!("{byte:02x}")).collect();
         assert!(parent.contains(&id), "the server is told of the span of its own call: {parent} {id}");
     }
-    let routed = one("execute_tool echo");
-    assert_eq!((routed.status, routed.says("mcp.server")), (0, Some("sums")), "{routed:#?}");
-    assert_eq!(routed.says("antwort.tool.executor"), Some("mcp:sums"));
+}
+
+/// Spans of inference have the provider's address, their tokens, and how they failed.
+fn assert_chats(collector: &Collector) {
     let chats = collector.named("chat");
     assert_eq!(chats.iter().filter(|chat| chat.status == 2).count(), 1, "{chats:#?}");
     for chat in &chats {
@@ -172,8 +190,9 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
         assert_eq!(tokens, if failed { (None, None) } else { (Some("5"), Some("3")) }, "{chat:#?}");
         assert_eq!(chat.says("error.type"), failed.then_some("model_not_found"));
     }
+}
 
-    let metrics = http.get(format!("{}/metrics", process.base)).send().await.unwrap().text().await.unwrap();
+fn assert_call_metrics(metrics: &str) {
     for line in [
         r#"antwort_tool_calls_total{tool="calculate",outcome="ok",executor="local"} 1"#,
         r#"antwort_tool_calls_total{tool="sums__boom",outcome="tool_execution_failed",executor="mcp:sums"} 1"#,
@@ -182,7 +201,9 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
     ] {
         assert!(metrics.contains(&format!("\n{line}\n")), "{line} is not in\n{metrics}");
     }
-    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+}
+
+fn assert_call_record(log: &str) {
     let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let record =
         records.into_iter().find(|line| line["record"] == "call" && line["tool"] == "sums__boom").unwrap();

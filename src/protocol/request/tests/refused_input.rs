@@ -117,7 +117,6 @@ fn inputs_that_cannot_be_read() {
 
 #[test]
 fn content_parts_that_cannot_be_read() {
-    let data = r#""file_data":"data:text/plain;base64,aGk=""#;
     check(&[
         (part("1"), "invalid_type", "input[0].content[0]"),
         (part("{}"), "missing_required_parameter", "input[0].content[0].type"),
@@ -151,6 +150,13 @@ fn content_parts_that_cannot_be_read() {
             "invalid_value",
             "input[0].content[0].detail",
         ),
+    ]);
+}
+
+#[test]
+fn files_and_audio_that_cannot_be_read() {
+    let data = r#""file_data":"data:text/plain;base64,aGk=""#;
+    check(&[
         (part(r#"{"type":"input_file"}"#), "missing_required_parameter", "input[0].content[0].file_data"),
         (
             part(&format!(r#"{{"type":"input_file",{data},"file_url":"https://x/y"}}"#)),
@@ -180,6 +186,12 @@ fn content_parts_that_cannot_be_read() {
             "invalid_value",
             "input[0].content[0].input_audio.format",
         ),
+    ]);
+}
+
+#[test]
+fn content_parts_where_they_do_not_belong() {
+    check(&[
         (part(r#"{"type":"refusal","refusal":"no"}"#), "invalid_value", "input[0].content[0].type"),
         (
             item(r#"{"role":"system","content":[{"type":"input_image","image_url":"https://x/y"}]}"#),

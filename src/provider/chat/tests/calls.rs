@@ -142,6 +142,12 @@ fn ids_and_indexes() {
             ],
             &TWO,
         ),
+    ]);
+}
+
+#[test]
+fn indexes_that_say_nothing() {
+    check_calls(&[
         ("always index 0 (Ollama)", &[("0", "a", "f", X), ("0", "b", "get_weather", Y)], &WHOLE),
         (
             "always index 0, in pieces",
@@ -164,6 +170,12 @@ fn ids_and_indexes() {
         ("neither index nor ids (Gemini)", &[("-", "", "f", X), ("-", "", "get_weather", Y)], &NAMELESS),
         ("index as a string", &[("\"0\"", "a", "f", X), ("\"1\"", "b", "get_weather", Y)], &WHOLE),
         ("indexes that begin at 1", &[("1", "a", "f", X), ("2", "b", "get_weather", Y)], &WHOLE),
+    ]);
+}
+
+#[test]
+fn indexes_and_ids_that_come_late_or_twice() {
+    check_calls(&[
         (
             "tails under a new index (Nebius, Cerebras)",
             &[
@@ -212,6 +224,12 @@ fn ids_and_indexes() {
             &[("0", "a", "f", X), ("0", "a", "f", Y)],
             &["call 0 f a", r#"args 0 {"x":1}"#, "call 1 f a", r#"args 1 {"y":2}"#],
         ),
+    ]);
+}
+
+#[test]
+fn interleaved_pieces_find_their_calls() {
+    check_calls(&[
         (
             "interleaved",
             &[("0", "a", "f", X1), ("1", "b", "get_weather", Y1), ("0", "-", "-", X2), ("1", "-", "-", Y2)],
