@@ -8,14 +8,14 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use antwort::config::ThinkTags;
-use antwort::net::sse::Decoder;
-use antwort::protocol::event::EventEncoder;
+use antwort::internal::net::Decoder;
+use antwort::internal::protocol::CreateResponse;
+use antwort::internal::protocol::EventEncoder;
+use antwort::internal::provider::Translator;
+use antwort::internal::response::{FinishReason, ModelEvent};
+use antwort::internal::response::{MachineOptions, ResponseMachine, Termination};
 use antwort::protocol::id::IdGenerator;
-use antwort::protocol::request::CreateResponse;
 use antwort::protocol::response::{RequestEcho, Response, ResponseSnapshot, ResponseStatus, RunOutcome};
-use antwort::provider::chat::Translator;
-use antwort::response::machine::{MachineOptions, ResponseMachine, Termination};
-use antwort::response::turn::{FinishReason, ModelEvent};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::value::RawValue;
 

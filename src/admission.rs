@@ -17,11 +17,11 @@ use crate::config::Settings;
 use crate::config::settings::AuthSettings;
 use crate::telemetry::metrics::Metrics;
 
-pub use blocking::BlockingPool;
+pub(crate) use blocking::BlockingPool;
 use resource::Label;
-pub use resource::Resource;
-pub use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, PendingPermit, Permit};
-pub use shares::{Requester, Shares};
+pub(crate) use resource::Resource;
+pub(crate) use semaphore::{AcquireError, AcquireOutcome, FairSemaphore, Permit};
+pub(crate) use shares::{Requester, Shares};
 
 const RUNS: Label = Label { resource: "runs", reason: "max_runs", limit: "server.max_runs" };
 const SMALL_BODIES: Label = Label {
@@ -55,7 +55,7 @@ const CONVERSATIONS: Label = Label {
     limit: "four times engine.max_conversation_bytes, in which each counts twice",
 };
 /// A run has its conversation as items, and as what the provider is sent.
-pub const CONVERSATION_COPIES: u64 = 2;
+pub(crate) const CONVERSATION_COPIES: u64 = 2;
 /// Of the largest conversations, this many may be in memory at a time, each as often as it is held.
 const MAX_CONVERSATIONS: u64 = 2;
 

@@ -1,6 +1,6 @@
 //! Puts the gateway together from its settings, and runs it from the first connection to the last.
 
-pub mod announce;
+pub(crate) mod announce;
 mod assembly;
 mod connection;
 mod connection_limit;
@@ -13,8 +13,8 @@ mod lock;
 mod migration;
 mod probes;
 mod reload;
-pub mod seal_key;
-pub mod tools;
+pub(crate) mod seal_key;
+pub(crate) mod tools;
 mod write_timeout;
 
 use std::sync::Arc;

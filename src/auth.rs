@@ -17,11 +17,11 @@ use crate::protocol::request::ClientActionStatus;
 use crate::store::Owner;
 
 use api_key::ApiKeys;
-pub use scope::Scopes;
+pub(crate) use scope::Scopes;
 
 /// A caller, as far as the gateway knows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Principal {
+pub(crate) struct Principal {
     /// The key's name in the configuration, or `anonymous`; for logs.
     pub name: Arc<str>,
     /// Whose rows the caller's responses are.
@@ -36,7 +36,7 @@ pub struct Principal {
 
 impl Principal {
     /// The caller of a gateway that asks for no key: an owner like any other, so that its rows have one too.
-    pub fn anonymous() -> Self {
+    pub(crate) fn anonymous() -> Self {
         let name: Arc<str> = "anonymous".into();
         let owner = Owner { tenant: "default".into(), principal: Arc::clone(&name) };
         Self { name, owner, scopes: Scopes::new(&[Scope::All]), dialect: None, client_action_status: None }
@@ -46,14 +46,14 @@ impl Principal {
     ///
     /// # Errors
     /// 403 that names the scope.
-    pub fn require(&self, scope: Scope) -> Result<(), ApiError> {
+    pub(crate) fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.allow(scope) { Ok(()) } else { Err(scope::missing(scope)) }
     }
 }
 
 /// Tells callers apart.
 #[derive(Debug)]
-pub struct Authenticator(Mode);
+pub(crate) struct Authenticator(Mode);
 
 #[derive(Debug)]
 enum Mode {
@@ -65,7 +65,7 @@ enum Mode {
 
 impl Authenticator {
     /// Callers as configured.
-    pub fn new(settings: &AuthSettings) -> Self {
+    pub(crate) fn new(settings: &AuthSettings) -> Self {
         Self(if settings.none || settings.keys.is_empty() {
             Mode::Open(Principal::anonymous())
         } else {
@@ -74,7 +74,7 @@ impl Authenticator {
     }
 
     /// Whether callers need no key.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.0, Mode::Open(_))
     }
 
@@ -84,7 +84,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// 401 if a key is needed and none, or a wrong one, was sent.
-    pub fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
+    pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
         match &self.0 {
             Mode::Open(anonymous) => Ok(anonymous.clone()),
             Mode::Keys(keys) => keys.find(headers),

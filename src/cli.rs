@@ -20,19 +20,19 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::config::LoadOptions;
 
-pub use arguments::normalize_arguments;
-pub use mcp::McpServerArgs;
-pub use prompt::PromptArgs;
+pub(crate) use arguments::normalize_arguments;
+pub(crate) use mcp::McpServerArgs;
+pub(crate) use prompt::PromptArgs;
 
 /// The exit code for settings that are wrong.
-pub const EXIT_INVALID_CONFIG: u8 = 2;
+pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;
 /// The exit code of `store migrate --check` for a database of an earlier version.
-pub const EXIT_MIGRATION_NEEDED: u8 = 3;
+pub(crate) const EXIT_MIGRATION_NEEDED: u8 = 3;
 
 /// An OpenResponses-compatible gateway in front of any OpenAI-compatible model server.
 #[derive(Debug, Parser)]
 #[command(name = "antwort", version, arg_required_else_help = true, max_term_width = 100)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// Settings that are said on the command line.
     #[command(flatten)]
     pub overrides: Overrides,
@@ -43,7 +43,7 @@ pub struct Cli {
 
 /// Settings that are said on the command line; they beat the environment and the file.
 #[derive(Debug, Default, Args)]
-pub struct Overrides {
+pub(crate) struct Overrides {
     /// The configuration file [default: ANTWORT_CONFIG, else ./antwort.yaml or /etc/antwort/antwort.yaml if they exist]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -63,7 +63,7 @@ pub struct Overrides {
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Serves until it is told to stop.
     Serve,
     /// Serves with a scripted model behind it and shows a conversation; with an upstream URL, that instead.
@@ -105,7 +105,7 @@ pub enum Command {
 
 /// What to do with the server-side tools.
 #[derive(Debug, Subcommand)]
-pub enum ToolsCommand {
+pub(crate) enum ToolsCommand {
     /// Prints the tools: their definitions as JSON.
     List {
         /// A line a tool: name and description.
@@ -127,7 +127,7 @@ pub enum ToolsCommand {
 
 /// What to do with the database.
 #[derive(Debug, Subcommand)]
-pub enum StoreCommand {
+pub(crate) enum StoreCommand {
     /// Copies the database to a new file, while a server uses it or not: one state of it, on the disk when this ends.
     ///
     /// The file must not exist, and its owner alone may read it. The key of the encrypted reasoning is not in it: the
@@ -152,7 +152,7 @@ pub enum StoreCommand {
 
 /// What to do with MCP servers.
 #[derive(Debug, Subcommand)]
-pub enum McpCommand {
+pub(crate) enum McpCommand {
     /// Connects to the configured servers, or to one, and prints what they have; exits with 1 if one failed.
     List {
         /// The server [default: all]
@@ -177,7 +177,7 @@ pub enum McpCommand {
 
 /// What to do with the settings.
 #[derive(Debug, Subcommand)]
-pub enum ConfigCommand {
+pub(crate) enum ConfigCommand {
     /// Says everything that is wrong with the settings; exits with 0 if nothing is, else with 2.
     Check,
     /// Prints the settings in force as YAML, secrets masked, and where they were said.
@@ -211,7 +211,7 @@ pub enum ConfigCommand {
 
 /// Files of other programs that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ImportFormat {
+pub(crate) enum ImportFormat {
     /// JSON with name, system_prompt, transport and tools.
     GoAgents,
     /// JSON with mcpServers, as programs on the desktop have it.
@@ -220,7 +220,7 @@ pub enum ImportFormat {
 
 /// Form of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DocumentFormat {
+pub(crate) enum DocumentFormat {
     /// As written.
     Yaml,
     /// For programs.
@@ -229,7 +229,7 @@ pub enum DocumentFormat {
 
 impl Cli {
     /// Where settings come from: these flags, and this process's environment and directory.
-    pub fn load_options(&self) -> LoadOptions {
+    pub(crate) fn load_options(&self) -> LoadOptions {
         let flags = &self.overrides;
         LoadOptions {
             file: flags.config.clone(),
@@ -242,7 +242,7 @@ impl Cli {
     }
 
     /// Carries out a command that needs no gateway; `None`: it needs one.
-    pub fn run_offline(&self) -> Option<ExitCode> {
+    pub(crate) fn run_offline(&self) -> Option<ExitCode> {
         match &self.command {
             Command::Config(ConfigCommand::Check) => Some(config::check(&self.load_options())),
             Command::Config(ConfigCommand::Show { defaults: true }) => Some(config::show_defaults()),
@@ -285,7 +285,7 @@ impl Cli {
 }
 
 /// Writes to standard output. That nobody reads it any more is no error.
-pub fn print_line(text: &str) {
+pub(crate) fn print_line(text: &str) {
     _ = writeln!(io::stdout(), "{}", text.trim_end());
 }
 
@@ -299,7 +299,7 @@ fn print_raw(text: &str) {
 }
 
 /// Writes to standard error.
-pub fn print_error(text: &str) {
+pub(crate) fn print_error(text: &str) {
     _ = writeln!(io::stderr(), "antwort: {}", text.trim_end());
 }
 

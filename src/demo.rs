@@ -18,10 +18,10 @@ use tokio_util::task::TaskTracker;
 use crate::app::{App, SighupListener};
 use crate::config::{Preset, ProviderSettings, Settings};
 
-pub use provider::MODEL;
+pub(crate) use provider::MODEL;
 
 /// Serves until `shutdown` or SIGHUP; shows a conversation first if the demo provider answers.
-pub async fn run(
+pub(crate) async fn run(
     mut settings: Settings,
     mut hangups: SighupListener,
     shutdown: CancellationToken,

@@ -65,10 +65,10 @@ use crate::telemetry::request_log::RequestLog;
 use crate::tools::ToolRegistry;
 use crate::tools::mcp::McpServers;
 
-pub use event_sink::RunOutput;
-pub use in_flight::{AdmittedRequest, InFlight};
-pub use offered_tools::OnUnservedTool;
-pub use sampling::EngineSampler;
+pub(crate) use event_sink::RunOutput;
+pub(crate) use in_flight::{AdmittedRequest, InFlight};
+pub(crate) use offered_tools::OnUnservedTool;
+pub(crate) use sampling::EngineSampler;
 
 /// What the engine works with.
 pub struct EngineParts {

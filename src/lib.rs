@@ -1,26 +1,33 @@
 //! antwort: a stateful, agentic `/v1/responses` in front of any OpenAI-compatible model server.
 //!
+//! What a program that embeds the gateway may use is public: [`app::App`] with its [`config`], tools of its own
+//! ([`tools::ToolExecutor`]) and a store of its own ([`store::Store`], with the wire types of [`protocol`]).
+//!
 //! The floors, each of which knows only those above it in this list; see `docs/architecture.md`.
 
 // 1: the wire and what everything needs
 pub mod config;
-pub mod net;
+mod net;
 pub mod protocol;
-pub mod telemetry;
+mod telemetry;
 // 2: how a response is made, without input or output; who may do how much at a time
-pub mod admission;
-pub mod response;
+mod admission;
+mod response;
 // 3: the outside world behind traits
-pub mod auth;
-pub mod provider;
+mod auth;
+mod provider;
 pub mod store;
 pub mod tools;
 // 4: the loop
-pub mod engine;
+mod engine;
 // 5: HTTP
-pub mod transport;
+mod transport;
 // 6: the program
 pub mod app;
-pub mod cli;
-pub mod demo;
+mod cli;
+mod demo;
+pub mod program;
 pub mod shutdown;
+
+#[doc(hidden)]
+pub mod internal;

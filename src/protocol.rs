@@ -3,19 +3,19 @@
 //! Owns names, shapes and the rules of leniency (what we accept) and exactness (what we send).
 //! Knows nothing of HTTP, of providers or of how a response is made.
 
-pub mod cancellation;
+pub(crate) mod cancellation;
 pub mod content;
-pub mod dialect;
-pub mod error;
-pub mod event;
+pub(crate) mod dialect;
+pub(crate) mod error;
+pub(crate) mod event;
 pub mod id;
 pub mod item;
-pub mod json;
-pub mod parse;
-pub mod request;
+pub(crate) mod json;
+pub(crate) mod parse;
+pub(crate) mod request;
 pub mod response;
-pub mod schema;
+pub(crate) mod schema;
 mod strict;
 mod tagged;
-pub mod tool;
-pub mod tool_choice;
+pub(crate) mod tool;
+pub(crate) mod tool_choice;

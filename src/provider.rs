@@ -3,14 +3,14 @@
 //! [`Provider`] is what the engine sees of them. Floor 3: knows the protocol and the neutral turn, not
 //! the engine.
 
-pub mod chat;
+pub(crate) mod chat;
 mod errors;
 mod http;
 mod lenient;
 mod masking;
-pub mod models;
+pub(crate) mod models;
 mod retry;
-pub mod routing;
+pub(crate) mod routing;
 mod upstream_error;
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::config::{ContextWindow, ModelPrice};
 use crate::protocol::id::Id;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
-pub use errors::{ProviderError, ProviderErrorKind, TransportCause};
+pub(crate) use errors::{ProviderError, ProviderErrorKind, TransportCause};
 
 /// A server that answers inferences.
 #[async_trait]

@@ -4,10 +4,10 @@
 //! events; `fold` holds the response as they build it up; `size` says what of it counts against limits; `seal` keeps
 //! provider state safe in clients' hands.
 
-pub mod accumulator;
+pub(crate) mod accumulator;
 pub(crate) mod json_scanner;
-pub mod machine;
-pub mod result_text;
-pub mod seal;
+pub(crate) mod machine;
+pub(crate) mod result_text;
+pub(crate) mod seal;
 mod size;
-pub mod turn;
+pub(crate) mod turn;

@@ -5,7 +5,7 @@
 
 mod approval;
 mod runs;
-pub mod sqlite;
+pub(crate) mod sqlite;
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,12 +3,12 @@
 //! Floor 1: owns names and forms, not the events; those who know what happens call in here. Nothing that
 //! clients or models say is logged, measured or traced.
 
-pub mod fields;
+pub(crate) mod fields;
 mod json_line;
-pub mod logs;
-pub mod metrics;
-pub mod request_log;
-pub mod traces;
+pub(crate) mod logs;
+pub(crate) mod metrics;
+pub(crate) mod request_log;
+pub(crate) mod traces;
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -23,11 +23,11 @@ use crate::config::{LogSettings, TelemetrySettings};
 /// Keeps traces going; see [`TelemetryGuard::shutdown`].
 #[derive(Debug)]
 #[must_use = "spans that wait to be sent are lost without shutdown"]
-pub struct TelemetryGuard(Option<traces::TraceExporter>);
+pub(crate) struct TelemetryGuard(Option<traces::TraceExporter>);
 
 impl TelemetryGuard {
     /// Sends the spans that wait. Blocks for up to five seconds: call it when no request is left.
-    pub fn shutdown(self) {
+    pub(crate) fn shutdown(self) {
         if let Some(exporter) = self.0 {
             exporter.shutdown();
         }
@@ -36,7 +36,7 @@ impl TelemetryGuard {
 
 /// Why logs or traces could not be set up.
 #[derive(Debug, thiserror::Error)]
-pub enum TelemetryError {
+pub(crate) enum TelemetryError {
     /// The filter is not one.
     #[error("log.filter: {0}")]
     Filter(#[from] ParseError),
@@ -55,7 +55,10 @@ pub enum TelemetryError {
 ///
 /// # Errors
 /// If the filter or the endpoint is none, or on the second call.
-pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<TelemetryGuard, TelemetryError> {
+pub(crate) fn init(
+    log: &LogSettings,
+    telemetry: &TelemetrySettings,
+) -> Result<TelemetryGuard, TelemetryError> {
     let (filter, handle) = reload::Layer::new(filter(&log.filter)?);
     let logs = logs::layer::<Registry>(log.format, filter);
     let exporter = match &telemetry.otlp_endpoint {
@@ -75,7 +78,7 @@ pub fn init(log: &LogSettings, telemetry: &TelemetrySettings) -> Result<Telemetr
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// Logs by another filter from now on, which was checked with the settings.
-pub fn set_filter(directives: &str) {
+pub(crate) fn set_filter(directives: &str) {
     let Some(handle) = FILTER.get() else { return };
     let set = filter(directives).map_err(|error| error.to_string());
     if let Err(error) = set.and_then(|filter| handle.reload(filter).map_err(|error| error.to_string())) {
@@ -91,7 +94,7 @@ fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
 }
 
 /// A time as log lines have it: milliseconds, with three digits behind the point.
-pub fn milliseconds(time: Duration) -> f64 {
+pub(crate) fn milliseconds(time: Duration) -> f64 {
     (time.as_micros() as f64) / 1e3
 }
 

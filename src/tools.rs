@@ -6,7 +6,7 @@
 //! ([`Journal`]) it defines as a trait.
 
 mod audit;
-pub mod builtin;
+pub(crate) mod builtin;
 mod call;
 mod canonical;
 mod catalog;
@@ -17,7 +17,7 @@ mod error;
 mod executor;
 mod journal;
 mod layers;
-pub mod mcp;
+pub(crate) mod mcp;
 mod mock;
 mod naming;
 mod output;

@@ -1,8 +1,8 @@
 //! HTTP: routes, who may use them, bodies in and out. Knows the engine; decides nothing about responses.
 
-pub mod client_profile;
-pub mod openapi;
-pub mod routes;
+pub(crate) mod client_profile;
+pub(crate) mod openapi;
+pub(crate) mod routes;
 
 mod access;
 mod agents;
@@ -23,9 +23,9 @@ mod request_context;
 mod response_budget;
 mod responses;
 mod sse;
-pub mod startup;
+pub(crate) mod startup;
 mod stored;
-pub mod tool_result;
+pub(crate) mod tool_result;
 mod tools;
 mod upgrade;
 
@@ -42,15 +42,15 @@ use crate::protocol::request::RequestSizeLimits;
 use crate::provider::models::ModelCatalog;
 use crate::telemetry::metrics::Metrics;
 
-pub use forwarded::PeerAddress;
-pub use health::{ReadinessCache, ShutdownFlag, is_ready};
+pub(crate) use forwarded::PeerAddress;
+pub(crate) use health::{ReadinessCache, ShutdownFlag, is_ready};
 
 /// What handlers work with.
 #[derive(Clone)]
-pub struct AppState(Arc<SharedState>);
+pub(crate) struct AppState(Arc<SharedState>);
 
 /// What all requests share.
-pub struct SharedState {
+pub(crate) struct SharedState {
     /// Makes responses.
     pub engine: Arc<Engine>,
     /// Knows callers.
@@ -89,7 +89,7 @@ pub struct SharedState {
 
 impl AppState {
     /// The state of a server.
-    pub fn new(shared: SharedState) -> Self {
+    pub(crate) fn new(shared: SharedState) -> Self {
         Self(Arc::new(shared))
     }
 }

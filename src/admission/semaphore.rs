@@ -23,11 +23,11 @@ const MAX_WAITING: usize = 1024;
 
 /// The semaphore. Clones are the same one.
 #[derive(Debug, Clone)]
-pub struct FairSemaphore(Arc<Mutex<SemaphoreState>>);
+pub(crate) struct FairSemaphore(Arc<Mutex<SemaphoreState>>);
 
 /// Why nothing is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AcquireError {
+pub(crate) enum AcquireError {
     /// The queue is full.
     QueueFull,
     /// The semaphore was closed.
@@ -36,7 +36,7 @@ pub enum AcquireError {
 
 /// What came of asking.
 #[derive(Debug)]
-pub enum AcquireOutcome {
+pub(crate) enum AcquireOutcome {
     /// It is granted.
     Granted(Permit),
     /// It has to be waited for.
@@ -53,7 +53,7 @@ pub struct Permit {
 
 /// A place in the queue, left when it is dropped.
 #[derive(Debug)]
-pub struct PendingPermit {
+pub(crate) struct PendingPermit {
     state: Arc<Mutex<SemaphoreState>>,
     ticket: Ticket,
     outcome: oneshot::Receiver<Result<Permit, AcquireError>>,
@@ -61,7 +61,7 @@ pub struct PendingPermit {
 
 impl FairSemaphore {
     /// All of it is free.
-    pub fn new(shares: Shares) -> Self {
+    pub(crate) fn new(shares: Shares) -> Self {
         Self::with_queue(shares, MAX_WAITING)
     }
 
@@ -73,7 +73,7 @@ impl FairSemaphore {
     ///
     /// # Errors
     /// If the semaphore is closed, or the queue is full of others who have waited for no longer.
-    pub fn acquire(&self, requester: &Requester, weight: u64) -> Result<AcquireOutcome, AcquireError> {
+    pub(crate) fn acquire(&self, requester: &Requester, weight: u64) -> Result<AcquireOutcome, AcquireError> {
         let mut state = lock(&self.0);
         if state.is_closed() {
             return Err(AcquireError::Closed);
@@ -97,13 +97,13 @@ impl FairSemaphore {
     }
 
     /// Shares it out otherwise from now on; what was granted stays, and counts.
-    pub fn resize(&self, shares: Shares) {
+    pub(crate) fn resize(&self, shares: Shares) {
         let granted = lock(&self.0).resize(shares);
         deliver(&self.0, granted);
     }
 
     /// Refuses whoever waits or asks from now on. What was granted stays.
-    pub fn close(&self) {
+    pub(crate) fn close(&self) {
         let waiters = lock(&self.0).close();
         for waiter in waiters {
             _ = waiter.send(Err(AcquireError::Closed));

@@ -15,7 +15,7 @@ use super::generation::CurrentGeneration;
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Says what starts. `sources`: where the settings were said.
-pub fn starting(settings: &Settings, sources: &str) {
+pub(crate) fn starting(settings: &Settings, sources: &str) {
     let store = match &settings.store.url {
         StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
         StoreUrl::Memory => "memory:".to_owned(),

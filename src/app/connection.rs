@@ -72,7 +72,11 @@ pub(super) struct ConnectionActivity {
 }
 
 impl ConnectionActivity {
-    pub fn new(timeouts: ConnectionTimeouts, close: CancellationToken, stopping: ShutdownFlag) -> Arc<Self> {
+    pub(super) fn new(
+        timeouts: ConnectionTimeouts,
+        close: CancellationToken,
+        stopping: ShutdownFlag,
+    ) -> Arc<Self> {
         Arc::new(Self {
             timeouts,
             requests: AtomicUsize::new(0),
@@ -87,7 +91,7 @@ impl ConnectionActivity {
     }
 
     /// Bytes have come.
-    pub fn on_read(&self) {
+    pub(super) fn on_read(&self) {
         if self.is_busy() {
             return;
         }
@@ -101,7 +105,7 @@ impl ConnectionActivity {
     }
 
     /// The peer has stopped taking what is sent, or has taken all of it.
-    pub fn set_blocked(&self, blocked: bool) {
+    pub(super) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         let mut waiting = self.waiting();
         if waiting.0 == IdlePhase::NextRequest {
@@ -110,7 +114,7 @@ impl ConnectionActivity {
     }
 
     /// A request has begun; it ends with what is returned.
-    pub fn begin_request(self: &Arc<Self>, version: Version) -> ActiveRequest {
+    pub(super) fn begin_request(self: &Arc<Self>, version: Version) -> ActiveRequest {
         if version == Version::HTTP_2 {
             self.http2.store(true, Ordering::Relaxed);
         }
@@ -119,25 +123,25 @@ impl ConnectionActivity {
     }
 
     /// Makes it close at once if it works on nothing, and otherwise when that is done.
-    pub fn close(&self, reason: &'static str) {
+    pub(super) fn close(&self, reason: &'static str) {
         // The first one counts.
         _ = self.reason.set(reason);
         self.close.cancel();
     }
 
     /// It is about to be cut, with all that it works on.
-    pub fn abort(&self, why: RequestOutcome) {
+    pub(super) fn abort(&self, why: RequestOutcome) {
         // The first one counts.
         _ = self.abort_reason.set(why);
     }
 
     /// Why it was cut, if it was not its peer that went.
-    pub fn abort_reason(&self) -> Option<RequestOutcome> {
+    pub(super) fn abort_reason(&self) -> Option<RequestOutcome> {
         self.abort_reason.get().copied()
     }
 
     /// Since when it has been working on nothing; `None` if it works on something, or is closing anyway.
-    pub fn waiting_since(&self) -> Option<Instant> {
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
         (!self.is_busy() && !self.close.is_cancelled()).then(|| self.waiting().1)
     }
 
@@ -178,13 +182,13 @@ pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
 impl ActiveRequest {
     /// What happens on its connection.
-    pub fn connection(&self) -> &Arc<ConnectionActivity> {
+    pub(super) fn connection(&self) -> &Arc<ConnectionActivity> {
         &self.0
     }
 
     /// Its answer begins with these headers. In a process that is stopping, the client is told that its connection
     /// takes no further requests, so that it asks elsewhere before this one is closed.
-    pub fn prepare_response(&self, headers: &mut HeaderMap) {
+    pub(super) fn prepare_response(&self, headers: &mut HeaderMap) {
         let connection = &self.0;
         if !connection.stopping.is_set() {
             return;

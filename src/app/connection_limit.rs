@@ -40,14 +40,14 @@ pub(super) struct ConnectionSlot {
 }
 
 impl ConnectionLimit {
-    pub fn new(max: usize, metrics: Arc<Metrics>) -> Arc<Self> {
+    pub(super) fn new(max: usize, metrics: Arc<Metrics>) -> Arc<Self> {
         let max = max.min(Semaphore::MAX_PERMITS);
         let places = Arc::new(Semaphore::new(max));
         Arc::new(Self { max, places, open: Mutex::default(), next: AtomicU64::new(0), metrics })
     }
 
     /// A permit for one more connection. Makes room first if there is none, or waits for it.
-    pub async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+    pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(permit);
         }
@@ -62,7 +62,7 @@ impl ConnectionLimit {
     }
 
     /// Gives a connection its place.
-    pub fn enter(
+    pub(super) fn enter(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
         activity: &Arc<ConnectionActivity>,
@@ -74,12 +74,12 @@ impl ConnectionLimit {
     }
 
     /// The limit.
-    pub fn max(&self) -> usize {
+    pub(super) fn max(&self) -> usize {
         self.max
     }
 
     /// Closes some of those that have been working on nothing for longest.
-    pub fn make_room(&self) {
+    pub(super) fn make_room(&self) {
         let open = self.open();
         let waiting =
             |activity: &Arc<ConnectionActivity>| Some((activity.waiting_since()?, Arc::clone(activity)));

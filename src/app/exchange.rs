@@ -27,7 +27,7 @@ pub(super) struct Exchange {
 
 impl Exchange {
     /// A request has come. Those who answer it find its log in its extensions.
-    pub fn begin<B>(connection: &Arc<ConnectionActivity>, request: &mut Request<B>) -> Self {
+    pub(super) fn begin<B>(connection: &Arc<ConnectionActivity>, request: &mut Request<B>) -> Self {
         let log = RequestLog::begin();
         request.extensions_mut().insert(Arc::clone(&log));
         Self {
@@ -41,17 +41,17 @@ impl Exchange {
     }
 
     /// What happens on its connection.
-    pub fn connection(&self) -> &Arc<ConnectionActivity> {
+    pub(super) fn connection(&self) -> &Arc<ConnectionActivity> {
         self.request.connection()
     }
 
     /// Its answer begins with these headers.
-    pub fn prepare_response(&self, headers: &mut HeaderMap) {
+    pub(super) fn prepare_response(&self, headers: &mut HeaderMap) {
         self.request.prepare_response(headers);
     }
 
     /// Where it is logged.
-    pub fn log(&self) -> &Arc<RequestLog> {
+    pub(super) fn log(&self) -> &Arc<RequestLog> {
         &self.log
     }
 
@@ -77,7 +77,7 @@ pub(super) struct TrackedBody {
 }
 
 impl TrackedBody {
-    pub fn new(body: Body, mut exchange: Exchange) -> Self {
+    pub(super) fn new(body: Body, mut exchange: Exchange) -> Self {
         if exchange.is_head || body.is_end_stream() {
             exchange.ended = Some(RequestOutcome::Done);
         }

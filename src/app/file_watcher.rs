@@ -21,21 +21,21 @@ pub(super) struct FileWatcher {
 
 impl FileWatcher {
     /// Watches for what differs from these.
-    pub fn new(read: ConfigFiles) -> Self {
+    pub(super) fn new(read: ConfigFiles) -> Self {
         let mut interval = tokio::time::interval(POLL_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self { read, changing: None, interval }
     }
 
     /// They were read, and found so.
-    pub fn read(&mut self, files: ConfigFiles) {
+    pub(super) fn read(&mut self, files: ConfigFiles) {
         self.read = files;
         self.changing = None;
     }
 
     /// Ends once they have changed, and stayed the same from one look to the next: half of a file that is being written
     /// may be valid, too. Nothing is lost where this is dropped.
-    pub async fn changed(&mut self) {
+    pub(super) async fn changed(&mut self) {
         loop {
             self.interval.tick().await;
             let read = self.read.clone();

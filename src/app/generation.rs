@@ -26,7 +26,7 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    pub fn new(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> Self {
+    pub(super) fn new(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> Self {
         let state = state(settings, assembly, stopping);
         Self { service: routes::router(state.clone()), state }
     }

@@ -49,7 +49,7 @@ pub(super) struct HttpServer {
 }
 
 impl HttpServer {
-    pub fn new(
+    pub(super) fn new(
         current: CurrentGeneration,
         settings: &ServerSettings,
         metrics: Arc<Metrics>,
@@ -78,7 +78,7 @@ impl HttpServer {
     }
 
     /// Serves until `closing` says how long connections may take to finish what they are sending.
-    pub async fn serve(self, listener: TcpListener, mut closing: oneshot::Receiver<Duration>) {
+    pub(super) async fn serve(self, listener: TcpListener, mut closing: oneshot::Receiver<Duration>) {
         let max_connections = self.limit.max();
         match listener.local_addr() {
             Ok(address) => tracing::info!(%address, max_connections, "serving"),

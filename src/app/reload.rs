@@ -62,7 +62,7 @@ enum ReloadError {
 
 impl Reloader {
     /// Reloads whenever it is told to, until `shutdown`.
-    pub async fn run(mut self, mut hangups: SighupListener, shutdown: CancellationToken) {
+    pub(super) async fn run(mut self, mut hangups: SighupListener, shutdown: CancellationToken) {
         let mut watch = FileWatcher::new(self.running.files().clone());
         loop {
             let trigger = tokio::select! {

@@ -32,7 +32,7 @@ pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {
 }
 
 /// The file whose key belongs with the database's backups; `None`: the keys are in the settings.
-pub fn file(settings: &Settings) -> Option<&Path> {
+pub(crate) fn file(settings: &Settings) -> Option<&Path> {
     settings.seal.file.as_deref().filter(|_| settings.seal.keys.is_empty())
 }
 

@@ -26,7 +26,7 @@ pub struct ExtraTools {
 
 /// All tools of a gateway. Clones are the same ones.
 #[derive(Clone)]
-pub struct GatewayTools {
+pub(crate) struct GatewayTools {
     /// Those that it runs itself.
     pub toolbox: Arc<ToolRegistry>,
     /// Servers of more.
@@ -45,7 +45,7 @@ const NON_TOOLBOX_SECTIONS: [&str; 10] =
     ["auth", "compat", "config", "engine", "log", "mcp", "models", "providers", "server", "sse"];
 
 /// The tools of the generation before, and what differs from its settings.
-pub struct PreviousTools<'a> {
+pub(crate) struct PreviousTools<'a> {
     /// The tools.
     pub tools: &'a GatewayTools,
     /// What differs.
@@ -54,14 +54,14 @@ pub struct PreviousTools<'a> {
 
 impl GatewayTools {
     /// Lets all go.
-    pub async fn shutdown(&self) {
+    pub(crate) async fn shutdown(&self) {
         self.mcp.sessions().close().await;
         self.toolbox.shutdown().await;
     }
 }
 
 /// Opens every executor and reads what tools it has. Connects to no MCP server.
-pub async fn open(
+pub(crate) async fn open(
     settings: &Settings,
     admission: &Arc<Admission>,
     metrics: &Arc<Metrics>,
@@ -78,7 +78,7 @@ pub async fn open(
 }
 
 /// The same by other settings: what they do not change is taken over.
-pub async fn reopen(
+pub(crate) async fn reopen(
     before: PreviousTools<'_>,
     settings: &Settings,
     admission: &Arc<Admission>,

@@ -26,7 +26,7 @@ pub(super) struct WriteTimeout<S> {
 }
 
 impl<S> WriteTimeout<S> {
-    pub fn new(stream: S, patience: Duration, activity: Arc<ConnectionActivity>) -> Self {
+    pub(super) fn new(stream: S, patience: Duration, activity: Arc<ConnectionActivity>) -> Self {
         Self { stream, patience, alarm: Box::pin(tokio::time::sleep(patience)), waiting: false, activity }
     }
 

@@ -5,16 +5,16 @@ use crate::protocol::error::ApiError;
 
 /// A set of scopes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Scopes(u32);
+pub(crate) struct Scopes(u32);
 
 impl Scopes {
     /// These scopes and no others.
-    pub fn new(scopes: &[Scope]) -> Self {
+    pub(crate) fn new(scopes: &[Scope]) -> Self {
         Self(scopes.iter().fold(0, |set, scope| set | bit(*scope)))
     }
 
     /// Whether this is among them.
-    pub fn allow(self, scope: Scope) -> bool {
+    pub(crate) fn allow(self, scope: Scope) -> bool {
         self.0 & (bit(scope) | bit(Scope::All)) != 0
     }
 }

@@ -34,7 +34,7 @@ pub(super) const SWITCHES: &[&str] = &["execute-tools", "stream"];
 pub(super) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
 
 /// The process's arguments as clap reads them.
-pub fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments = arguments.into_iter();
     let mut understood: Vec<OsString> = arguments.by_ref().take(1).collect();
     let is_command =

@@ -27,7 +27,7 @@ const UNNAMED: &str = "url";
 
 /// Which server is meant, and as whom it is asked.
 #[derive(Debug, Args)]
-pub struct McpServerArgs {
+pub(crate) struct McpServerArgs {
     /// A server that is not in the configuration.
     #[arg(long, value_name = "URL")]
     url: Option<String>,

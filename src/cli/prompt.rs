@@ -31,7 +31,7 @@ use setup::Setup;
 
 /// What to ask, and how.
 #[derive(Debug, Args)]
-pub struct PromptArgs {
+pub(crate) struct PromptArgs {
     /// What is asked for
     #[arg(long, value_enum, default_value_t = Protocol::Chat)]
     protocol: Protocol,

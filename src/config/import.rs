@@ -14,12 +14,12 @@ mod field_reader;
 mod mcp_servers;
 mod options;
 
-pub use duration::parse as go_duration;
-pub use mcp_servers::{from_mcp_servers, is_mcp_servers};
+pub(crate) use duration::parse as go_duration;
+pub(crate) use mcp_servers::{from_mcp_servers, is_mcp_servers};
 
 /// A file in our words.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ImportedConfig {
+pub(crate) struct ImportedConfig {
     /// The configuration, as YAML.
     pub yaml: String,
     /// What it could not say, for a person.
@@ -31,7 +31,7 @@ pub struct ImportedConfig {
 }
 
 /// Whether a text is an agent file of go-agents and no configuration of ours.
-pub fn is_go_agents(text: &str) -> bool {
+pub(crate) fn is_go_agents(text: &str) -> bool {
     let known =
         |file: &Map<String, Value>| file.contains_key("transport") || file.contains_key("system_prompt");
     serde_json::from_str(text).is_ok_and(|value: Value| value.as_object().is_some_and(known))
@@ -41,7 +41,7 @@ pub fn is_go_agents(text: &str) -> bool {
 ///
 /// # Errors
 /// As those of the kinds.
-pub fn from_any(text: &str) -> Result<ImportedConfig, String> {
+pub(crate) fn from_any(text: &str) -> Result<ImportedConfig, String> {
     if is_mcp_servers(text) { from_mcp_servers(text) } else { from_go_agents(text) }
 }
 
@@ -49,7 +49,7 @@ pub fn from_any(text: &str) -> Result<ImportedConfig, String> {
 ///
 /// # Errors
 /// If it is no JSON object, or a value is of the wrong kind; the message names it.
-pub fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
+pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut file = FieldReader::new("", file)?;
     let (mut notes, mut config) = (Vec::new(), Map::new());
@@ -96,7 +96,7 @@ fn render_yaml(title: &str, notes: &[String], config: &Map<String, Value>) -> Re
 
 impl ImportedConfig {
     /// Everything that the configuration does not say, the model's options too.
-    pub fn all_notes(&self) -> impl Iterator<Item = String> + '_ {
+    pub(crate) fn all_notes(&self) -> impl Iterator<Item = String> + '_ {
         self.notes.iter().cloned().chain(unsupported_options(&self.request))
     }
 }
@@ -209,7 +209,7 @@ fn preset(name: &str) -> Preset {
 }
 
 /// The base URL of the chat API, for those who name the server only.
-pub fn base_url(preset: Preset, said: &str) -> String {
+pub(crate) fn base_url(preset: Preset, said: &str) -> String {
     let said = said.trim_end_matches('/');
     let bare = Url::parse(said).is_ok_and(|url| url.path() == "/");
     match preset {

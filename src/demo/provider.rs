@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 /// Name of the scripted model.
-pub const MODEL: &str = "demo";
+pub(crate) const MODEL: &str = "demo";
 /// Between two pieces of a stream, so that one sees it streaming.
 const PACE: Duration = Duration::from_millis(40);
 

@@ -15,7 +15,7 @@ const CHANNEL_CAPACITY: usize = 16;
 
 /// What comes out of a run.
 #[derive(Debug)]
-pub enum RunOutput {
+pub(crate) enum RunOutput {
     /// Events that happened together, in order; the last batch ends with a terminal event.
     Events(Events),
     /// Instead of any event: the request came to nothing. Only ever first and last.

@@ -24,7 +24,7 @@ pub(super) struct Bound<'a> {
 
 impl<'a> Wanted<'a> {
     /// Those of the request, its input and its agent; none where no server runs any of the gateway's own.
-    pub fn from_request(
+    pub(super) fn from_request(
         parts: &EngineParts,
         request: &'a CreateResponse,
         input: &'a [Item],
@@ -45,7 +45,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The servers of these tools.
-    pub fn servers(&self, parts: &EngineParts, wanting: McpCaller<'_>) -> Vec<ResolvedServer> {
+    pub(super) fn servers(&self, parts: &EngineParts, wanting: McpCaller<'_>) -> Vec<ResolvedServer> {
         parts.mcp.route_servers(wanting, |name| self.contains(name))
     }
 
@@ -71,7 +71,7 @@ impl<'a> Wanted<'a> {
 
 impl Bound<'_> {
     /// These tools. Lists those of the servers.
-    pub async fn catalog(
+    pub(super) async fn catalog(
         self,
         parts: &EngineParts,
         wanting: McpCaller<'_>,

@@ -20,14 +20,14 @@ pub(super) struct RunSummary {
 
 impl RunSummary {
     /// It came to a response.
-    pub fn response(self, prepared: &PreparedRun, response: &Response) {
+    pub(super) fn response(self, prepared: &PreparedRun, response: &Response) {
         let failed = response.error.as_ref().and_then(|error| error.code.clone());
         let incomplete = || response.incomplete_details.as_ref().map(|why| why.reason.clone().into());
         self.tell(prepared, response.usage, failed.or_else(incomplete));
     }
 
     /// It came to nothing but an error.
-    pub fn refusal(self, prepared: &PreparedRun, code: Option<Cow<'static, str>>) {
+    pub(super) fn refusal(self, prepared: &PreparedRun, code: Option<Cow<'static, str>>) {
         self.tell(prepared, None, code);
     }
 

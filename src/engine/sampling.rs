@@ -22,7 +22,7 @@ use crate::tools::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleReques
 const RATE_WINDOW: Duration = Duration::from_mins(1);
 
 /// Asks the engine. The servers are there before it, and it is told later.
-pub struct EngineSampler {
+pub(crate) struct EngineSampler {
     engine: Mutex<Weak<Engine>>,
     settings: SamplingSettings,
     /// Requests of each server, and since when they are counted. There are as many as servers are connected to.
@@ -31,14 +31,14 @@ pub struct EngineSampler {
 
 impl EngineSampler {
     /// A sampler by these settings, if servers may use the model.
-    pub fn new(settings: &SamplingSettings) -> Option<Arc<Self>> {
+    pub(crate) fn new(settings: &SamplingSettings) -> Option<Arc<Self>> {
         settings.enabled.then(|| {
             Arc::new(Self { engine: Mutex::default(), settings: settings.clone(), asked: Mutex::default() })
         })
     }
 
     /// From now on this engine is asked.
-    pub fn ask(&self, engine: &Arc<Engine>) {
+    pub(crate) fn ask(&self, engine: &Arc<Engine>) {
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
     }
 

@@ -7,8 +7,9 @@ mod certificates;
 mod proxy;
 mod proxy_error;
 
-pub use certificates::{CaCertificates, ClientCertificate, InvalidCaCertificates, InvalidClientCertificate};
-pub use proxy::{EnvironmentProxies, InvalidProxyUrl, PROXY_VARIABLES, Proxies, ProxyUrl, is_loopback_url};
+pub(crate) use certificates::{CaCertificates, ClientCertificate};
+pub(crate) use proxy::{EnvironmentProxies, PROXY_VARIABLES, is_loopback_url};
+pub use proxy::{Proxies, ProxyUrl};
 pub use proxy_error::ProxyError;
 
 use reqwest::{ClientBuilder, Url};

@@ -24,9 +24,10 @@ use reqwest::{Client, ClientBuilder, Method, Response, StatusCode, Url};
 use super::client::{HttpClientOptions, ProxyUrl};
 pub use error::EgressError;
 use resolve::GuardedResolver;
-pub use resolve::{Resolver, SystemResolver};
+pub use resolve::Resolver;
+pub(crate) use resolve::SystemResolver;
 use rules::EgressRules;
-pub use rules::{InvalidRule, intersect_domains};
+pub(crate) use rules::{InvalidRule, intersect_domains};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
 /// How long a connection may take to come about, where the request as a whole has longer.

@@ -15,21 +15,21 @@ thread_local! {
 
 /// A flag that ends what is done under it. Clones are the same one.
 #[derive(Debug, Clone, Default)]
-pub struct CancelFlag(Arc<AtomicBool>);
+pub(crate) struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
     /// Ends the work at its next piece.
-    pub fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether the work is to end.
-    pub fn is_cancelled(&self) -> bool {
+    pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Works on this thread; [`check`] heeds this interrupt meanwhile.
-    pub fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
         /// Also after a panic: threads are used again.
         struct ClearOnDrop;
 
@@ -49,7 +49,7 @@ impl CancelFlag {
 ///
 /// # Errors
 /// The work is to end.
-pub fn check() -> Result<(), ParseError> {
+pub(crate) fn check() -> Result<(), ParseError> {
     let is_raised = CURRENT.with_borrow(|current| current.as_ref().is_some_and(CancelFlag::is_cancelled));
     if is_raised { Err(ParseError::invalid("", "the client has left.")) } else { Ok(()) }
 }

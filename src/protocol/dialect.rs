@@ -11,14 +11,14 @@ use super::request::{CreateResponse, ReasoningEffort};
 
 /// What names of ours begin with where the specification does not know them: types of items, and of the events
 /// that tell of them.
-pub const EXTENSION_PREFIX: &str = "antwort:";
+pub(crate) const EXTENSION_PREFIX: &str = "antwort:";
 
 /// The items of the Open Responses specification.
 const STANDARD_ITEMS: &[&str] =
     &["message", "function_call", "function_call_output", "reasoning", "compaction"];
 
 /// The plain name of an item's type, which clients may give in either spelling.
-pub fn canonical_item_type(kind: &str) -> &str {
+pub(crate) fn canonical_item_type(kind: &str) -> &str {
     match kind.strip_prefix(EXTENSION_PREFIX) {
         // These have no other name.
         None | Some("tool_call" | "user_message") => kind,

@@ -4,11 +4,11 @@
 //! writing is exact. An item that arrives without an id is given one when it is read, so that every
 //! item of a stored response can be referred to.
 
-pub mod extension;
-pub mod function;
-pub mod hosted;
-pub mod message;
-pub mod reasoning;
+pub(crate) mod extension;
+pub(crate) mod function;
+pub(crate) mod hosted;
+pub(crate) mod message;
+pub(crate) mod reasoning;
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;

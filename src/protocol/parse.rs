@@ -132,14 +132,14 @@ impl std::fmt::Display for ParseError {
 }
 
 /// A type that reads itself from raw JSON with exact errors.
-pub trait FromJson: Sized {
+pub(crate) trait FromJson: Sized {
     /// Reads the value, or says what is wrong and where.
     fn from_json(raw: &RawValue) -> Result<Self, ParseError>;
 }
 
 /// The fields by which unions are told apart.
 #[derive(Debug, Deserialize)]
-pub struct Discriminator<'a> {
+pub(crate) struct Discriminator<'a> {
     /// `type`.
     #[serde(borrow, default, rename = "type")]
     pub kind: Option<Cow<'a, str>>,
@@ -152,7 +152,7 @@ pub struct Discriminator<'a> {
 }
 
 /// Looks at what tells the shapes of a union apart.
-pub fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, ParseError> {
+pub(crate) fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, ParseError> {
     if !raw.get().starts_with('{') {
         return Err(ParseError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));
     }
@@ -160,13 +160,13 @@ pub fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, ParseErro
 }
 
 /// Reads one shape by its serde definition.
-pub fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ParseError> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ParseError> {
     T::deserialize(Strict(&mut serde_json::Deserializer::from_str(raw.get())))
         .map_err(|error| error_with_path::<T>(raw, &error))
 }
 
 /// Reads a list, each element by its own shape.
-pub fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseError> {
+pub(crate) fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseError> {
     let read = |(i, raw): (usize, &&RawValue)| {
         cancellation::check()?;
         T::from_json(raw).map_err(|e| e.at(i))
@@ -175,7 +175,7 @@ pub fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseError> {
 }
 
 /// The elements of a JSON array, unread.
-pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ParseError> {
+pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ParseError> {
     if !raw.get().starts_with('[') {
         return Err(ParseError::wrong_type("", format!("expected an array, got {}.", json_type(raw))));
     }
@@ -183,7 +183,7 @@ pub fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ParseError> {
 }
 
 /// The elements of a JSON array of at most so many, unread. Of a longer one no more is read.
-pub fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, ParseError> {
+pub(crate) fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, ParseError> {
     /// What reads the elements.
     struct UpTo(usize);
 
@@ -220,18 +220,20 @@ pub fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, Par
 }
 
 /// For `Deserialize` of types that are a [`FromJson`]: stored rows and tests read them through serde.
-pub fn deserialize_from_json<'de, D: Deserializer<'de>, T: FromJson>(deserializer: D) -> Result<T, D::Error> {
+pub(crate) fn deserialize_from_json<'de, D: Deserializer<'de>, T: FromJson>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let raw = Box::<RawValue>::deserialize(deserializer)?;
     T::from_json(&raw).map_err(|error| serde::de::Error::custom(error.to_serde_message()))
 }
 
 /// Whether the value is JSON null.
-pub fn is_null(raw: &RawValue) -> bool {
+pub(crate) fn is_null(raw: &RawValue) -> bool {
     raw.get() == "null"
 }
 
 /// The JSON type of a value in words, for error messages.
-pub fn json_type(raw: &RawValue) -> &'static str {
+pub(crate) fn json_type(raw: &RawValue) -> &'static str {
     match raw.get().as_bytes().first() {
         Some(b'{') => "an object",
         Some(b'[') => "an array",
@@ -308,7 +310,7 @@ fn join(outer: &str, inner: &str) -> String {
 }
 
 /// Keeps a client's own value from flooding the error message that quotes it.
-pub fn truncate_for_display(text: &str) -> Cow<'_, str> {
+pub(crate) fn truncate_for_display(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 200;
     match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),

@@ -34,18 +34,16 @@ use super::tool_choice::ToolChoice;
 
 pub use compaction::COMPACTION_FIELDS;
 pub use fields::{FIELDS, NO_OPS};
-pub use include::Include;
+pub(crate) use include::Include;
 pub use limits::RequestSizeLimits;
-pub use metadata::Metadata;
-pub use options::{
+pub(crate) use metadata::Metadata;
+pub(crate) use options::{
     PromptCacheRetention, ReasoningEffort, ReasoningRequest, ServiceTier, StreamOptions, SummaryMode,
     Truncation,
 };
-pub use run_options::{
-    ClientActionStatus, OnMismatch, PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode,
-    ToolVisibility,
-};
-pub use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
+pub use run_options::{ClientActionStatus, OnMismatch, ToolVisibility};
+pub(crate) use run_options::{PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode};
+pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 
 /// A request for a response. `None` means that the client did not say.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ const MAX_COMBINED_DEPTH: u32 = 4000;
 const MAX_DIAGNOSIS_STEPS: u64 = 1_000_000;
 
 /// Patterns of one schema, unless a setting says otherwise.
-pub const MAX_PATTERNS: usize = 100;
+pub(crate) const MAX_PATTERNS: usize = 100;
 /// Bytes of all compiled patterns of one schema, as the library estimates them: a date takes 40 KiB, a word of up to 64
 /// letters of any script 3 MiB. The caches that matching fills may take as much again.
 const MAX_PATTERN_BYTES: usize = 4 << 20;
@@ -36,7 +36,7 @@ const MAX_BACKTRACKS: usize = 100_000;
 
 /// A schema that values are checked by.
 #[derive(Debug)]
-pub struct CompiledSchema {
+pub(crate) struct CompiledSchema {
     validator: Validator,
     size: SchemaSize,
 }
@@ -54,7 +54,7 @@ impl CompiledSchema {
     ///
     /// # Errors
     /// In words: it is none, has too many patterns, or is too large once its references are followed.
-    pub fn compile(schema: &Value) -> Result<Self, String> {
+    pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
         check_patterns(schema)?;
         Self::compile_prechecked(schema)
     }
@@ -63,7 +63,7 @@ impl CompiledSchema {
     ///
     /// # Errors
     /// As [`Self::compile`].
-    pub fn compile_prechecked(schema: &Value) -> Result<Self, String> {
+    pub(crate) fn compile_prechecked(schema: &Value) -> Result<Self, String> {
         let size = SizeEstimator::new(schema).measure(schema, 0)?;
         if size.depth > MAX_DEPTH {
             return Err(too_large());
@@ -76,7 +76,7 @@ impl CompiledSchema {
     ///
     /// # Errors
     /// In words: it is none, has too many patterns, or is too large once its references are followed.
-    pub fn check_definition(schema: &Value) -> Result<(), String> {
+    pub(crate) fn check_definition(schema: &Value) -> Result<(), String> {
         check_patterns(schema)?;
         if SizeEstimator::new(schema).measure(schema, 0)?.depth > MAX_DEPTH {
             return Err(too_large());
@@ -88,7 +88,7 @@ impl CompiledSchema {
     ///
     /// # Errors
     /// What is wrong, and where: at most so many problems, each shortened.
-    pub fn validate(&self, value: &Value, most: usize) -> Result<(), String> {
+    pub(crate) fn validate(&self, value: &Value, most: usize) -> Result<(), String> {
         // A problem quotes the value, which may be long.
         self.validate_with(value, most, |error| error.to_string())
     }
@@ -97,7 +97,7 @@ impl CompiledSchema {
     ///
     /// # Errors
     /// What is wrong, and where.
-    pub fn validate_redacted(&self, value: &Value) -> Result<(), String> {
+    pub(crate) fn validate_redacted(&self, value: &Value) -> Result<(), String> {
         self.validate_with(value, 1, |error| error.masked_with("it").to_string())
     }
 
@@ -193,7 +193,7 @@ fn is_pattern(error: &ValidationError<'_>) -> bool {
 }
 
 /// How many patterns a schema has.
-pub fn count_patterns(schema: &Value) -> usize {
+pub(crate) fn count_patterns(schema: &Value) -> usize {
     let mut count = 0;
     each_pattern(schema, &mut |_| count += 1);
     count

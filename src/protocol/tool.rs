@@ -13,27 +13,22 @@ use serde_json::value::RawValue;
 
 use super::parse::{self, FromJson, ParseError};
 
-pub use function::{AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, NamespaceTool};
-pub use hosted::{
-    ApplyPatchTool, CodeInterpreterContainer, CodeInterpreterTool, ComputerEnvironment,
-    ComputerUsePreviewTool, DomainSecret, LocalSkill, MemoryLimit, NetworkPolicy, ShellTool,
-    ShellToolEnvironment, Skill, SkillSource,
+pub(crate) use function::{
+    AllowedCaller, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, NamespaceTool,
 };
-pub use image::{
-    ImageAction, ImageBackground, ImageFidelity, ImageFormat, ImageGenerationTool, ImageMask,
-    ImageModeration, ImageQuality,
-};
-pub use mcp::{ApprovalPolicy, ApprovalRules, McpAllowedTools, McpTool, McpToolFilter, Secret};
-pub use search::{
-    ContentKind, FileSearchFilter, FileSearchTool, FilterValue, HybridSearch, RankingOptions,
-    SearchContextSize, ToolSearchExecution, ToolSearchTool, UserLocation, WebSearchFilters, WebSearchKind,
-    WebSearchPreviewKind, WebSearchPreviewTool, WebSearchTool,
+pub(crate) use hosted::{ApplyPatchTool, CodeInterpreterTool, ComputerUsePreviewTool, LocalSkill, ShellTool};
+pub(crate) use image::ImageGenerationTool;
+pub(crate) use mcp::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter, Secret};
+pub(crate) use search::{
+    ContentKind, FileSearchTool, SearchContextSize, ToolSearchExecution, ToolSearchTool, UserLocation,
+    WebSearchPreviewTool, WebSearchTool,
 };
 
 /// A tool that the model may be offered.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each variant is documented at its type")]
+#[allow(clippy::enum_variant_names, reason = "the names are the API's own")]
 pub enum Tool {
     Function(FunctionTool),
     Custom(CustomTool),

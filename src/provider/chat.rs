@@ -19,6 +19,6 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use options::ChatOptions;
-pub use request::{encode, is_reserved};
+pub(crate) use options::ChatOptions;
+pub(crate) use request::encode;
 pub use stream::Translator;

@@ -47,7 +47,7 @@ const MAX_LIST_BODY: usize = 16 * 1024 * 1024;
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that speaks chat completions.
-pub struct ChatProvider(Arc<Server>);
+pub(super) struct ChatProvider(Arc<Server>);
 
 /// What all calls to a server share.
 struct Server {
@@ -109,7 +109,7 @@ pub struct InvalidProvider {
 
 impl ChatProvider {
     /// A provider that has not been asked anything; no connection is made.
-    pub fn new(
+    pub(super) fn new(
         name: &str,
         settings: &ProviderSettings,
         metrics: &Arc<Metrics>,

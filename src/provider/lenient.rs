@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 pub(super) struct LenientText<'a>(pub Cow<'a, str>);
 
 impl LenientText<'_> {
-    pub fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         &self.0
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The text, if there is one.
-    pub fn some(&self) -> Option<&str> {
+    pub(super) fn some(&self) -> Option<&str> {
         Some(self.as_str()).filter(|text| !text.is_empty())
     }
 }
@@ -92,7 +92,7 @@ pub(super) struct LenientNumber(pub Option<i64>);
 
 impl LenientNumber {
     /// As a count: 0 when absent or negative.
-    pub fn count(self) -> u64 {
+    pub(super) fn count(self) -> u64 {
         self.0.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
     }
 }

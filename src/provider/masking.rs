@@ -17,7 +17,7 @@ pub(super) struct Secrets<'a>(Vec<&'a str>);
 
 impl<'a> Secrets<'a> {
     /// The provider's key and its headers; of `Bearer …` also what stands behind it.
-    pub fn from_settings(settings: &'a ProviderSettings) -> Self {
+    pub(super) fn from_settings(settings: &'a ProviderSettings) -> Self {
         let sent = settings.api_key.iter().chain(settings.headers.values()).map(ExposeSecret::expose_secret);
         let parts = sent.flat_map(|value: &str| [Some(value), value.split_once(' ').map(|(_, token)| token)]);
         let mut secrets: Vec<&str> =
@@ -28,7 +28,7 @@ impl<'a> Secrets<'a> {
     }
 
     /// Takes them out of words that are one line already.
-    pub fn mask_error(&self, error: &mut ProviderError) {
+    pub(super) fn mask_error(&self, error: &mut ProviderError) {
         if let Cow::Owned(masked) = self.without(&error.message) {
             error.message = masked;
         }
@@ -36,7 +36,7 @@ impl<'a> Secrets<'a> {
     }
 
     /// The body of an error as it may be handed on: in its shape, with its words masked as those of any other error.
-    pub fn mask_body(&self, body: String) -> String {
+    pub(super) fn mask_body(&self, body: String) -> String {
         match serde_json::from_str::<Value>(&body) {
             Ok(mut value) => {
                 if self.mask_value(&mut value) {

@@ -42,7 +42,7 @@ struct Envelope<'a> {
 
 impl<'a> UpstreamError<'a> {
     /// Reads the error that a text holds: JSON of a known shape, or a few plain words.
-    pub fn parse(text: &'a str) -> Self {
+    pub(super) fn parse(text: &'a str) -> Self {
         let text = text.trim();
         if text.len() > MAX_ERROR_BYTES {
             return Self::default();
@@ -63,17 +63,21 @@ impl<'a> UpstreamError<'a> {
     }
 
     /// An error whose fields stand apart.
-    pub fn from_fields(message: LenientText<'a>, code: LenientText<'a>, kind: LenientText<'a>) -> Self {
+    pub(super) fn from_fields(
+        message: LenientText<'a>,
+        code: LenientText<'a>,
+        kind: LenientText<'a>,
+    ) -> Self {
         Self { message, code, kind, status: LenientText::default() }
     }
 
     /// Whether it says nothing at all: some servers send an empty `error` with every chunk.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.message.is_empty() && self.code.is_empty() && self.kind.is_empty()
     }
 
     /// The error that ends the call. `status` is the HTTP status that came with it, if it came with one of its own.
-    pub fn into_error(self, status: Option<u16>, secret: Option<&str>) -> ProviderError {
+    pub(super) fn into_error(self, status: Option<u16>, secret: Option<&str>) -> ProviderError {
         let kind = self.classify(status);
         let message = match self.message.some() {
             Some(words) => sanitize(words, secret),

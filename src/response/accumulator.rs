@@ -11,7 +11,7 @@ use crate::protocol::response::Response;
 
 /// The response so far.
 #[derive(Debug)]
-pub struct ResponseAccumulator {
+pub(crate) struct ResponseAccumulator {
     response: Response,
 }
 
@@ -22,17 +22,17 @@ pub struct InvalidEvent;
 
 impl ResponseAccumulator {
     /// A response of which no event has been seen.
-    pub fn new(response: Response) -> Self {
+    pub(crate) fn new(response: Response) -> Self {
         Self { response }
     }
 
     /// The response so far.
-    pub fn response(&self) -> &Response {
+    pub(crate) fn response(&self) -> &Response {
         &self.response
     }
 
     /// The response, of which nothing more will come.
-    pub fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Response {
         self.response
     }
 
@@ -48,7 +48,7 @@ impl ResponseAccumulator {
     }
 
     /// Takes in an event that adds something.
-    pub fn apply(&mut self, event: &ResponseEvent) -> Result<(), InvalidEvent> {
+    pub(crate) fn apply(&mut self, event: &ResponseEvent) -> Result<(), InvalidEvent> {
         match event {
             ResponseEvent::Hosted(_) | ResponseEvent::ToolProgress { .. } => {}
             ResponseEvent::OutputItemAdded { output_index, item } => {

@@ -27,7 +27,11 @@ enum Data<'a> {
 }
 
 /// The result of the call with this id: its text, or the message of its failure.
-pub fn format_result<'a>(format: ResultFormat, id: &str, result: Result<&'a str, &str>) -> Cow<'a, str> {
+pub(crate) fn format_result<'a>(
+    format: ResultFormat,
+    id: &str,
+    result: Result<&'a str, &str>,
+) -> Cow<'a, str> {
     let envelope = match (format, result) {
         (ResultFormat::Text, Ok(text)) => return Cow::Borrowed(text),
         (ResultFormat::Text, Err(message)) => return Cow::Owned(format!("Error: {message}")),

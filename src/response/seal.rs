@@ -27,7 +27,7 @@ const SUMMARY: &[u8] = b"\xffcompaction\0";
 /// Tells the key of fingerprints from the one that seals.
 const FINGERPRINTS: &[u8] = b"antwort fingerprints\0";
 /// Length of a seal key, in bytes.
-pub const KEY_LEN: usize = 32;
+pub(crate) const KEY_LEN: usize = 32;
 
 /// The keys of a deployment: the first seals, all open.
 pub struct SealKeys {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-pub use self::tool_name::ToolName;
+pub(crate) use self::tool_name::ToolName;
 use crate::config::ResultFormat;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::item::Item;

@@ -3,7 +3,7 @@
 
 macro_rules! fields {
     ($($(#[doc = $text:literal])+ $name:ident = $field:literal;)+) => {
-        $($(#[doc = $text])+ pub const $name: &str = $field;)+
+        $($(#[doc = $text])+ pub(crate) const $name: &str = $field;)+
 
         /// All of them.
         pub const ALL: &[&str] = &[$($field),+];

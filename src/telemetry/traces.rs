@@ -24,7 +24,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::TelemetryError;
 use crate::config::TelemetrySettings;
 use crate::net::client::HttpClientOptions;
-pub use parent::TraceParent;
+pub(crate) use parent::TraceParent;
 
 /// Where collectors take traces, below their base URL.
 const TRACES: &str = "/v1/traces";
@@ -94,7 +94,7 @@ fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking:
 
 /// Puts `span` below the caller's, if the caller sent a valid `traceparent` and spans are made. Call it before
 /// the span is entered.
-pub fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
+pub(crate) fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
     let Some(caller) = caller else { return };
     let context = SpanContext::new(
         TraceId::from_bytes(caller.trace_id),
@@ -108,7 +108,7 @@ pub fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
 }
 
 /// What goes upstream from within `span`: the span itself where spans are made, else what the caller sent.
-pub fn upstream_parent(span: &Span, caller: Option<TraceParent>) -> Option<TraceParent> {
+pub(crate) fn upstream_parent(span: &Span, caller: Option<TraceParent>) -> Option<TraceParent> {
     let context = span.context();
     let current = context.span();
     let current = current.span_context();

@@ -3,14 +3,14 @@
 //! A tool that lacks what it needs is left out: silently, with a warning where something was configured for it, and
 //! with an error where it was said to be required.
 
-pub mod calculate;
-pub mod datetime;
-pub mod file_read;
+pub(crate) mod calculate;
+pub(crate) mod datetime;
+pub(crate) mod file_read;
 #[cfg(test)]
 mod tests;
-pub mod weather;
+pub(crate) mod weather;
 mod web;
-pub mod web_search;
+pub(crate) mod web_search;
 
 use std::sync::Arc;
 
@@ -29,12 +29,12 @@ use weather::Weather;
 use web_search::{Brave, DuckDuckGo, SearchEngine, Searxng, Tavily, WebSearch, brave, duckduckgo, tavily};
 
 /// The executor's id.
-pub const EXECUTOR: &str = "builtin";
+pub(crate) const EXECUTOR: &str = "builtin";
 
 /// A setting that is missing or cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
-pub struct BuiltinError {
+pub(crate) struct BuiltinError {
     /// The setting, such as `tools.builtin.get_weather.api_key`.
     pub key: &'static str,
     /// What is wrong with it.
@@ -54,7 +54,7 @@ enum SetupError {
 }
 
 /// The executor of the tools that are enabled and have what they need.
-pub fn executor(
+pub(crate) fn executor(
     settings: &BuiltinSettings,
     allow_file_access: bool,
     egress: &Arc<Egress>,
@@ -84,7 +84,7 @@ pub fn executor(
 }
 
 /// `web_search` alone, for whoever asks it in other ways than by calls; `None` if it is left out.
-pub fn build_web_search(
+pub(crate) fn build_web_search(
     settings: &WebSearchSettings,
     egress: &Arc<Egress>,
 ) -> Result<Option<Arc<WebSearch>>, BuiltinError> {
@@ -165,7 +165,7 @@ fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<Fil
 
 /// Why a tool of this name is not among those of these settings, for a model that calls it all the same; `None`: the
 /// gateway knows no such tool.
-pub fn unavailable_reason(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
+pub(crate) fn unavailable_reason(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
     Some(match name {
         "calculate" | "datetime" => "it is switched off",
         "get_weather" => "WEATHER_API_KEY environment variable not set",

@@ -5,41 +5,36 @@
 //! gateway is to a server, `pool` keeps connections apart by server, credential and tenant, and open between calls.
 
 mod backoff;
-pub mod client;
+pub(crate) mod client;
 mod configured;
-pub mod connection;
-pub mod content;
+pub(crate) mod connection;
+pub(crate) mod content;
 mod context;
-pub mod credentials;
-pub mod error;
+pub(crate) mod credentials;
+pub(crate) mod error;
 mod list_budget;
 mod list_cache;
 mod pool;
 mod recovery;
 mod routes;
-pub mod sampler;
-pub mod schema;
+pub(crate) mod sampler;
+pub(crate) mod schema;
 mod server_handle;
-pub mod servers;
+pub(crate) mod servers;
 mod session;
 mod source;
-pub mod status;
+pub(crate) mod status;
 mod toolset;
 
 pub use client::{Client, ClientOptions};
-pub use connection::{
-    CallMeta, Connection, Connector, ContentAudience, Endpoint, HttpKind, RemoteCall, RemoteContent,
-    RemoteHints, RemotePart, RemoteResult, RemoteTool, RemoteTools, ServerAddress, ServerInfo, StdioCommand,
-};
-pub use context::{CallerContext, OnBehalfOf};
-pub use credentials::{CredentialSource, Credentials, Fingerprint, InvalidHeader};
-pub use error::McpError;
-pub use pool::Pool as SessionPool;
-pub use routes::CallerCatalog;
-pub use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
-pub use server_handle::{CallDecision, RequestRules, ResolvedServer, ServerHandle};
-pub use servers::{BindError, McpCaller, McpDependencies, McpServers};
-pub use session::Freshness;
-pub use source::PreviousServers;
-pub use status::ServerStatus;
-pub use toolset::{ServedTool, ServerToolSet, is_same_listing};
+pub(crate) use connection::{Connector, RemoteHints};
+pub(crate) use context::OnBehalfOf;
+pub(crate) use error::McpError;
+pub(crate) use routes::CallerCatalog;
+pub(crate) use sampler::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
+pub(crate) use server_handle::{CallDecision, RequestRules, ResolvedServer, ServerHandle};
+pub(crate) use servers::{BindError, McpCaller, McpDependencies, McpServers};
+pub(crate) use session::Freshness;
+pub(crate) use source::PreviousServers;
+pub(crate) use status::ServerStatus;
+pub(crate) use toolset::{ServedTool, ServerToolSet, is_same_listing};

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 128;
 
 /// A JSON value.
 #[derive(Debug)]
-pub enum Verbatim<'t> {
+pub(super) enum Verbatim<'t> {
     /// A number, as it was written.
     Number(&'t str),
     /// A string with its quotes and escapes, `true`, `false` or `null`, as it was written.
@@ -29,7 +29,7 @@ pub enum Verbatim<'t> {
 
 /// A member of an object.
 #[derive(Debug)]
-pub struct Member<'t> {
+pub(super) struct Member<'t> {
     /// Its key.
     key: Cow<'t, str>,
     /// Its value.
@@ -38,14 +38,14 @@ pub struct Member<'t> {
 
 impl<'t> Verbatim<'t> {
     /// Reads a text; `None` if it is no JSON, or nests too deeply.
-    pub fn parse(text: &'t str) -> Option<Self> {
+    pub(super) fn parse(text: &'t str) -> Option<Self> {
         // From here on the text is known to be JSON, and only has to be taken apart.
         serde_json::from_str::<IgnoredAny>(text).ok()?;
         Reader { text, at: 0 }.value(MAX_DEPTH)
     }
 
     /// Whether the text differs from what [`Value`] would make of it in any number.
-    pub fn is_rounded_by_value(&self) -> bool {
+    pub(super) fn is_rounded_by_value(&self) -> bool {
         match self {
             Self::Number(digits) => exact_number(digits).is_none(),
             Self::Plain(_) => false,
@@ -55,7 +55,7 @@ impl<'t> Verbatim<'t> {
     }
 
     /// The same with each number that [`Value`] would round as a string of its digits.
-    pub fn to_value_with_digits(&self) -> Value {
+    pub(super) fn to_value_with_digits(&self) -> Value {
         match self {
             Self::Number(digits) => exact_number(digits).map_or_else(|| Value::from(*digits), Value::Number),
             Self::Plain(text) => serde_json::from_str(text).unwrap_or_else(|_| Value::from(*text)),
@@ -70,7 +70,7 @@ impl<'t> Verbatim<'t> {
     }
 
     /// Without spaces, in its own order.
-    pub fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let mut out = Vec::new();
         self.write(false, &mut out);
         // It was made of texts.
@@ -78,7 +78,7 @@ impl<'t> Verbatim<'t> {
     }
 
     /// Without spaces, keys in order and strings in one form: the same bytes for the same value.
-    pub fn to_canonical(&self) -> Vec<u8> {
+    pub(super) fn to_canonical(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(true, &mut out);
         out
@@ -126,7 +126,7 @@ fn exact_number(digits: &str) -> Option<Number> {
 }
 
 /// The text in one line, if it has numbers that a [`Value`] would round.
-pub fn exact_text(text: &str) -> Option<Box<RawValue>> {
+pub(super) fn exact_text(text: &str) -> Option<Box<RawValue>> {
     if !may_be_rounded(text) {
         return None;
     }

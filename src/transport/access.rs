@@ -21,7 +21,7 @@ pub(super) struct Authenticated(pub Principal);
 
 impl Authenticated {
     /// Whose share of what all share the caller takes.
-    pub fn requester(&self) -> Requester {
+    pub(super) fn requester(&self) -> Requester {
         Requester::new(&self.0.owner.tenant, &self.0.name)
     }
 }

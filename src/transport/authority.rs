@@ -21,7 +21,7 @@ impl<'a> Authority<'a> {
     /// # Errors
     /// 400 if it says nothing, something twice, or something that is no host: proxies, caches and this gateway
     /// must not come to different answers.
-    pub fn from_request(request: &'a Request) -> Result<Option<Self>, ApiError> {
+    pub(super) fn from_request(request: &'a Request) -> Result<Option<Self>, ApiError> {
         let mut lines = request.headers().get_all(header::HOST).iter();
         let (line, another) = (lines.next(), lines.next());
         if another.is_some() {
@@ -48,7 +48,7 @@ impl<'a> Authority<'a> {
     }
 
     /// Reads `host`, `host:port` or `[v6]:port`; no user, no path.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    pub(super) fn parse(text: &'a str) -> Option<Self> {
         let end =
             if text.starts_with('[') { text.find(']')? + 1 } else { text.find(':').unwrap_or(text.len()) };
         let (host, rest) = text.split_at_checked(end)?;
@@ -68,25 +68,25 @@ impl<'a> Authority<'a> {
     }
 
     /// Whether both mean the same place for a client that takes `default_port` where none is said.
-    pub fn is_same(&self, other: &Self, default_port: Option<u16>) -> bool {
+    pub(super) fn is_same(&self, other: &Self, default_port: Option<u16>) -> bool {
         let same_host = self.host.eq_ignore_ascii_case(other.host)
             || v6(self.host).is_some_and(|address| v6(other.host) == Some(address));
         same_host && self.port.or(default_port) == other.port.or(default_port)
     }
 
     /// Whether it is an IP address. A name that only looks like one to resolvers (`127.1`) is not.
-    pub fn is_ip(&self) -> bool {
+    pub(super) fn is_ip(&self) -> bool {
         self.host.parse::<Ipv4Addr>().is_ok() || v6(self.host).is_some()
     }
 
     /// Whether it has this name, with or without the final dot of a full name.
-    pub fn has_name(&self, name: &str) -> bool {
+    pub(super) fn has_name(&self, name: &str) -> bool {
         let [host, name] = [self.host, name].map(|name| name.strip_suffix('.').unwrap_or(name));
         host.eq_ignore_ascii_case(name)
     }
 
     /// The host without its port.
-    pub fn host(&self) -> &'a str {
+    pub(super) fn host(&self) -> &'a str {
         self.host
     }
 }

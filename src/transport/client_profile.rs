@@ -54,7 +54,7 @@ pub static PROFILES: &[ClientProfile] = &[
 ];
 
 /// The profile of the client that sends these headers.
-pub fn detect(headers: &HeaderMap) -> Option<&'static ClientProfile> {
+pub(crate) fn detect(headers: &HeaderMap) -> Option<&'static ClientProfile> {
     PROFILES.iter().find(|profile| (profile.sent_by)(headers))
 }
 

@@ -17,7 +17,7 @@ const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// The other end of the connection that a request came by; an extension of it.
 #[derive(Debug, Clone, Copy)]
-pub struct PeerAddress(pub IpAddr);
+pub(crate) struct PeerAddress(pub IpAddr);
 
 /// Where a request came from, as far as that is sure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ struct Walked {
 
 impl RequestOrigin {
     /// What the connection says and, if it is one of a trusted proxy, the headers.
-    pub fn from_request(request: &Request, trusted: &[IpNet]) -> Self {
+    pub(super) fn from_request(request: &Request, trusted: &[IpNet]) -> Self {
         let Some(PeerAddress(peer)) = request.extensions().get::<PeerAddress>() else {
             return Self::default();
         };

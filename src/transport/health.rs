@@ -25,16 +25,16 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether the process was told to stop: from then on it is not ready, and its connections take no further requests.
 #[derive(Debug, Clone, Default)]
-pub struct ShutdownFlag(Arc<AtomicBool>);
+pub(crate) struct ShutdownFlag(Arc<AtomicBool>);
 
 impl ShutdownFlag {
     /// The process was told to.
-    pub fn set(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Whether it was.
-    pub fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -72,7 +72,7 @@ pub(super) async fn ready(State(app): State<AppState>, query: Query) -> Response
 }
 
 /// Whether `/readyz` says so.
-pub async fn is_ready(app: &AppState) -> bool {
+pub(crate) async fn is_ready(app: &AppState) -> bool {
     check_readiness(app, false).await.status == OK
 }
 
@@ -113,7 +113,7 @@ type Answering = BTreeMap<String, bool>;
 
 /// What was found last of each, or is being found.
 #[derive(Default)]
-pub struct ReadinessCache {
+pub(crate) struct ReadinessCache {
     store: CachedCheck<&'static str>,
     providers: CachedCheck<Arc<Answering>>,
 }

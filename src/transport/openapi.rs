@@ -6,7 +6,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 /// The document as it is written.
-pub const OPENAPI_YAML: &str = include_str!("../../openapi.yaml");
+pub(crate) const OPENAPI_YAML: &str = include_str!("../../openapi.yaml");
 
 /// `GET /openapi.yaml`
 pub(super) async fn yaml() -> Response {
@@ -19,7 +19,7 @@ pub(super) async fn json() -> Response {
 }
 
 /// The document as JSON, made when it is first asked for.
-pub fn openapi_json() -> &'static str {
+pub(crate) fn openapi_json() -> &'static str {
     static JSON: OnceLock<String> = OnceLock::new();
     JSON.get_or_init(|| {
         let document: Option<serde_json::Value> = serde_norway::from_str(OPENAPI_YAML).ok();

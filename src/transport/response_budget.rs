@@ -80,12 +80,12 @@ pub(super) struct ResponseBudget {
 }
 
 impl ResponseBudget {
-    pub fn new(app: &AppState, requester: Requester) -> Self {
+    pub(super) fn new(app: &AppState, requester: Requester) -> Self {
         Self { app: app.clone(), requester }
     }
 
     /// Waits for so many bytes.
-    pub async fn acquire(self, bytes: usize) -> Result<Permit, ErrorResponse> {
+    pub(super) async fn acquire(self, bytes: usize) -> Result<Permit, ErrorResponse> {
         acquire(&self.app, &self.requester, bytes as u64).await
     }
 }

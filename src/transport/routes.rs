@@ -75,7 +75,7 @@ const EXPOSED: &[&str] = &[
 ];
 
 /// What a route needs; `None` for one that is in no table.
-pub fn access_of(method: &Method, route: &str) -> Option<Access> {
+pub(crate) fn access_of(method: &Method, route: &str) -> Option<Access> {
     // What GET may read, HEAD may ask about.
     let method = if method == Method::HEAD { &Method::GET } else { method };
     let find = |table: &[(Method, &str, Access)], path: &str| {
@@ -90,7 +90,7 @@ pub fn access_of(method: &Method, route: &str) -> Option<Access> {
 }
 
 /// The service.
-pub fn router(app: AppState) -> Router {
+pub(crate) fn router(app: AppState) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

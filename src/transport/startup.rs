@@ -14,7 +14,7 @@ use crate::protocol::error::ApiError;
 
 /// Why a gateway cannot serve yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WaitReason {
+pub(crate) enum WaitReason {
     /// Another server has its database.
     Lock,
     /// Its database is brought to the schema of this version.
@@ -22,7 +22,7 @@ pub enum WaitReason {
 }
 
 /// The service of a gateway that cannot serve yet.
-pub fn router(reason: WaitReason) -> Router {
+pub(crate) fn router(reason: WaitReason) -> Router {
     Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(async move || unready(reason)))

@@ -8,7 +8,7 @@ use crate::tools::{ToolError, ToolErrorCode, ToolOutput};
 
 /// Shapes of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ResultView {
+pub(crate) enum ResultView {
     /// All that is known.
     #[default]
     Antwort,
@@ -36,7 +36,7 @@ impl ResultView {
 }
 
 /// The result as JSON. That the tool failed is no failure of the request.
-pub fn render(
+pub(crate) fn render(
     view: ResultView,
     call_id: &str,
     name: &str,

@@ -1,7 +1,7 @@
 //! Client profiles: who is recognised by its headers, what differs for it, and what comes before that.
 
 use antwort::config::{ApiKeySettings, ClientActionStatus, Scope, Settings, Switch};
-use antwort::transport::client_profile::PROFILES;
+use antwort::internal::transport::PROFILES;
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Gateway, JsonBody, frames};

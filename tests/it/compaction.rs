@@ -1,6 +1,6 @@
 //! Compaction: by `compaction_trigger` and by `POST /v1/responses/compact`, and what becomes of it afterwards.
 
-use antwort::protocol::request::COMPACTION_FIELDS;
+use antwort::internal::protocol::COMPACTION_FIELDS;
 use serde_json::{Value, json};
 
 use crate::support::gateway::{Gateway, HttpAnswer, JsonBody};
@@ -273,7 +273,7 @@ async fn what_makes_no_compaction_is_said_before_the_model_is_asked() {
 #[test]
 fn every_field_of_a_compaction_is_one_of_a_response_and_documented() {
     for field in COMPACTION_FIELDS {
-        assert!(antwort::protocol::request::FIELDS.contains(field), "{field}");
+        assert!(antwort::internal::protocol::FIELDS.contains(field), "{field}");
         let documented = &openapi::DOCUMENT["components"]["schemas"]["CompactRequest"]["properties"];
         assert!(documented.get(field).is_some(), "{field} is not in openapi.yaml");
     }

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use antwort::config::DEFAULT_CONFIG;
-use antwort::protocol::request::{FIELDS, NO_OPS};
-use antwort::transport::routes::{API_PREFIXES, API_ROUTES, Access, SERVICE_ROUTES};
+use antwort::internal::protocol::{FIELDS, NO_OPS};
+use antwort::internal::transport::{API_PREFIXES, API_ROUTES, Access, SERVICE_ROUTES};
 use serde_json::Value;
 
 use crate::support::gateway::Gateway;
@@ -75,7 +75,7 @@ fn the_page_on_operations_lists_every_field_of_the_log() {
     let listed: BTreeSet<&str> = rows
         .flat_map(|row| row.split(" |").next().unwrap_or_default().split('`').skip(1).step_by(2))
         .collect();
-    let fields: BTreeSet<&str> = antwort::telemetry::fields::ALL.iter().copied().collect();
+    let fields: BTreeSet<&str> = antwort::internal::telemetry::LOG_FIELDS.iter().copied().collect();
     assert_eq!(listed, fields);
 }
 

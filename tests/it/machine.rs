@@ -5,21 +5,21 @@ mod state;
 
 use std::sync::Arc;
 
-use antwort::protocol::content::{Annotation, LogProb};
-use antwort::protocol::dialect::Dialect;
-use antwort::protocol::error::ErrorBody;
-use antwort::protocol::event::EventEncoder;
-use antwort::protocol::id::IdGenerator;
-use antwort::protocol::item::Item;
-use antwort::protocol::item::hosted::McpCall;
-use antwort::protocol::response::{OutputItems, RunOutcome, Usage};
-use antwort::response::machine::{
+use antwort::internal::protocol::Dialect;
+use antwort::internal::protocol::ErrorBody;
+use antwort::internal::protocol::EventEncoder;
+use antwort::internal::protocol::McpCall;
+use antwort::internal::response::{
+    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
+};
+use antwort::internal::response::{
     CallResult, Events, FinishedResponse, MAX_SUMMARY_BYTES, MachineOptions, ReasoningDisplay,
     ResponseMachine, Seal, SealSummary, Search, ServerCall, ShowSealed, Termination, Violation,
 };
-use antwort::response::turn::{
-    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
-};
+use antwort::protocol::content::{Annotation, LogProb};
+use antwort::protocol::id::IdGenerator;
+use antwort::protocol::item::Item;
+use antwort::protocol::response::{OutputItems, RunOutcome, Usage};
 use serde_json::Value;
 
 use crate::support::response::blank_response;

@@ -8,6 +8,7 @@
     clippy::needless_pass_by_value,
     reason = "clippy.toml allows panics in functions marked #[test] only; helpers take json!(..) as it is"
 )]
+#![allow(unreachable_pub, reason = "nothing here is reached from outside")]
 
 mod access;
 mod bounded;

@@ -15,11 +15,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use antwort::protocol::id::{Id, IdGenerator};
-use antwort::protocol::response::ResponseStatus;
-use antwort::store::sqlite::{
+use antwort::internal::sqlite::{
     Location, MigrateOptions, Migrated, ServerLock, SqliteOptions, SqliteStore, migrate,
 };
+use antwort::protocol::id::{Id, IdGenerator};
+use antwort::protocol::response::ResponseStatus;
 use antwort::store::{Direction, ModelView, Owner, ReadLimit, ResponseRecord, Store, StoreError, StoredItem};
 use tempfile::TempDir;
 

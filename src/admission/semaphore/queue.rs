@@ -85,7 +85,7 @@ enum Turn {
 }
 
 impl SemaphoreState {
-    pub fn new(shares: Shares, max_waiting: usize) -> Self {
+    pub(super) fn new(shares: Shares, max_waiting: usize) -> Self {
         Self {
             shares,
             held: 0,
@@ -99,13 +99,13 @@ impl SemaphoreState {
         }
     }
 
-    pub fn is_closed(&self) -> bool {
+    pub(super) fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Other limits from now on, for what is held as well. Who holds more than is allowed now keeps it, and gets nothing
     /// more until enough has gone back. A waiter's weight is lowered to what may ever be granted.
-    pub fn resize(&mut self, shares: Shares) -> Vec<Granted> {
+    pub(super) fn resize(&mut self, shares: Shares) -> Vec<Granted> {
         for (name, at) in &self.by_name {
             let Some(tenant) = self.tenants.get_mut(*at) else { continue };
             tenant.limit = shares.of_tenant();
@@ -125,7 +125,7 @@ impl SemaphoreState {
     }
 
     /// Where the holdings of a requester are counted.
-    pub fn slot(&mut self, requester: &Requester) -> Slot {
+    pub(super) fn slot(&mut self, requester: &Requester) -> Slot {
         let tenant = match self.by_name.get(&requester.tenant) {
             Some(tenant) => *tenant,
             None => {
@@ -140,12 +140,12 @@ impl SemaphoreState {
     }
 
     /// The weight, or the most that may ever be granted here.
-    pub fn clamp(&self, slot: Slot, weight: u64) -> u64 {
+    pub(super) fn clamp(&self, slot: Slot, weight: u64) -> u64 {
         weight.clamp(1, self.key(slot).map_or(1, |key| key.limit))
     }
 
     /// Takes so much where nobody waits and all limits allow it.
-    pub fn take_at_once(&mut self, slot: Slot, weight: u64) -> bool {
+    pub(super) fn take_at_once(&mut self, slot: Slot, weight: u64) -> bool {
         let fits = self.waiting == 0 && weight <= self.free() && self.shares_allow(slot, weight);
         if fits {
             self.hold(slot, weight);
@@ -155,7 +155,7 @@ impl SemaphoreState {
 
     /// Sees to it that one more may wait: a full queue loses the newest waiter of its longest part, if that is longer
     /// than the newcomer's would become.
-    pub fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, AcquireError> {
+    pub(super) fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, AcquireError> {
         if self.waiting < self.max_waiting {
             return Ok(None);
         }
@@ -177,7 +177,7 @@ impl SemaphoreState {
         Ok(newest.map(|waiter| waiter.sender))
     }
 
-    pub fn enqueue(&mut self, slot: Slot, weight: u64, sender: Sender) -> Ticket {
+    pub(super) fn enqueue(&mut self, slot: Slot, weight: u64, sender: Sender) -> Ticket {
         let number = self.next_number;
         self.next_number += 1;
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
@@ -191,7 +191,7 @@ impl SemaphoreState {
     }
 
     /// Takes a waiter out that has gone, and grants what it stood in front of.
-    pub fn leave(&mut self, ticket: Ticket) -> Vec<Granted> {
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Granted> {
         let Some(key) = self.key_mut(ticket.slot) else { return Vec::new() };
         // Ascending, so that those who leave in a crowd are found at once.
         let Ok(at) = key.waiters.binary_search_by_key(&ticket.number, |waiter| waiter.number) else {
@@ -202,7 +202,7 @@ impl SemaphoreState {
         self.dispatch()
     }
 
-    pub fn release(&mut self, slot: Slot, weight: u64) -> Vec<Granted> {
+    pub(super) fn release(&mut self, slot: Slot, weight: u64) -> Vec<Granted> {
         self.held = self.held.saturating_sub(weight);
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
             tenant.held = tenant.held.saturating_sub(weight);
@@ -214,7 +214,7 @@ impl SemaphoreState {
     }
 
     /// Grants what can be granted, in turns.
-    pub fn dispatch(&mut self) -> Vec<Granted> {
+    pub(super) fn dispatch(&mut self) -> Vec<Granted> {
         let mut granted = Vec::new();
         while let Some(slot) = self.next_turn() {
             let Some(waiter) = self.key_mut(slot).and_then(|key| key.waiters.pop_front()) else { break };
@@ -227,7 +227,7 @@ impl SemaphoreState {
     }
 
     /// Empties the queue for good.
-    pub fn close(&mut self) -> Vec<Sender> {
+    pub(super) fn close(&mut self) -> Vec<Sender> {
         self.closed = true;
         self.waiting = 0;
         self.turns.clear();
@@ -379,7 +379,7 @@ pub(in crate::admission) struct Snapshot {
 
 #[cfg(test)]
 impl SemaphoreState {
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let keys = |tenant: &Tenant| tenant.keys.iter().map(|key| (key.limit, key.held)).collect();
         Snapshot {
             free: self.free(),

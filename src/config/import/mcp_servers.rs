@@ -11,7 +11,7 @@ use crate::config::units;
 const URLS: [&str; 4] = ["url", "serverUrl", "server_url", "httpUrl"];
 
 /// Whether a text is such a list and no configuration of ours.
-pub fn is_mcp_servers(text: &str) -> bool {
+pub(crate) fn is_mcp_servers(text: &str) -> bool {
     serde_json::from_str(text).is_ok_and(|value: Value| value.get("mcpServers").is_some_and(Value::is_object))
 }
 
@@ -19,7 +19,7 @@ pub fn is_mcp_servers(text: &str) -> bool {
 ///
 /// # Errors
 /// If it is none, or a value is of the wrong kind; the message names it.
-pub fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
+pub(crate) fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut file = FieldReader::new("", file)?;
     let all = file.section("mcpServers")?.ok_or("mcpServers is missing")?;

@@ -10,7 +10,7 @@ use reqwest::{Proxy, Url};
 use serde::{Serialize, Serializer};
 
 /// Variables by which other programs are told of proxies, each also in lower case; the first that is set counts.
-pub const PROXY_VARIABLES: [[&str; 2]; 4] = [
+pub(crate) const PROXY_VARIABLES: [[&str; 2]; 4] = [
     ["HTTPS_PROXY", "https_proxy"],
     ["HTTP_PROXY", "http_proxy"],
     ["ALL_PROXY", "all_proxy"],
@@ -174,7 +174,7 @@ impl EnvironmentProxies {
 }
 
 /// Whether a URL names this machine, without asking a resolver.
-pub fn is_loopback_url(url: &Url) -> bool {
+pub(crate) fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     match bare.parse::<IpAddr>().map(|address| address.to_canonical()) {

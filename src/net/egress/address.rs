@@ -49,7 +49,7 @@ const fn v6([a, b, c, d]: [u16; 4], prefix: u8) -> Ipv6Net {
 }
 
 /// Whether an address is one of the public internet, also where it only carries an IPv4 address.
-pub fn is_public(address: IpAddr) -> bool {
+pub(super) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) if TRANSLATED.contains(&address) => is_public_v4(last_four(address)),

@@ -20,7 +20,7 @@ pub trait Resolver: Send + Sync {
 }
 
 /// Asks the operating system.
-pub struct SystemResolver;
+pub(crate) struct SystemResolver;
 
 #[async_trait]
 impl Resolver for SystemResolver {

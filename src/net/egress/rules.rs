@@ -26,7 +26,7 @@ pub struct InvalidRule {
 
 /// Both lists, read.
 #[derive(Debug)]
-pub struct EgressRules {
+pub(super) struct EgressRules {
     open: Vec<AllowEntry>,
     domains: Option<Vec<String>>,
 }
@@ -48,7 +48,7 @@ enum AllowTarget {
 
 /// The host of a URL: lower case, in ASCII, without the dot of the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Host {
+pub(super) enum Host {
     /// To be resolved.
     Name(String),
     /// As it is.
@@ -57,14 +57,14 @@ pub enum Host {
 
 impl EgressRules {
     /// Reads both lists.
-    pub fn parse(allow: &[String], domains: Option<&[String]>) -> Result<Self, InvalidRule> {
+    pub(super) fn parse(allow: &[String], domains: Option<&[String]>) -> Result<Self, InvalidRule> {
         let open = allow.iter().map(|entry| AllowEntry::parse(entry)).collect::<Result<_, _>>()?;
         let read_all = |list: &[String]| list.iter().map(|entry| domain(entry)).collect::<Result<_, _>>();
         Ok(Self { open, domains: domains.map(read_all).transpose()? })
     }
 
     /// Judges what a URL says of itself, before any name is resolved.
-    pub fn check_url(&self, url: &Url) -> Result<(), EgressError> {
+    pub(super) fn check_url(&self, url: &Url) -> Result<(), EgressError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(EgressError::BadUrl("only http and https are allowed"));
         }
@@ -87,7 +87,7 @@ impl EgressRules {
     }
 
     /// Whether a host may be connected to at an address that it has. `port` is `None` for any that no entry names.
-    pub fn may_connect(&self, host: &Host, address: IpAddr, port: Option<u16>) -> bool {
+    pub(super) fn may_connect(&self, host: &Host, address: IpAddr, port: Option<u16>) -> bool {
         if is_public(address) {
             return true;
         }
@@ -102,7 +102,7 @@ impl EgressRules {
     }
 
     /// Whether an entry opens what a URL names, before any name is resolved.
-    pub fn is_allowlisted(&self, url: &Url) -> bool {
+    pub(super) fn is_allowlisted(&self, url: &Url) -> bool {
         let Some(host) = Host::from_url(url) else { return false };
         let known = host.known_addresses();
         self.open.iter().any(|opening| {
@@ -117,7 +117,7 @@ impl EgressRules {
     }
 
     /// The ports that entries name.
-    pub fn ports(&self) -> impl Iterator<Item = u16> {
+    pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
         self.open.iter().filter_map(|opening| opening.port)
     }
 
@@ -177,7 +177,7 @@ fn domain(entry: &str) -> Result<String, InvalidRule> {
 
 /// The domains that are in both lists of `allowed_domains`, each with what is below it. What cannot be read is in
 /// neither.
-pub fn intersect_domains(one: &[String], other: &[String]) -> Vec<String> {
+pub(crate) fn intersect_domains(one: &[String], other: &[String]) -> Vec<String> {
     let below = |domain: &String, list: &[String]| {
         let Ok(name) = self::domain(domain) else { return false };
         list.iter().filter_map(|above| self::domain(above).ok()).any(|above| is_within(&name, &above))
@@ -203,7 +203,7 @@ fn read_host(text: &str) -> Option<Host> {
 
 impl Host {
     /// The host of an `http` or `https` URL.
-    pub fn from_url(url: &Url) -> Option<Self> {
+    pub(super) fn from_url(url: &Url) -> Option<Self> {
         let text = url.host_str()?;
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(address) = bare.parse() {
@@ -213,7 +213,7 @@ impl Host {
     }
 
     /// A name as a resolver is asked for it.
-    pub fn from_name(text: &str) -> Option<Self> {
+    pub(super) fn from_name(text: &str) -> Option<Self> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         (!name.is_empty()).then_some(Self::Name(name))
     }

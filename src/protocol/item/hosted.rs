@@ -18,21 +18,17 @@ use super::Item;
 use crate::protocol::id::Id;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-pub use code::{CodeInterpreterCall, CodeInterpreterOutput, ImageGenerationCall, Program, ProgramOutput};
-pub use computer::{
-    ComputerAction, ComputerCall, ComputerCallOutput, ComputerScreenshot, MouseButton, Point, SafetyCheck,
+pub(crate) use code::{CodeInterpreterCall, ImageGenerationCall, Program, ProgramOutput};
+pub(crate) use computer::{ComputerCall, ComputerCallOutput};
+pub use mcp::McpCall;
+pub(crate) use mcp::{
+    McpApprovalRequest, McpApprovalResponse, McpAuthChallenge, McpCallError, McpListTools, McpListedTool,
 };
-pub use mcp::{
-    McpApprovalRequest, McpApprovalResponse, McpAuthChallenge, McpCall, McpCallError, McpListTools,
-    McpListedTool,
+pub(crate) use search::{FileSearchCall, WebSearchAction, WebSearchCall, WebSource};
+pub(crate) use shell::{
+    ApplyPatchCall, ApplyPatchCallOutput, LocalShellCall, LocalShellCallOutput, ShellCall, ShellCallOutput,
 };
-pub use search::{FileSearchCall, FileSearchResult, WebSearchAction, WebSearchCall, WebSource};
-pub use shell::{
-    ApplyPatchCall, ApplyPatchCallOutput, LocalShellAction, LocalShellCall, LocalShellCallOutput,
-    PatchOperation, ShellAction, ShellCall, ShellCallOutput, ShellEnvironment, ShellOutcome, ShellOutput,
-    ToolCaller,
-};
-pub use tools::{AdditionalTools, ToolSearchCall, ToolSearchOutput};
+pub(crate) use tools::{AdditionalTools, ToolSearchCall, ToolSearchOutput};
 
 /// The item types that a client may send; what an unknown one is answered with.
 const KINDS: &str = "message, reasoning, function_call, function_call_output, custom_tool_call, \
@@ -40,7 +36,7 @@ const KINDS: &str = "message, reasoning, function_call, function_call_output, cu
     mcp_approval_response, or the call or output item of a hosted tool";
 
 /// Reads the item of the given `type` in its plain spelling, and gives it an id if it came without one.
-pub fn read(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
+pub(crate) fn read(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
     let (mut item, prefix) = match kind {
         "file_search_call" => (parse::read(raw).map(Item::FileSearchCall)?, "fs"),
         "web_search_call" => (parse::read(raw).map(Item::WebSearchCall)?, "ws"),

@@ -73,22 +73,22 @@ struct NormalizedDelta<'a> {
 }
 
 impl CallAssembler {
-    pub fn new(tools: Arc<[Arc<ModelTool>]>) -> Self {
+    pub(super) fn new(tools: Arc<[Arc<ModelTool>]>) -> Self {
         Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0, kept_bytes: 0 }
     }
 
     /// Whether any call has begun.
-    pub fn any(&self) -> bool {
+    pub(super) fn any(&self) -> bool {
         !self.calls.is_empty()
     }
 
     /// Bytes of what is kept of the calls, though it may have been handed over by now.
-    pub fn held_bytes(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.kept_bytes
     }
 
     /// Takes in a piece of a call; `position` is its place in a list of several.
-    pub fn push(
+    pub(super) fn push(
         &mut self,
         piece: &CallPiece<'_>,
         position: Option<usize>,
@@ -98,7 +98,7 @@ impl CallAssembler {
     }
 
     /// Takes in a piece of the single call of servers from before `tool_calls`.
-    pub fn push_legacy(
+    pub(super) fn push_legacy(
         &mut self,
         piece: &FunctionPiece<'_>,
         out: &mut Vec<ModelEvent>,
@@ -108,7 +108,7 @@ impl CallAssembler {
     }
 
     /// Hands over what was held back, as the answer is over; `cut` says that the token limit ended it.
-    pub fn finish(&mut self, cut: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    pub(super) fn finish(&mut self, cut: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         for place in 0..self.calls.len() {
             self.start(place, true, out);
             self.flush(place, out);

@@ -6,7 +6,7 @@ use crate::config::{
 
 /// How one provider likes to be asked.
 #[derive(Debug, Clone)]
-pub struct ChatOptions {
+pub(crate) struct ChatOptions {
     /// What it makes of roles.
     pub roles: Roles,
     /// The field for `max_output_tokens`.

@@ -40,7 +40,7 @@ enum Source {
 impl ReasoningAssembler {
     /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete. Of what is not handed over
     /// at once no more than `max_held_bytes` is held.
-    pub fn push(
+    pub(super) fn push(
         &mut self,
         delta: &mut Delta<'_>,
         whole: bool,
@@ -84,7 +84,7 @@ impl ReasoningAssembler {
     }
 
     /// The model speaks: the reasoning before it is complete, as far as one can tell.
-    pub fn flush_state(&mut self, out: &mut Vec<ModelEvent>) {
+    pub(super) fn flush_state(&mut self, out: &mut Vec<ModelEvent>) {
         if std::mem::take(&mut self.changed) {
             out.push(ModelEvent::ReasoningState(self.state()));
         }

@@ -46,14 +46,14 @@ const RESERVED_FIELDS: &[&str] = &[
 ];
 
 /// Whether the translator writes a field of this name itself, so that it cannot be passed through.
-pub fn is_reserved(name: &str) -> bool {
+pub(crate) fn is_reserved(name: &str) -> bool {
     RESERVED_FIELDS.contains(&name)
 }
 
 /// Writes the body of the request. `include_usage`: whether a stream is asked to end with its usage.
 ///
 /// Fails if the request holds something that cannot be said to this provider.
-pub fn encode(
+pub(crate) fn encode(
     request: &ModelRequest,
     options: &ChatOptions,
     include_usage: bool,

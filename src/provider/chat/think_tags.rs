@@ -35,7 +35,7 @@ enum Place {
 }
 
 impl ThinkTagParser {
-    pub fn new(tags: ThinkTags) -> Self {
+    pub(super) fn new(tags: ThinkTags) -> Self {
         let place = match tags {
             ThinkTags::None => Place::Behind,
             ThinkTags::Tagged => Place::Head,
@@ -45,12 +45,12 @@ impl ThinkTagParser {
     }
 
     /// Whether all that follows is text, and `push` need not be called any more.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.place == Place::Behind && !self.behind_tag
     }
 
     /// Takes in the next piece of the answer.
-    pub fn push(&mut self, text: &str, out: &mut Vec<Piece>) {
+    pub(super) fn push(&mut self, text: &str, out: &mut Vec<Piece>) {
         self.held.push_str(text);
         if self.place == Place::Head {
             let head = self.held.trim_start();
@@ -86,7 +86,7 @@ impl ThinkTagParser {
     }
 
     /// Gives out what was held back, as the answer is over.
-    pub fn end(&mut self, out: &mut Vec<Piece>) {
+    pub(super) fn end(&mut self, out: &mut Vec<Piece>) {
         let kind = if self.place == Place::Inside { Piece::Reasoning } else { Piece::Text };
         give(kind, &std::mem::take(&mut self.held), out);
     }

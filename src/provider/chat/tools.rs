@@ -20,7 +20,7 @@ pub(super) struct ChatTools<'a> {
 }
 
 impl<'a> ChatTools<'a> {
-    pub fn new(tools: &'a [Arc<ModelTool>], supports: ProviderFeatures) -> Self {
+    pub(super) fn new(tools: &'a [Arc<ModelTool>], supports: ProviderFeatures) -> Self {
         Self { tools, supports }
     }
 }
@@ -160,7 +160,11 @@ pub(super) struct Allowed<'a> {
 }
 
 impl<'a> ChatToolChoice<'a> {
-    pub fn new(choice: &CallChoice, tools: &'a [Arc<ModelTool>], supports: ProviderFeatures) -> Option<Self> {
+    pub(super) fn new(
+        choice: &CallChoice,
+        tools: &'a [Arc<ModelTool>],
+        supports: ProviderFeatures,
+    ) -> Option<Self> {
         match choice {
             CallChoice::Auto => None,
             CallChoice::None => Some(Self::Mode("none")),

@@ -24,7 +24,7 @@ pub(super) struct UpstreamBody {
 }
 
 impl UpstreamBody {
-    pub fn new(
+    pub(super) fn new(
         response: reqwest::Response,
         limits: ProviderTimeouts,
         sent: Instant,
@@ -34,13 +34,13 @@ impl UpstreamBody {
     }
 
     /// What the server says that the body is, in lower case.
-    pub fn content_type(&self) -> String {
+    pub(super) fn content_type(&self) -> String {
         let value = self.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_ascii_lowercase()
     }
 
     /// Waits for the next piece; `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
+    pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
         let (limit, kind) = if self.begun {
             (self.limits.idle, ProviderErrorKind::IdleTimeout)
         } else {
@@ -57,20 +57,20 @@ impl UpstreamBody {
     /// The next piece if it has arrived.
     ///
     /// The connection's own task brings pieces one by one, and only when it gets a turn.
-    pub async fn try_next(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
+    pub(super) async fn try_next(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
         tokio::task::yield_now().await;
         self.response.chunk().now_or_never().map(|piece| piece.map_err(|error| transport_error(&error)))
     }
 
     /// Lets the connection come to the end of the answer, so that the next call can use it: servers end
     /// their answer a moment after they have said that it is over.
-    pub async fn drain(&mut self) {
+    pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
         let _late = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
 
     /// The whole body, of bounded size.
-    pub async fn read_to_end(mut self, limit: usize) -> Result<String, ProviderError> {
+    pub(super) async fn read_to_end(mut self, limit: usize) -> Result<String, ProviderError> {
         let mut body = Vec::new();
         while let Some(piece) = self.next().await? {
             if body.len() + piece.len() > limit {
@@ -86,7 +86,7 @@ impl UpstreamBody {
     }
 
     /// The body as a stream that fails when its time is up.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, ProviderError>> {
+    pub(super) fn into_stream(self) -> impl Stream<Item = Result<Bytes, ProviderError>> {
         stream::try_unfold(self, |mut incoming| async {
             Ok(incoming.next().await?.map(|piece| (piece, incoming)))
         })

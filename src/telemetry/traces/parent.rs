@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use aws_lc_rs::rand;
-
 /// Where in which trace a request comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TraceParent {
+pub(crate) struct TraceParent {
     /// The trace; never all zeros.
     pub trace_id: [u8; 16],
     /// The caller's span; never all zeros.
@@ -17,7 +15,7 @@ pub struct TraceParent {
 
 impl TraceParent {
     /// Reads the header; `None` if it is not valid, which the standard wants treated as absent.
-    pub fn parse(header: &str) -> Option<Self> {
+    pub(crate) fn parse(header: &str) -> Option<Self> {
         let mut parts = header.trim_ascii().splitn(5, '-');
         let (version, trace_id, span_id, flags) =
             (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -29,17 +27,6 @@ impl TraceParent {
         let [flags] = hex(flags)?;
         let parent = Self { trace_id: hex(trace_id)?, span_id: hex(span_id)?, flags };
         (parent.trace_id != [0; 16] && parent.span_id != [0; 8]).then_some(parent)
-    }
-
-    /// The same trace, seen from a new span.
-    #[must_use]
-    pub fn child(self) -> Self {
-        let mut span_id = [0; 8];
-        // Without randomness no id would be better than the caller's; all zeros would not be valid.
-        match rand::fill(&mut span_id) {
-            Ok(()) if span_id != [0; 8] => Self { span_id, ..self },
-            _ => self,
-        }
     }
 }
 
@@ -103,13 +90,5 @@ mod tests {
         ] {
             assert_eq!(TraceParent::parse(wrong), None, "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_child_is_another_span_of_the_same_trace() {
-        let parent = TraceParent::parse(VALID).expect("valid");
-        let child = parent.child();
-        assert_eq!((child.trace_id, child.flags), (parent.trace_id, parent.flags));
-        assert_ne!(child.span_id, parent.span_id);
     }
 }

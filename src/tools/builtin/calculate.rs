@@ -28,7 +28,7 @@ const MAX_LENGTH: usize = 4096;
 const DIGITS: u32 = 20;
 
 /// The tool.
-pub struct Calculate;
+pub(crate) struct Calculate;
 
 /// What is wrong with an expression, in words for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -20,7 +20,7 @@ const DEFAULT_ZONE: &str = "UTC";
 const MAX_FORMAT: usize = 256;
 
 /// The tool.
-pub struct Datetime {
+pub(crate) struct Datetime {
     clock: fn() -> Timestamp,
 }
 
@@ -33,7 +33,7 @@ impl Default for Datetime {
 
 impl Datetime {
     /// By another clock.
-    pub fn with_clock(clock: fn() -> Timestamp) -> Self {
+    pub(crate) fn with_clock(clock: fn() -> Timestamp) -> Self {
         Self { clock }
     }
 }

@@ -25,7 +25,7 @@ use beneath::ReadError;
 const MAX_PATH: usize = 4096;
 
 /// The tool.
-pub struct FileRead {
+pub(crate) struct FileRead {
     roots: Vec<Root>,
     /// What relative paths are relative to.
     working: PathBuf,
@@ -44,7 +44,7 @@ struct Root {
 impl FileRead {
     /// Opens the directories; relative ones are below `working`. Those that cannot be opened are left out with a
     /// warning. `None` if that are all.
-    pub fn open(allowed: &[PathBuf], working: &Path, max_bytes: usize) -> Option<Self> {
+    pub(crate) fn open(allowed: &[PathBuf], working: &Path, max_bytes: usize) -> Option<Self> {
         let roots: Vec<Root> = allowed.iter().filter_map(|path| Root::open(path, working)).collect();
         (!roots.is_empty()).then(|| Self { roots, working: working.to_owned(), max_bytes })
     }

@@ -12,7 +12,7 @@ use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::{ToolExecutor, ToolKind};
 
 /// Reaches the loopback address, and no other inner one.
-pub fn open_egress() -> Arc<Egress> {
+pub(super) fn open_egress() -> Arc<Egress> {
     let options = EgressOptions {
         allow: vec!["127.0.0.1".into()],
         allowed_domains: None,
@@ -25,7 +25,7 @@ pub fn open_egress() -> Arc<Egress> {
 }
 
 /// Serves on the loopback address until the test's runtime is gone; the base URL.
-pub async fn serve(routes: axum::Router) -> String {
+pub(super) async fn serve(routes: axum::Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio_util::task::TaskTracker::new().spawn(async move { axum::serve(listener, routes).await.unwrap() });

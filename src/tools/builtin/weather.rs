@@ -22,7 +22,7 @@ use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, To
 const MAX_LOCATION: usize = 256;
 
 /// The tool.
-pub struct Weather {
+pub(crate) struct Weather {
     base_url: String,
     api_key: SecretString,
     egress: Arc<Egress>,
@@ -59,7 +59,7 @@ struct Wind {
 
 impl Weather {
     /// A tool that asks the server at `base_url`, which has no slash at its end.
-    pub fn new(base_url: String, api_key: SecretString, egress: Arc<Egress>) -> Self {
+    pub(crate) fn new(base_url: String, api_key: SecretString, egress: Arc<Egress>) -> Self {
         Self { base_url, api_key, egress }
     }
 }

@@ -7,7 +7,7 @@ use crate::net::egress::{EgressError, EgressResponse};
 use crate::tools::{FailureStage, ToolError, ToolErrorCode};
 
 /// A server's base URL, without a slash at its end. `Err` says what is wrong with it.
-pub fn base_url(text: &str) -> Result<String, &'static str> {
+pub(super) fn base_url(text: &str) -> Result<String, &'static str> {
     let url = Url::parse(text).map_err(|_| "is no URL")?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err("must begin with http:// or https://");
@@ -19,12 +19,12 @@ pub fn base_url(text: &str) -> Result<String, &'static str> {
 }
 
 /// A query string, from pairs.
-pub fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+pub(super) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
 }
 
 /// A request that was refused or failed. `doing` begins the message, such as `failed to fetch weather`.
-pub fn failure(doing: &str, error: EgressError) -> ToolError {
+pub(super) fn failure(doing: &str, error: EgressError) -> ToolError {
     let (code, fault) = match &error {
         EgressError::BadUrl(_)
         | EgressError::DomainNotAllowed { .. }
@@ -43,7 +43,11 @@ pub fn failure(doing: &str, error: EgressError) -> ToolError {
 }
 
 /// The JSON of an answer with status 200. `who` and `what` are for messages: `weather API`, `weather response`.
-pub fn json<T: DeserializeOwned>(answer: &EgressResponse, who: &str, what: &str) -> Result<T, ToolError> {
+pub(super) fn json<T: DeserializeOwned>(
+    answer: &EgressResponse,
+    who: &str,
+    what: &str,
+) -> Result<T, ToolError> {
     match answer.status {
         200 => serde_json::from_slice(&answer.body)
             .map_err(|error| ToolError::failed(format!("failed to parse {what}: {}", problem(&error)))),

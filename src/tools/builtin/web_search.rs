@@ -4,12 +4,12 @@
 //! outside the allowed domains are dropped here, whatever an engine makes of the wish.
 
 mod arguments;
-pub mod brave;
+pub(crate) mod brave;
 mod domains;
-pub mod duckduckgo;
+pub(crate) mod duckduckgo;
 mod engine;
 mod searxng;
-pub mod tavily;
+pub(crate) mod tavily;
 #[cfg(test)]
 mod tests;
 
@@ -21,24 +21,24 @@ use serde_json::{Value, json};
 use crate::tools::{
     Annotations, Arguments, Citation, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput,
 };
-pub use brave::Brave;
+pub(crate) use brave::Brave;
 use domains::Domains;
-pub use duckduckgo::DuckDuckGo;
-pub use engine::{Hit, SearchEngine};
-pub use searxng::Searxng;
-pub use tavily::Tavily;
+pub(crate) use duckduckgo::DuckDuckGo;
+pub(crate) use engine::{Hit, SearchEngine};
+pub(crate) use searxng::Searxng;
+pub(crate) use tavily::Tavily;
 
 /// Results at most.
 const MAX_LIMIT: usize = 20;
 
 /// The tool.
-pub struct WebSearch {
+pub(crate) struct WebSearch {
     engine: Arc<dyn SearchEngine>,
 }
 
 /// A question to the web.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SearchQuery {
+pub(crate) struct SearchQuery {
     /// What is looked for.
     pub text: String,
     /// How many results, from 1 to 20; `None`: by the context's size.
@@ -59,7 +59,7 @@ pub struct SearchQuery {
 
 /// How much a model is to read of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ContextSize {
+pub(crate) enum ContextSize {
     /// 3 results of 300 characters.
     Low,
     /// 5 results of 600 characters.
@@ -89,24 +89,28 @@ impl ContextSize {
 
 impl SearchQuery {
     /// A question without wishes.
-    pub fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
     /// How many results are wanted.
-    pub fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         self.limit.unwrap_or(self.context_size.results()).clamp(1, MAX_LIMIT)
     }
 }
 
 impl WebSearch {
     /// A tool that asks this engine.
-    pub fn new(engine: Arc<dyn SearchEngine>) -> Self {
+    pub(crate) fn new(engine: Arc<dyn SearchEngine>) -> Self {
         Self { engine }
     }
 
     /// Searches. The result's citations are those of the results that the model reads.
-    pub async fn search(&self, query: SearchQuery, _context: &ToolContext) -> Result<ToolOutput, ToolError> {
+    pub(crate) async fn search(
+        &self,
+        query: SearchQuery,
+        _context: &ToolContext,
+    ) -> Result<ToolOutput, ToolError> {
         let domains = Domains::read(&query.allowed_domains)?;
         let hits = choose(self.engine.search(&query, &domains.list()).await?, &query, &domains);
         let results: Vec<Value> = hits

@@ -26,13 +26,13 @@ struct State {
 
 impl FailureBackoff {
     /// How often it was tried. To be asked before waiting for one's turn.
-    pub fn tries(&self) -> u64 {
+    pub(super) fn tries(&self) -> u64 {
         self.state().tries
     }
 
     /// Why it is not to be tried: it is left alone, or somebody tried and failed since there were `tries`. Who waited
     /// for that try shares what came of it.
-    pub fn blocking_error(&self, tries: u64) -> Option<McpError> {
+    pub(super) fn blocking_error(&self, tries: u64) -> Option<McpError> {
         let state = self.state();
         let message = state.message.clone()?;
         let left = state.until.and_then(|until| until.checked_duration_since(Instant::now()));
@@ -44,19 +44,19 @@ impl FailureBackoff {
     }
 
     /// What went wrong last, if it is not over.
-    pub fn last_error(&self) -> Option<String> {
+    pub(super) fn last_error(&self) -> Option<String> {
         let state = self.state();
         state.message.as_ref().map(|reason| reason.message().to_owned())
     }
 
     /// It went well.
-    pub fn reset(&self) {
+    pub(super) fn reset(&self) {
         let mut state = self.state();
         *state = State { tries: state.tries + 1, ..State::default() };
     }
 
     /// It failed after so long. What took its time is left alone for as long: whoever asks would wait again.
-    pub fn record(&self, error: &McpError, waited: Duration) {
+    pub(super) fn record(&self, error: &McpError, waited: Duration) {
         let mut state = self.state();
         state.tries += 1;
         state.failures = state.failures.saturating_add(1);

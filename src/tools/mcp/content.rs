@@ -15,7 +15,7 @@ const MAX_MIME_TYPE_CHARS: usize = 100;
 
 /// Tells a result to the model, and keeps its structured form for programs. What is for the user alone the model never
 /// reads: the user is told if `user_output` says so, else it is left out. What is for the model alone the user never reads.
-pub fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
+pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     let RemoteResult { content, structured, exact_structured, is_error } = result;
     let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
     let is_shown_all = content.iter().all(|part| part.audience != ContentAudience::Model);

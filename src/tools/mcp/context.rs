@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::config::McpContext;
 
 /// The name in `_meta`.
-pub const META_KEY: &str = "antwort/context";
+pub(super) const META_KEY: &str = "antwort/context";
 
 /// Whom a request is made for.
 #[derive(Debug, Clone, Copy, Default)]

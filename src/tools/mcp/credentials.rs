@@ -11,9 +11,9 @@ use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
 use super::error::McpError;
-pub use challenge::WwwAuthenticate;
-pub use request::{InvalidHeader, for_request};
-pub use source::CredentialSource;
+pub(crate) use challenge::WwwAuthenticate;
+pub(crate) use request::for_request;
+pub(crate) use source::CredentialSource;
 pub use static_headers::StaticHeaders;
 
 mod cached_token;

@@ -44,7 +44,7 @@ pub(super) struct SharedList {
 
 impl ListBudget {
     /// Up to so many bytes.
-    pub fn new(max_bytes: usize) -> Arc<Self> {
+    pub(super) fn new(max_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             max_bytes: AtomicUsize::new(max_bytes),
             used: AtomicUsize::new(0),
@@ -54,7 +54,7 @@ impl ListBudget {
     }
 
     /// Up to so many bytes from now on; what is counted stays.
-    pub fn resize(&self, max_bytes: usize) {
+    pub(super) fn resize(&self, max_bytes: usize) {
         self.max_bytes.store(max_bytes, Ordering::Release);
     }
 
@@ -63,7 +63,7 @@ impl ListBudget {
     }
 
     /// A session whose lists may be evicted while nobody uses it.
-    pub fn register(&self, session: &Arc<Session>) {
+    pub(super) fn register(&self, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
         sessions.retain(|session| session.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
@@ -71,7 +71,7 @@ impl ListBudget {
 
     /// Bytes that are counted.
     #[cfg(test)]
-    pub fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 
@@ -79,7 +79,7 @@ impl ListBudget {
     ///
     /// # Errors
     /// If there is no room for it.
-    pub fn intern(self: &Arc<Self>, tools: RemoteTools) -> Result<Arc<SharedList>, McpError> {
+    pub(super) fn intern(self: &Arc<Self>, tools: RemoteTools) -> Result<Arc<SharedList>, McpError> {
         let hash = fingerprint(&tools);
         if let Some(known) = lock(&self.lists).get(&hash).and_then(Weak::upgrade) {
             return Ok(known);
@@ -96,7 +96,7 @@ impl ListBudget {
     ///
     /// # Errors
     /// If there is no room for them.
-    pub fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, McpError> {
+    pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, McpError> {
         if let Some(charge) = self.try_charge(bytes) {
             return Ok(charge);
         }

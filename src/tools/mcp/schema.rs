@@ -21,7 +21,7 @@ const MAX_NODES: usize = 10_000;
 ///
 /// # Errors
 /// In words for the operator: why the tool cannot be offered.
-pub fn normalise(schema: &Value) -> Result<Value, String> {
+pub(crate) fn normalise(schema: &Value) -> Result<Value, String> {
     if !schema.is_object() {
         return Err("the schema of its arguments is no object".to_owned());
     }

@@ -41,7 +41,7 @@ pub(super) struct SessionLimits {
 }
 
 /// A server, as one tenant sees it with one set of credentials.
-pub struct Session {
+pub(super) struct Session {
     pub(super) endpoint: Endpoint,
     pub(super) credentials: Arc<dyn Credentials>,
     connector: Arc<dyn Connector>,

@@ -480,7 +480,7 @@ fn trace(place: &ServerAddress, context: &ToolContext) -> Option<String> {
 }
 
 /// Whether tools are the same as those of an earlier list, whatever spaces and orders of keys it was written with.
-pub fn is_same_listing<'a>(
+pub(crate) fn is_same_listing<'a>(
     mut shown: impl Iterator<Item = &'a McpListedTool>,
     earlier: &'a [McpListedTool],
 ) -> bool {

@@ -3,14 +3,14 @@
 //! Bytes asked of the allocator are counted, from the first piece to the snapshot of the response that has ended. Events
 //! leave as soon as they are made, but for those of the end, which leave together.
 
+use antwort::internal::response::SealKeys;
+use antwort::internal::response::{CallKind, ModelEvent, Presentation, ProviderFields};
+use antwort::internal::response::{
+    CallResult, Events, MachineOptions, ReasoningDisplay, ResponseMachine, ShowSealed, Termination,
+};
 use antwort::protocol::content::{Annotation, LogProb, TopLogProb};
 use antwort::protocol::id::IdGenerator;
 use antwort::protocol::response::RunOutcome;
-use antwort::response::machine::{
-    CallResult, Events, MachineOptions, ReasoningDisplay, ResponseMachine, ShowSealed, Termination,
-};
-use antwort::response::seal::SealKeys;
-use antwort::response::turn::{CallKind, ModelEvent, Presentation, ProviderFields};
 use serde_json::{Value, json};
 
 use crate::support::response::blank_response;

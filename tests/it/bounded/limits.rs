@@ -1,7 +1,7 @@
 //! What a request may hold: lists, schemas and instructions beyond the limits are refused, with the field's path, the
 //! limit and its setting, and before anything is made of them.
 
-use antwort::protocol::request::RequestSizeLimits;
+use antwort::internal::protocol::RequestSizeLimits;
 use serde_json::{Value, json};
 
 use antwort::config::ContextWindow;

@@ -1,14 +1,14 @@
 //! Providers: what they add to their text is counted, what they send for nobody is not kept.
 
-use antwort::protocol::content::{Annotation, LogProb, TopLogProb};
-use antwort::protocol::id::IdGenerator;
-use antwort::protocol::response::RunOutcome;
-use antwort::response::machine::{
+use antwort::internal::response::SealKeys;
+use antwort::internal::response::{CallKind, ModelEvent, Presentation, ProviderFields};
+use antwort::internal::response::{
     CallResult, Events, MAX_ANNOTATIONS, MachineOptions, ReasoningDisplay, ResponseMachine, Search,
     ShowSealed, Termination,
 };
-use antwort::response::seal::SealKeys;
-use antwort::response::turn::{CallKind, ModelEvent, Presentation, ProviderFields};
+use antwort::protocol::content::{Annotation, LogProb, TopLogProb};
+use antwort::protocol::id::IdGenerator;
+use antwort::protocol::response::RunOutcome;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

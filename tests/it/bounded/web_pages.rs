@@ -1,7 +1,7 @@
 //! Web pages: what browsers send for pages that were not asked in is refused, with keys and without.
 
 use antwort::config::Settings;
-use antwort::transport::routes::{API_ROUTES, SERVICE_ROUTES};
+use antwort::internal::transport::{API_ROUTES, SERVICE_ROUTES};
 use serde_json::{Value, json};
 
 use crate::access::settings;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use antwort::net::client::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
-use antwort::net::egress::{Egress, EgressError, EgressOptions};
+use antwort::internal::net::{Egress, EgressError, EgressOptions};
+use antwort::internal::net::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
 use axum::Router;
 use axum::http::header::LOCATION;
 use axum::routing::get;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use antwort::app::App;
 use antwort::config::Settings;
+use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore};
 use antwort::store::Store;
-use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;

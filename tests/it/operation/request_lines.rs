@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use antwort::telemetry::fields;
-use antwort::transport::routes::{API_ROUTES, Access, SERVICE_ROUTES};
+use antwort::internal::telemetry::LOG_FIELDS;
+use antwort::internal::transport::{API_ROUTES, Access, SERVICE_ROUTES};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt;
@@ -333,7 +333,7 @@ async fn access_audit_and_error_lines_of_a_request_share_the_names_of_their_fiel
         if found["message"].is_null() || found["message"] == "a response failed" {
             assert_eq!(found["response_id"], line["response_id"], "{found}");
         }
-        let known = |name: &&String| fields::ALL.contains(&name.as_str());
+        let known = |name: &&String| LOG_FIELDS.contains(&name.as_str());
         let common = |name: &&String| ["timestamp", "level", "target", "message"].contains(&name.as_str());
         let is_listed = found["message"].is_null()
             || found["target"] == "antwort::access"

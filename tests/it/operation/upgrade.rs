@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use antwort::store::sqlite::Schema;
+use antwort::internal::sqlite::Schema;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

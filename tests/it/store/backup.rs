@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use antwort::store::sqlite::{Disk, DiskSpace, FileSystem, Schema, SqliteOptions, SqliteStore, backup};
+use antwort::internal::sqlite::{Disk, DiskSpace, FileSystem, Schema, SqliteOptions, SqliteStore, backup};
 use antwort::store::{Store, StoreError};
 
 use super::migrations::insert;

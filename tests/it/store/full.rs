@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use antwort::internal::sqlite::{Disk, DiskSpace, SqliteOptions, SqliteStore};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::sqlite::{Disk, DiskSpace, SqliteOptions, SqliteStore};
 use antwort::store::{ResponseRecord, Store, StoreError};
 use serde_json::{Value, json};
 

@@ -4,8 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use antwort::internal::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
 use antwort::protocol::response::ResponseStatus;
-use antwort::store::sqlite::{Location, SqliteOptions, SqliteStore, Synchronous};
 use antwort::store::{
     CallOutcome, Direction, JournaledCall, ReadLimit, ResponseRecord, Store, StoreError, TurnRecord,
 };

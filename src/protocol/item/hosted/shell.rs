@@ -192,7 +192,7 @@ pub struct ApplyPatchCall {
 tagged! {
     /// What a patch does.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    #[allow(missing_docs, reason = "the names are the API's own")]
+    #[allow(missing_docs, clippy::enum_variant_names, reason = "the names are the API's own")]
     pub enum PatchOperation {
         CreateFile { path: String, diff: String },
         DeleteFile { path: String },

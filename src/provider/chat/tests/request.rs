@@ -5,7 +5,8 @@ mod state;
 
 use serde_json::{Value, json};
 
-use super::super::{ChatOptions, encode, is_reserved};
+use super::super::request::is_reserved;
+use super::super::{ChatOptions, encode};
 use super::*;
 use crate::config::{
     DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,

@@ -22,13 +22,13 @@ pub(super) enum Step {
 
 impl Step {
     /// Status and headers of an answer in chunks.
-    pub fn head(content_type: &str) -> Self {
+    pub(crate) fn head(content_type: &str) -> Self {
         let head =
             format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ntransfer-encoding: chunked\r\n\r\n");
         Self::Send(head.into_bytes())
     }
 
-    pub fn chunk(data: &str) -> Self {
+    pub(crate) fn chunk(data: &str) -> Self {
         Self::Send(format!("{:x}\r\n{data}\r\n", data.len()).into_bytes())
     }
 }
@@ -62,7 +62,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
     }
 }
@@ -81,7 +81,7 @@ struct Shared {
 }
 
 impl Server {
-    pub async fn start(answers: impl IntoIterator<Item = Vec<Step>>) -> Self {
+    pub(crate) async fn start(answers: impl IntoIterator<Item = Vec<Step>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let shared =
@@ -97,16 +97,16 @@ impl Server {
         Self { url, shared }
     }
 
-    pub fn requests(&self) -> Vec<Request> {
+    pub(crate) fn requests(&self) -> Vec<Request> {
         self.shared.requests.lock().unwrap().clone()
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// Waits until a client closes its connection in the middle of an answer.
-    pub async fn hung_up(&self) {
+    pub(crate) async fn hung_up(&self) {
         self.shared.hung_up.notified().await;
     }
 }

@@ -18,7 +18,7 @@ const NAMES: &[&str] = &[
 const MAX_DECIMALS: u32 = 28;
 
 /// The value of a function.
-pub fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
+pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
     match (name, arguments) {
         ("abs", [x]) => Ok(x.abs()),
         ("sign", [x]) if x.is_zero() => Ok(Decimal::ZERO),
@@ -66,7 +66,7 @@ pub fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
 }
 
 /// The value of a constant.
-pub fn constant(name: &str) -> Result<Decimal, Flaw> {
+pub(super) fn constant(name: &str) -> Result<Decimal, Flaw> {
     match name {
         "pi" => Ok(Decimal::PI),
         "tau" => Ok(Decimal::TWO_PI),
@@ -77,7 +77,7 @@ pub fn constant(name: &str) -> Result<Decimal, Flaw> {
 }
 
 /// A floating-point result, if it is one that decimals have.
-pub fn from_float(number: f64) -> Result<Decimal, Flaw> {
+pub(super) fn from_float(number: f64) -> Result<Decimal, Flaw> {
     if number.is_nan() {
         return Err(Flaw::new("the result is not a real number"));
     }

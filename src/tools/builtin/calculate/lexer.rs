@@ -6,7 +6,7 @@ use super::Flaw;
 
 /// A piece of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Token {
+pub(super) enum Token {
     /// A number without sign.
     Number(Decimal),
     /// A name, in lower case: of a function, a constant, or `of` and `mod`.
@@ -21,7 +21,7 @@ const MAX_NAME: usize = 16;
 const MAX_EXPONENT: u32 = 60;
 
 /// Takes an expression apart.
-pub fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
+pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
     let mut tokens = Vec::new();
     let mut rest = expression.trim_start();
     while let Some(first) = rest.chars().next() {

@@ -19,7 +19,7 @@ const SIGN: u8 = 5;
 const POWER: BindingPower = (8, 7);
 
 /// The value of an expression.
-pub fn evaluate(tokens: &[Token]) -> Result<Decimal, Flaw> {
+pub(super) fn evaluate(tokens: &[Token]) -> Result<Decimal, Flaw> {
     if tokens.is_empty() {
         return Err(Flaw::new("the expression is empty"));
     }
@@ -201,7 +201,7 @@ fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, F
 }
 
 /// `base` to the `exponent`: exact where that is whole, else in floating point.
-pub fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, Flaw> {
+pub(super) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, Flaw> {
     if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
         return Err(Flaw::new("division by zero"));
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// A part of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub(super) struct Chunk {
     /// Whole characters.
     pub content: String,
     /// Bytes of the whole file.
@@ -20,7 +20,7 @@ pub struct Chunk {
 
 /// Why there is none.
 #[derive(Debug, PartialEq, Eq)]
-pub enum ReadError {
+pub(super) enum ReadError {
     /// It leads out of the directory, or to something that is no file.
     Outside,
     /// It is inside and cannot be read, because of this.
@@ -31,7 +31,7 @@ pub enum ReadError {
 const MAX_CHAR_BYTES: usize = 4;
 
 /// Reads at most `length` bytes from `offset`; one character at least, if `length` is not 0.
-pub fn read(dir: &Dir, path: &Path, offset: u64, length: usize) -> Result<Chunk, ReadError> {
+pub(super) fn read(dir: &Dir, path: &Path, offset: u64, length: usize) -> Result<Chunk, ReadError> {
     let mut file = open(dir, path).map_err(|error| problem(&error))?;
     let metadata = file.metadata().map_err(|error| problem(&error))?;
     if metadata.is_dir() {

@@ -9,7 +9,7 @@ use crate::tools::{Arguments, ToolError};
 const MAX_QUERY: usize = 2048;
 
 /// The JSON Schema.
-pub fn schema() -> Value {
+pub(super) fn schema() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -36,7 +36,7 @@ pub fn schema() -> Value {
 }
 
 /// The question that arguments make.
-pub fn read(arguments: &Arguments) -> Result<SearchQuery, ToolError> {
+pub(super) fn read(arguments: &Arguments) -> Result<SearchQuery, ToolError> {
     // Models fill in optional arguments with empty strings.
     let text = |name: &str| {
         arguments.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())

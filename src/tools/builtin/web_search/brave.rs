@@ -15,10 +15,10 @@ use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
 /// Where it is, unless configured otherwise.
-pub const BASE_URL: &str = "https://api.search.brave.com";
+pub(crate) const BASE_URL: &str = "https://api.search.brave.com";
 
 /// The engine.
-pub struct Brave {
+pub(crate) struct Brave {
     base_url: String,
     key: HeaderValue,
     egress: Arc<Egress>,
@@ -47,7 +47,7 @@ struct Found {
 
 impl Brave {
     /// `None` if the key has characters that a header cannot. `base_url` has no slash at its end.
-    pub fn new(base_url: String, key: &SecretString, egress: Arc<Egress>) -> Option<Self> {
+    pub(crate) fn new(base_url: String, key: &SecretString, egress: Arc<Egress>) -> Option<Self> {
         Some(Self { base_url, key: secret_header("", key)?, egress })
     }
 

@@ -5,22 +5,22 @@ use reqwest::Url;
 use crate::tools::ToolError;
 
 /// Domains, in the form in which URLs have them.
-pub struct Domains(Vec<String>);
+pub(super) struct Domains(Vec<String>);
 
 impl Domains {
     /// Reads a list; an empty one holds everything.
-    pub fn read(list: &[String]) -> Result<Self, ToolError> {
+    pub(super) fn read(list: &[String]) -> Result<Self, ToolError> {
         let wrong = |entry: &str| ToolError::argument(format!("allowed_domains: '{entry}' is no domain"));
         list.iter().map(|entry| domain(entry).ok_or_else(|| wrong(entry))).collect::<Result<_, _>>().map(Self)
     }
 
     /// As engines are told.
-    pub fn list(&self) -> Vec<&str> {
+    pub(super) fn list(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }
 
     /// Whether a result's address is one of the web, and of these domains.
-    pub fn contains(&self, url: &str) -> bool {
+    pub(super) fn contains(&self, url: &str) -> bool {
         // Would be read as if it were not there, and shown as if it were.
         if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
             return false;
@@ -54,7 +54,7 @@ fn host(url: &Url) -> Option<String> {
 }
 
 /// A question with the domains in the way that most engines understand: `text (site:a OR site:b)`.
-pub fn with_site_filter(text: &str, domains: &[&str]) -> String {
+pub(super) fn with_site_filter(text: &str, domains: &[&str]) -> String {
     match domains {
         [] => text.to_owned(),
         [domain] => format!("{text} site:{domain}"),

@@ -14,13 +14,13 @@ use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
 /// Where it is, unless configured otherwise.
-pub const BASE_URL: &str = "https://api.duckduckgo.com";
+pub(crate) const BASE_URL: &str = "https://api.duckduckgo.com";
 
 /// What addresses without a host are relative to.
 const HOME: &str = "https://duckduckgo.com";
 
 /// The engine.
-pub struct DuckDuckGo {
+pub(crate) struct DuckDuckGo {
     base_url: String,
     egress: Arc<Egress>,
 }
@@ -60,7 +60,7 @@ struct Topic {
 
 impl DuckDuckGo {
     /// The service at `base_url`, which has no slash at its end.
-    pub fn new(base_url: String, egress: Arc<Egress>) -> Self {
+    pub(crate) fn new(base_url: String, egress: Arc<Egress>) -> Self {
         Self { base_url, egress }
     }
 }

@@ -16,14 +16,14 @@ pub(super) const ACTION: &str = "failed to search";
 
 /// Searches the web.
 #[async_trait]
-pub trait SearchEngine: Send + Sync {
+pub(crate) trait SearchEngine: Send + Sync {
     /// What it finds, best first; more than wanted does no harm. `domains` are the query's, made canonical.
     async fn search(&self, query: &SearchQuery, domains: &[&str]) -> Result<Vec<Hit>, ToolError>;
 }
 
 /// One result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub(crate) struct Hit {
     /// Its title.
     pub title: String,
     /// Its address.

@@ -14,7 +14,7 @@ use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
 /// The engine.
-pub struct Searxng {
+pub(crate) struct Searxng {
     base_url: String,
     egress: Arc<Egress>,
 }
@@ -35,7 +35,7 @@ struct Found {
 
 impl Searxng {
     /// The instance at `base_url`, which has no slash at its end.
-    pub fn new(base_url: String, egress: Arc<Egress>) -> Self {
+    pub(crate) fn new(base_url: String, egress: Arc<Egress>) -> Self {
         Self { base_url, egress }
     }
 }

@@ -47,13 +47,18 @@ pub(super) enum BodyKind {
 
 impl HttpEndpoint {
     /// A server at a URL.
-    pub fn new(url: Url, limit: usize, egress: Arc<Egress>, credentials: Arc<dyn Credentials>) -> Arc<Self> {
+    pub(super) fn new(
+        url: Url,
+        limit: usize,
+        egress: Arc<Egress>,
+        credentials: Arc<dyn Credentials>,
+    ) -> Arc<Self> {
         Arc::new(Self { url, limit, egress, credentials })
     }
 
     /// Sends a request, whatever the answer's status is: but a challenge (401, or a 403 that asks for more scopes) is an
     /// error, after one more try if the credentials have changed since.
-    pub async fn send(&self, url: &Url, request: Outgoing) -> Result<Response, McpError> {
+    pub(super) async fn send(&self, url: &Url, request: Outgoing) -> Result<Response, McpError> {
         let shown = self.credentials.headers().await?;
         let response = self.send_with(url, request.clone(), &shown).await?;
         let Some(challenged) = WwwAuthenticate::from_response(&response, url) else { return Ok(response) };
@@ -84,12 +89,12 @@ impl HttpEndpoint {
     }
 
     /// Reads a whole body, unless it is longer than a message may be.
-    pub async fn body(&self, response: Response) -> Result<Vec<u8>, McpError> {
+    pub(super) async fn body(&self, response: Response) -> Result<Vec<u8>, McpError> {
         self.body_up_to(response, self.limit).await
     }
 
     /// The body of an error if it is JSON.
-    pub async fn error_body(&self, response: Response) -> Option<Vec<u8>> {
+    pub(super) async fn error_body(&self, response: Response) -> Option<Vec<u8>> {
         match kind_of(&response) {
             BodyKind::Json => self.body_up_to(response, MAX_ERROR_BODY_BYTES).await.ok(),
             BodyKind::Events | BodyKind::Other => None,
@@ -97,7 +102,7 @@ impl HttpEndpoint {
     }
 
     /// What an error of reading an answer means.
-    pub fn failure(&self, error: &reqwest::Error) -> McpError {
+    pub(super) fn failure(&self, error: &reqwest::Error) -> McpError {
         McpError::Egress(self.egress.classify_error(&self.url, error))
     }
 

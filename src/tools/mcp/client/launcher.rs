@@ -30,7 +30,7 @@ static IS_BINARY: AtomicBool = AtomicBool::new(false);
 
 /// To be called by the binary first of all. Becomes a program if that is what the arguments ask for; comes back with an
 /// exit code only if it cannot, and with none if the arguments mean something else.
-pub fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
+pub(crate) fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if arguments.nth(1).is_none_or(|first| first != BECOME_PROGRAM_ARG) {
         IS_BINARY.store(true, Ordering::Release);
         return None;

@@ -30,7 +30,7 @@ pub(super) struct SseTransport {
 
 impl SseTransport {
     /// Opens the stream and waits until the server says where messages are sent to.
-    pub async fn open(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Result<Self, McpError> {
+    pub(super) async fn open(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Result<Self, McpError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
         let request = Outgoing { method: Method::GET, headers, body: None };
         let mut response = http.send(&http.url, request).await?;

@@ -32,12 +32,12 @@ pub(super) enum Line<'a> {
 
 impl Lines {
     /// Lines of up to `limit` bytes.
-    pub fn new(limit: usize) -> Self {
+    pub(super) fn new(limit: usize) -> Self {
         Self { limit, buffer: Vec::new(), start: 0, searched: 0, skipping: None }
     }
 
     /// Takes in the next bytes. Pull all lines before feeding more.
-    pub fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         self.buffer.drain(..self.start);
         self.searched -= self.start.min(self.searched);
         self.start = 0;
@@ -48,7 +48,7 @@ impl Lines {
     }
 
     /// The next line that is whole.
-    pub fn next(&mut self) -> Option<Line<'_>> {
+    pub(super) fn next(&mut self) -> Option<Line<'_>> {
         let from = self.searched.max(self.start);
         let found = memchr(b'\n', self.buffer.get(from..).unwrap_or_default()).map(|offset| from + offset);
         let Some(end) = found else {
@@ -71,7 +71,7 @@ impl Lines {
     }
 
     /// Whether the line that is being read is already too long.
-    pub fn is_skipping(&self) -> bool {
+    pub(super) fn is_skipping(&self) -> bool {
         self.skipping.is_some()
     }
 

@@ -66,7 +66,7 @@ pub(super) struct Pages {
 
 impl Pages {
     /// No page yet, up to so many tools and bytes.
-    pub fn new(most: usize, limit: usize) -> Self {
+    pub(super) fn new(most: usize, limit: usize) -> Self {
         Self {
             all: RemoteTools::default(),
             bytes: 0,
@@ -77,7 +77,7 @@ impl Pages {
     }
 
     /// Adds a page. Where the next begins that is to be asked for.
-    pub fn add(&mut self, page: Page, server: &str) -> Option<String> {
+    pub(super) fn add(&mut self, page: Page, server: &str) -> Option<String> {
         append(&mut self.all, page.tools);
         self.bytes = self.bytes.saturating_add(page.bytes);
         let next = page.next?;

@@ -45,12 +45,12 @@ struct RawLog<'a> {
 
 impl ServerLog {
     /// For the log messages of a session.
-    pub fn for_session(server: Arc<str>, chooses_level: bool) -> Self {
+    pub(super) fn for_session(server: Arc<str>, chooses_level: bool) -> Self {
         Self::new(server, chooses_level, MESSAGE_RATE)
     }
 
     /// For what a program reports.
-    pub fn for_program(server: Arc<str>) -> Self {
+    pub(super) fn for_program(server: Arc<str>) -> Self {
         Self::new(server, false, REPORT_RATE)
     }
 
@@ -60,7 +60,7 @@ impl ServerLog {
     }
 
     /// Logs a message of the server's.
-    pub fn message(&self, raw: &RawValue) {
+    pub(super) fn message(&self, raw: &RawValue) {
         // Without this an ordinary flood would be parsed to be dropped.
         if !is_enabled(if self.chooses_level { Level::ERROR } else { Level::DEBUG }) {
             return;
@@ -83,7 +83,7 @@ impl ServerLog {
     }
 
     /// Logs a line that a program has reported.
-    pub fn report(&self, text: impl FnOnce() -> String) {
+    pub(super) fn report(&self, text: impl FnOnce() -> String) {
         self.line(Level::DEBUG, None, text);
     }
 

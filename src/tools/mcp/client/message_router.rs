@@ -116,7 +116,7 @@ struct Initialized {
 
 impl MessageRouter {
     /// The reading end of a connection to a server.
-    pub fn new(endpoint: &Endpoint, limit: usize, may_sample: bool) -> Arc<Self> {
+    pub(super) fn new(endpoint: &Endpoint, limit: usize, may_sample: bool) -> Arc<Self> {
         let server = Arc::clone(&endpoint.name);
         Arc::new(Self {
             log: ServerLog::for_session(Arc::clone(&server), endpoint.is_configured),
@@ -135,44 +135,44 @@ impl MessageRouter {
     }
 
     /// The server knows nothing of the session any more. What is under way goes on; nothing else is asked.
-    pub fn mark_lost(&self) {
+    pub(super) fn mark_lost(&self) {
         self.is_lost.store(true, Ordering::Release);
     }
 
     /// Whether the server knows nothing of the session any more.
-    pub fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
     /// How often the server said that its tools have changed.
-    pub fn tools_version(&self) -> u64 {
+    pub(super) fn tools_version(&self) -> u64 {
         self.tools_version.load(Ordering::Acquire)
     }
 
     /// Nothing can come any more, and why.
-    pub fn close(&self, why: impl Into<FailureReason>) {
+    pub(super) fn close(&self, why: impl Into<FailureReason>) {
         let _first = self.close_reason.set(why.into());
         self.closed.cancel();
     }
 
     /// Why nothing can come any more.
-    pub fn why_closed(&self) -> FailureReason {
+    pub(super) fn why_closed(&self) -> FailureReason {
         let unset = || "it ended before the answer".into();
         self.close_reason.get().cloned().unwrap_or_else(unset)
     }
 
     /// Why the gateway gave the connection up, if it did.
-    pub fn why_given_up(&self) -> Option<String> {
+    pub(super) fn why_given_up(&self) -> Option<String> {
         self.gave_up.load(Ordering::Acquire).then(|| self.why_closed().message().to_owned())
     }
 
     /// An error once nothing is to be sent any more.
-    pub fn check_open(&self) -> Result<(), McpError> {
+    pub(super) fn check_open(&self) -> Result<(), McpError> {
         if self.closed.is_cancelled() { Err(McpError::Connect(self.why_closed())) } else { Ok(()) }
     }
 
     /// To be held while a message is sent: if it answers a request of the server's, that is open until it has left.
-    pub fn sending(&self, message: &ClientJsonRpcMessage) -> Option<AnsweringGuard<'_>> {
+    pub(super) fn sending(&self, message: &ClientJsonRpcMessage) -> Option<AnsweringGuard<'_>> {
         match message {
             ClientJsonRpcMessage::Response(answer) => Some(self.unasked.answering(Some(&answer.id))),
             ClientJsonRpcMessage::Error(error) => Some(self.unasked.answering(error.id.as_ref())),
@@ -181,24 +181,24 @@ impl MessageRouter {
     }
 
     /// Bytes that are no message.
-    pub fn count_stray_bytes(&self, bytes: usize) {
+    pub(super) fn count_stray_bytes(&self, bytes: usize) {
         if bytes > 0 {
             self.apply_verdict(self.unasked.stray_bytes(bytes));
         }
     }
 
     /// Bytes of an event that carries a message: its other fields need room as well.
-    pub fn max_event_bytes(&self) -> usize {
+    pub(super) fn max_event_bytes(&self) -> usize {
         self.limit.saturating_add(MAX_EVENT_FIELD_BYTES)
     }
 
     /// Something that is no message but costs as much. `false`: it is to be dropped.
-    pub fn count_notification(&self, bytes: usize) -> bool {
+    pub(super) fn count_notification(&self, bytes: usize) -> bool {
         self.apply_verdict(self.unasked.notification(bytes))
     }
 
     /// More of something that is already too long. While an answer is awaited, it may be that.
-    pub fn count_skipped(&self, bytes: usize) {
+    pub(super) fn count_skipped(&self, bytes: usize) {
         if self.pending.is_empty() {
             self.count_stray_bytes(bytes);
         }
@@ -221,7 +221,7 @@ impl MessageRouter {
 
     /// Reads a message and sees to it. `asked` is the request that it answers if it does not say. An answer to the
     /// handshake with a version of the protocol that nobody here knows ends the connection.
-    pub fn dispatch(&self, bytes: &[u8], asked: Option<i64>) -> Result<Dispatch, McpError> {
+    pub(super) fn dispatch(&self, bytes: &[u8], asked: Option<i64>) -> Result<Dispatch, McpError> {
         let envelope: Envelope<'_> = match serde_json::from_slice(bytes) {
             Ok(envelope) => envelope,
             Err(_) if !self.count_notification(bytes.len()) => return Ok(Dispatch::Handled),
@@ -241,7 +241,11 @@ impl MessageRouter {
     }
 
     /// Reads a message that can only be an answer: nothing else is dealt with.
-    pub fn read_answer(&self, bytes: &[u8], asked: i64) -> Result<Option<ServerJsonRpcMessage>, McpError> {
+    pub(super) fn read_answer(
+        &self,
+        bytes: &[u8],
+        asked: i64,
+    ) -> Result<Option<ServerJsonRpcMessage>, McpError> {
         let envelope: Option<Envelope<'_>> = serde_json::from_slice(bytes).ok();
         if envelope.is_some_and(|envelope| envelope.method.is_some()) {
             return Err(McpError::Malformed("it answers something else".to_owned()));
@@ -250,7 +254,11 @@ impl MessageRouter {
     }
 
     /// Reads a message; the SDK's part of it if it has one.
-    pub fn read(&self, bytes: &[u8], asked: Option<i64>) -> Result<Option<ServerJsonRpcMessage>, McpError> {
+    pub(super) fn read(
+        &self,
+        bytes: &[u8],
+        asked: Option<i64>,
+    ) -> Result<Option<ServerJsonRpcMessage>, McpError> {
         match self.dispatch(bytes, asked)? {
             Dispatch::Handled => Ok(None),
             Dispatch::Answered { id, result } if result == PLACEHOLDER_RESULT => {
@@ -266,7 +274,7 @@ impl MessageRouter {
     }
 
     /// Something was too long. The call that it answered fails, if it can be told.
-    pub fn skip(&self, skipped: &Excerpt, asked: Option<i64>) -> Option<i64> {
+    pub(super) fn skip(&self, skipped: &Excerpt, asked: Option<i64>) -> Option<i64> {
         let id = asked.or_else(|| id_at_head(&skipped.head)).or_else(|| id_at_tail(&skipped.tail));
         self.count_skipped(self.limit);
         tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "a message is too long");
@@ -311,7 +319,7 @@ impl MessageRouter {
     }
 
     /// The version of the protocol for which the handshake was ended.
-    pub fn unknown_version(&self) -> Option<&str> {
+    pub(super) fn unknown_version(&self) -> Option<&str> {
         self.unknown_version.get().map(String::as_str)
     }
 

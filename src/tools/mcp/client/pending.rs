@@ -89,23 +89,27 @@ pub(super) fn exact_arguments(message: &ClientJsonRpcMessage) -> Option<&RawValu
 
 impl PendingRequest {
     /// A slot for the answer to this.
-    pub fn new(asks: RequestKind, progress: Progress) -> Arc<Self> {
+    pub(super) fn new(asks: RequestKind, progress: Progress) -> Arc<Self> {
         Self::with_arguments(asks, progress, None)
     }
 
     /// A slot of a request that is sent with these arguments in the place of the SDK's.
-    pub fn with_arguments(asks: RequestKind, progress: Progress, exact: Option<&RawValue>) -> Arc<Self> {
+    pub(super) fn with_arguments(
+        asks: RequestKind,
+        progress: Progress,
+        exact: Option<&RawValue>,
+    ) -> Arc<Self> {
         let exact_arguments = exact.map(ToOwned::to_owned);
         Arc::new(Self { asks, progress, exact_arguments, activity: Notify::new(), state: Mutex::default() })
     }
 
     /// Takes the answer out.
-    pub fn take(&self) -> Option<Result<ServerAnswer, McpError>> {
+    pub(super) fn take(&self) -> Option<Result<ServerAnswer, McpError>> {
         lock(&self.state).answer.take()
     }
 
     /// Whether the request may have left.
-    pub fn was_sent(&self) -> bool {
+    pub(super) fn was_sent(&self) -> bool {
         lock(&self.state).sent
     }
 
@@ -123,7 +127,7 @@ impl PendingRequest {
 
 impl PendingRequests {
     /// Files the slot of a message that is about to be sent. The id if it is a request.
-    pub fn register(&self, message: &ClientJsonRpcMessage) -> Option<i64> {
+    pub(super) fn register(&self, message: &ClientJsonRpcMessage) -> Option<i64> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let NumberOrString::Number(id) = request.id else { return None };
         let Some(RequestTag(slot)) = request.request.extensions().get() else {
@@ -144,7 +148,7 @@ impl PendingRequests {
     }
 
     /// Nobody waits for the answer any more.
-    pub fn abandon(&self, id: i64, token: Option<i64>, slot: &PendingRequest) {
+    pub(super) fn abandon(&self, id: i64, token: Option<i64>, slot: &PendingRequest) {
         let mut filed = lock(&self.0);
         lock(&slot.state).abandoned = true;
         filed.by_id.remove(&id);
@@ -154,7 +158,7 @@ impl PendingRequests {
     }
 
     /// Whose the answer to a request is. The SDK's counts as had from here on.
-    pub fn owner_of(&self, id: i64) -> ResponseOwner {
+    pub(super) fn owner_of(&self, id: i64) -> ResponseOwner {
         let mut filed = lock(&self.0);
         if let Some(slot) = filed.by_id.get(&id) {
             return if lock(&slot.state).answer.is_none() {
@@ -167,33 +171,33 @@ impl PendingRequests {
     }
 
     /// Whether the SDK waits for an answer.
-    pub fn sdk_waits(&self) -> bool {
+    pub(super) fn sdk_waits(&self) -> bool {
         !lock(&self.0).sdk.is_empty()
     }
 
     /// Whether no answer at all is awaited.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         let filed = lock(&self.0);
         filed.by_id.is_empty() && filed.sdk.is_empty()
     }
 
     /// Reads the answer to a request; `false` if it is none of these.
-    pub fn answer(&self, id: i64, raw: &RawValue) -> bool {
+    pub(super) fn answer(&self, id: i64, raw: &RawValue) -> bool {
         self.find(id).map(|slot| slot.resolve(slot.read(raw))).is_some()
     }
 
     /// A request failed; `false` if it is none of these.
-    pub fn fail(&self, id: i64, error: McpError) -> bool {
+    pub(super) fn fail(&self, id: i64, error: McpError) -> bool {
         self.find(id).map(|slot| slot.resolve(Err(error))).is_some()
     }
 
     /// Whether an answer to a request has come.
-    pub fn is_answered(&self, id: i64) -> bool {
+    pub(super) fn is_answered(&self, id: i64) -> bool {
         self.find(id).is_none_or(|slot| lock(&slot.state).answer.is_some())
     }
 
     /// A request goes on.
-    pub fn progress(&self, token: i64, message: Option<String>) {
+    pub(super) fn progress(&self, token: i64, message: Option<String>) {
         let slot = lock(&self.0).by_token.get(&token).cloned();
         if let Some(slot) = slot {
             slot.activity.notify_one();
@@ -204,7 +208,7 @@ impl PendingRequests {
     }
 
     /// All requests go on: the server waits for the gateway.
-    pub fn touch_all(&self) {
+    pub(super) fn touch_all(&self) {
         for slot in lock(&self.0).by_id.values() {
             slot.activity.notify_one();
         }
@@ -212,7 +216,7 @@ impl PendingRequests {
 
     /// How many wait.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         let filed = lock(&self.0);
         filed.by_id.len() + filed.by_token.len()
     }

@@ -45,7 +45,7 @@ struct Group(Option<Pid>);
 
 impl Process {
     /// Starts a program. `server` names it in logs.
-    pub fn start(command: &StdioCommand, server: Arc<str>) -> Result<Self, McpError> {
+    pub(super) fn start(command: &StdioCommand, server: Arc<str>) -> Result<Self, McpError> {
         // Clients are not told what the operator runs, and where.
         let does_not_start = |error: std::io::Error| {
             let told = format!("the program does not start: {}", error.kind());
@@ -76,12 +76,12 @@ impl Process {
     }
 
     /// Kills what the program has started and left behind.
-    pub fn kill_group(&mut self) {
+    pub(super) fn kill_group(&mut self) {
         self.group.kill();
     }
 
     /// Asks the program to end by closing what it reads, and kills it if it has not after `patience`.
-    pub async fn end(&mut self, patience: Duration) {
+    pub(super) async fn end(&mut self, patience: Duration) {
         // A message that the program does not take holds the lock.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             *stdin = None;

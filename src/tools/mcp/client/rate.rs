@@ -13,13 +13,13 @@ pub(super) struct TokenBucket {
 
 impl TokenBucket {
     /// A bucket that is full.
-    pub fn new(burst: u32, per_second: u32) -> Self {
+    pub(super) fn new(burst: u32, per_second: u32) -> Self {
         let burst = f64::from(burst);
         Self { burst, per_second: f64::from(per_second), tokens: burst, filled: Instant::now() }
     }
 
     /// Takes so many tokens; `false`: there are not as many, and none is taken.
-    pub fn try_take(&mut self, tokens: usize) -> bool {
+    pub(super) fn try_take(&mut self, tokens: usize) -> bool {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.filled).as_secs_f64();
         self.tokens = self.burst.min(self.tokens + since * self.per_second);

@@ -80,7 +80,7 @@ impl Meta<'_> {
 
 impl JsonRpcConnection {
     /// A server; nothing is asked of it yet.
-    pub fn new(http: Arc<HttpEndpoint>) -> Arc<Self> {
+    pub(super) fn new(http: Arc<HttpEndpoint>) -> Arc<Self> {
         let mut inbox = http.url.clone();
         let path = format!("{}/rpc", inbox.path().trim_end_matches('/'));
         inbox.set_path(&path);

@@ -55,7 +55,7 @@ type Replies = (std::collections::BTreeMap<String, Value>, Option<String>);
 
 impl SdkConnection {
     /// A connection on which hands were shaken.
-    pub fn new(service: SdkService, wire: Arc<MessageRouter>, transport: &'static str) -> Arc<Self> {
+    pub(super) fn new(service: SdkService, wire: Arc<MessageRouter>, transport: &'static str) -> Arc<Self> {
         let known = service.peer().peer_info();
         let program = known.as_ref().and_then(|info| info.server_info.clone());
         let (name, version) = program.map(|program| (program.name, program.version)).unwrap_or_default();

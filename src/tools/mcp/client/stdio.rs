@@ -40,7 +40,7 @@ pub(super) struct StdioTransport {
 
 impl StdioTransport {
     /// Speaks with a program.
-    pub fn new(process: Process, router: Arc<MessageRouter>) -> Self {
+    pub(super) fn new(process: Process, router: Arc<MessageRouter>) -> Self {
         let lines = Lines::new(router.limit);
         Self { process, router, lines, buffer: BytesMut::new(), until: None, status: None }
     }

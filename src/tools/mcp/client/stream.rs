@@ -33,12 +33,12 @@ struct EventReader {
 
 impl EventStream {
     /// The stream that answers a request.
-    pub fn for_request(response: Response, router: Arc<MessageRouter>, request: i64) -> Self {
+    pub(super) fn for_request(response: Response, router: Arc<MessageRouter>, request: i64) -> Self {
         Self::new(response, router, Some(request))
     }
 
     /// The stream of a session.
-    pub fn for_session(response: Response, router: Arc<MessageRouter>) -> Self {
+    pub(super) fn for_session(response: Response, router: Arc<MessageRouter>) -> Self {
         Self::new(response, router, None)
     }
 
@@ -52,7 +52,7 @@ impl EventStream {
     }
 
     /// The events for the SDK.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Sse, SseError>> + Send {
+    pub(super) fn into_stream(self) -> impl Stream<Item = Result<Sse, SseError>> + Send {
         futures_util::stream::unfold(
             self,
             |mut this| async move { this.next().await.map(|event| (event, this)) },

@@ -59,7 +59,7 @@ pub(super) struct AnsweringGuard<'a>(&'a UnsolicitedLimiter);
 
 impl UnsolicitedLimiter {
     /// Nothing yet, of a server whose messages may be so long.
-    pub fn new(max_message_bytes: usize) -> Self {
+    pub(super) fn new(max_message_bytes: usize) -> Self {
         let longest = u32::try_from(max_message_bytes).unwrap_or(u32::MAX);
         let at_once = longest.saturating_add(BYTES_PER_SECOND).max(BYTES_AT_ONCE);
         Self(Mutex::new(Counts {
@@ -77,7 +77,7 @@ impl UnsolicitedLimiter {
     }
 
     /// A request of the server. Whoever takes it sees to it that it is answered.
-    pub fn request(&self, id: RequestId, bytes: usize) -> FloodVerdict {
+    pub(super) fn request(&self, id: RequestId, bytes: usize) -> FloodVerdict {
         let mut counts = self.counts();
         if counts.open.len() + counts.answering >= MAX_OPEN_REQUESTS {
             return FloodVerdict::GiveUp("more than 16 of its requests are open");
@@ -90,22 +90,22 @@ impl UnsolicitedLimiter {
     }
 
     /// A message that is neither a request nor an answer to one.
-    pub fn notification(&self, bytes: usize) -> FloodVerdict {
+    pub(super) fn notification(&self, bytes: usize) -> FloodVerdict {
         self.count(1, bytes)
     }
 
     /// Bytes that are no message at all.
-    pub fn stray_bytes(&self, bytes: usize) -> FloodVerdict {
+    pub(super) fn stray_bytes(&self, bytes: usize) -> FloodVerdict {
         self.count(0, bytes)
     }
 
     /// The server withdraws a request; `false` if it is not open.
-    pub fn withdraw(&self, id: &RequestId) -> bool {
+    pub(super) fn withdraw(&self, id: &RequestId) -> bool {
         self.counts().open.remove(id)
     }
 
     /// An answer is about to be sent. It is open until this is dropped.
-    pub fn answering(&self, id: Option<&RequestId>) -> AnsweringGuard<'_> {
+    pub(super) fn answering(&self, id: Option<&RequestId>) -> AnsweringGuard<'_> {
         let mut counts = self.counts();
         id.map(|id| counts.open.remove(id));
         counts.answering += 1;

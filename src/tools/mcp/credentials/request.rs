@@ -14,7 +14,7 @@ const MAX_HEADERS: usize = 64;
 /// A header that cannot be sent. Names it, and never its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the header `{name}` {problem}")]
-pub struct InvalidHeader {
+pub(crate) struct InvalidHeader {
     /// Its name; `authorization` also for the field of that name.
     pub name: String,
     /// What is wrong, to be said behind its name.
@@ -32,7 +32,7 @@ impl InvalidHeader {
 ///
 /// # Errors
 /// If one of them cannot be sent, or belongs to the gateway.
-pub fn for_request<'a>(
+pub(crate) fn for_request<'a>(
     authorization: Option<&str>,
     said: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<Arc<dyn Credentials>, InvalidHeader> {

@@ -26,7 +26,7 @@ const MAX_CALLERS: u64 = 1024;
 const CALLER_IDLE_TTL: Duration = Duration::from_mins(15);
 
 /// Makes the credentials of one configured server.
-pub struct CredentialSource(Kind);
+pub(crate) struct CredentialSource(Kind);
 
 enum Kind {
     /// The same for all callers.
@@ -50,7 +50,11 @@ impl CredentialSource {
     ///
     /// # Errors
     /// If they cannot be used, which checked settings always can.
-    pub fn new(settings: &McpServerSettings, egress: &Arc<Egress>, server: &Url) -> Result<Self, McpError> {
+    pub(crate) fn new(
+        settings: &McpServerSettings,
+        egress: &Arc<Egress>,
+        server: &Url,
+    ) -> Result<Self, McpError> {
         let mut beside = HeaderMap::new();
         for (name, value) in &settings.headers {
             let header = headers::read(name, value.expose_secret());
@@ -92,7 +96,7 @@ impl CredentialSource {
     ///
     /// # Errors
     /// `Unauthorized` if they depend on the caller's token and there is none.
-    pub fn for_caller(
+    pub(crate) fn for_caller(
         &self,
         caller_authorization: Option<&SecretString>,
     ) -> Result<Arc<dyn Credentials>, McpError> {

@@ -21,20 +21,20 @@ pub(super) struct Seen {
 
 impl Seen {
     /// The method of the protocol; empty if it is no message.
-    pub fn method(&self) -> &str {
+    pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
     }
 
     /// A result that answers it.
-    pub fn result(&self, result: &Value) -> Value {
+    pub(crate) fn result(&self, result: &Value) -> Value {
         json!({ "jsonrpc": "2.0", "id": self.body["id"], "result": result })
     }
 
-    pub fn ok(&self, result: &Value) -> Response {
+    pub(crate) fn ok(&self, result: &Value) -> Response {
         answer(&self.result(result))
     }
 }
@@ -50,7 +50,7 @@ pub(super) struct Server {
 
 impl Server {
     /// Does as it is told with every request.
-    pub async fn doing<F, A>(behaviour: F) -> Arc<Self>
+    pub(crate) async fn doing<F, A>(behaviour: F) -> Arc<Self>
     where
         F: Fn(Seen) -> A + Send + Sync + 'static,
         A: Future<Output = Response> + Send + 'static,
@@ -65,7 +65,7 @@ impl Server {
     }
 
     /// Shakes hands, has no stream of its own, and does as it is told with everything else.
-    pub async fn calling<F, A>(behaviour: F) -> Arc<Self>
+    pub(crate) async fn calling<F, A>(behaviour: F) -> Arc<Self>
     where
         F: Fn(Seen) -> A + Send + Sync + 'static,
         A: Future<Output = Response> + Send + 'static,
@@ -85,12 +85,12 @@ impl Server {
     }
 
     /// All that it was asked.
-    pub fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
     /// What it was asked with a method.
-    pub fn asked(&self, method: &str) -> Vec<Seen> {
+    pub(crate) fn asked(&self, method: &str) -> Vec<Seen> {
         self.seen().into_iter().filter(|seen| seen.method() == method).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! What is sent as it was said: by the configuration, by the caller, by a request.
 
+use super::request::InvalidHeader;
 use super::*;
 
 fn requested(

@@ -1,0 +1,49 @@
+//! What the tests and benchmarks of this repository reach inside. It is promised to nobody else and may change with any
+//! commit.
+
+pub mod net {
+    pub use crate::net::client::{HttpClientOptions, Proxies, ProxyError, ProxyUrl};
+    pub use crate::net::egress::{Egress, EgressError, EgressOptions, Resolver};
+    pub use crate::net::sse::Decoder;
+}
+
+pub mod protocol {
+    pub use crate::protocol::dialect::Dialect;
+    pub use crate::protocol::error::ErrorBody;
+    pub use crate::protocol::event::EventEncoder;
+    pub use crate::protocol::item::hosted::McpCall;
+    pub use crate::protocol::request::{
+        COMPACTION_FIELDS, CreateResponse, FIELDS, NO_OPS, RequestSizeLimits,
+    };
+}
+
+pub mod provider {
+    pub use crate::provider::chat::Translator;
+}
+
+pub mod response {
+    pub use crate::response::machine::*;
+    pub use crate::response::seal::SealKeys;
+    pub use crate::response::turn::{
+        CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState,
+    };
+}
+
+pub mod sqlite {
+    pub use crate::store::sqlite::*;
+}
+
+pub mod telemetry {
+    pub use crate::telemetry::fields::ALL as LOG_FIELDS;
+}
+
+pub mod tools {
+    pub use crate::tools::mcp::connection::*;
+    pub use crate::tools::mcp::credentials::StaticHeaders;
+    pub use crate::tools::mcp::{Client, ClientOptions};
+}
+
+pub mod transport {
+    pub use crate::transport::client_profile::PROFILES;
+    pub use crate::transport::routes::{API_PREFIXES, API_ROUTES, Access, SERVICE_ROUTES};
+}

@@ -1,0 +1,118 @@
+//! The `antwort` program: parses the command line, loads the settings, and hands over.
+
+use std::process::ExitCode;
+
+use crate::app::{self, App, SighupListener};
+use crate::cli::{Cli, Command, DocumentFormat};
+use crate::config::{ConfigErrors, LogSettings, RunningConfig, TelemetrySettings};
+use crate::transport::openapi;
+use crate::{config, demo, shutdown, telemetry};
+use anyhow::Context;
+use clap::Parser;
+use tokio::net::TcpListener;
+use tokio_util::task::TaskTracker;
+
+/// What `main` of the binary is.
+pub fn main() -> ExitCode {
+    // The gateway starts MCP servers by way of its own binary.
+    if let Some(code) = crate::tools::mcp::client::become_program(std::env::args_os()) {
+        return code;
+    }
+    let cli = Cli::parse_from(crate::cli::normalize_arguments(std::env::args_os()));
+    if let Some(code) = cli.run_offline() {
+        return code;
+    }
+    match run(&cli) {
+        Ok(code) => code,
+        Err(error) => fail(&cli, FAILED, &[format!("{error:#}")]),
+    }
+}
+
+/// The exit code of a server that could not start or go on.
+const FAILED: u8 = 1;
+
+/// Says why the process ends: a server in the form of its log, anything else to the person before the screen.
+fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
+    if !matches!(cli.command, Command::Serve) {
+        crate::cli::print_error(&errors.join("\n"));
+        return ExitCode::from(exit_code);
+    }
+    // Settings that cannot be read do not say how to log either.
+    let logs = tracing::dispatcher::has_been_set()
+        || telemetry::init(&LogSettings::default(), &TelemetrySettings::default()).is_ok();
+    for error in errors {
+        if logs {
+            tracing::error!(exit_code, error, "fatal");
+        } else {
+            crate::cli::print_error(error);
+        }
+    }
+    ExitCode::from(exit_code)
+}
+
+fn wrong_settings(cli: &Cli, errors: &ConfigErrors) -> ExitCode {
+    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    fail(cli, crate::cli::EXIT_INVALID_CONFIG, &errors)
+}
+
+fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
+    if let Command::Openapi { format } = &cli.command {
+        crate::cli::print_line(match format {
+            DocumentFormat::Yaml => openapi::OPENAPI_YAML,
+            DocumentFormat::Json => openapi::openapi_json(),
+        });
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Before anything is read, which may take its time: a SIGHUP would end the process.
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let hangups = {
+        let _entered = runtime.enter();
+        SighupListener::listen().context("listening for SIGHUP")?
+    };
+    let options = cli.load_options();
+    let mut loaded = match config::load(&options) {
+        Ok(loaded) => loaded,
+        Err(errors) => return Ok(wrong_settings(cli, &errors)),
+    };
+    if let Command::Demo = cli.command
+        && cli.overrides.log.is_none()
+        && loaded.settings.log.filter == "info"
+    {
+        // The demo shows every event itself.
+        "warn".clone_into(&mut loaded.settings.log.filter);
+    }
+    let telemetry = telemetry::init(&loaded.settings.log, &loaded.settings.telemetry)?;
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
+    for (key, variable) in &loaded.overridden {
+        tracing::info!(key, variable, "an environment variable overrides a key of the file");
+    }
+    if matches!(cli.command, Command::Serve) {
+        if let Err(errors) = loaded.settings.require_provider() {
+            return Ok(wrong_settings(cli, &errors));
+        }
+        app::announce::starting(&loaded.settings, &loaded.sources());
+    }
+    // Every stream holds two connections, and shells allow 1024 files.
+    if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
+    runtime.block_on(async {
+        let tasks = TaskTracker::new();
+        let shutdown = shutdown::on_signal(&tasks);
+        if let Command::Demo = cli.command {
+            return demo::run(loaded.settings, hangups, shutdown).await;
+        }
+        let settings = &loaded.settings;
+        let listener = TcpListener::bind(settings.listen)
+            .await
+            .with_context(|| format!("listening on {}", settings.listen))?;
+        let running = RunningConfig::new(options, loaded);
+        App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
+    })?;
+    // What is left, if anything, waits for a file system that does not answer.
+    runtime.shutdown_background();
+    telemetry.shutdown();
+    Ok(ExitCode::SUCCESS)
+}
