@@ -3,8 +3,8 @@
 //! Reads the JSON of go-agents (one agent, its provider, its tools), and lists of MCP servers. Nothing is dropped
 //! silently: what has no place here is said in [`ImportedConfig::notes`].
 
-use reqwest::Url;
 use serde_json::{Map, Value, json};
+use url::Url;
 
 use self::field_reader::FieldReader;
 use super::provider::Preset;

@@ -5,9 +5,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reqwest::Url;
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::units::{self, MIB};
 pub use auth::{ClientCredentials, McpAuth, TokenExchange};

@@ -12,9 +12,9 @@ use std::time::Duration;
 use aws_lc_rs::digest;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use reqwest::Url;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use tracing_subscriber::EnvFilter;
+use url::Url;
 
 use super::auth::{ApiKeySettings, AuthSettings, Scope};
 use super::error::Diagnostics;

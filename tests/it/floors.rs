@@ -48,6 +48,75 @@ fn no_module_uses_a_higher_floor() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Crates and modules of the standard library that do input and output.
+const IO: &[&str] = &[
+    "axum",
+    "cap_std",
+    "hyper",
+    "hyper_util",
+    "opentelemetry_otlp",
+    "reqwest",
+    "rmcp",
+    "rusqlite",
+    "rustix",
+    "std::fs",
+    "std::process",
+    "tokio",
+    "tokio_util",
+    "tower",
+    "tower_http",
+];
+
+/// Places on which nothing may do input or output, but for what is named behind them and why.
+const WITHOUT_IO: &[(&str, &[&str])] = &[
+    ("protocol", &[]),
+    ("response", &[]),
+    ("net/sse", &[]),
+    ("provider/chat", &[]),
+    // Settings and secrets are files.
+    ("config", &["std::fs"]),
+    // Timers, channels and the threads of blocking work.
+    ("admission", &["tokio"]),
+    // Spans are sent to a collector.
+    ("telemetry", &["opentelemetry_otlp", "reqwest"]),
+];
+
+#[test]
+fn the_two_lowest_floors_do_no_input_or_output() {
+    let mut wrong = Vec::new();
+    let mut seen = Vec::new();
+    walk(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut |path, text| {
+        let inside = path.strip_prefix(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).unwrap();
+        if inside.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs") {
+            return;
+        }
+        let place = inside.with_extension("");
+        let Some((room, allowed)) = WITHOUT_IO.iter().find(|(room, _)| place.starts_with(room)) else {
+            return;
+        };
+        seen.push(*room);
+        let (program, _tests) = text.split_once("#[cfg(test)]\nmod ").unwrap_or((text, ""));
+        let code = program.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for (line, used) in code.flat_map(|line| IO.iter().map(move |used| (line, used))) {
+            if names_crate(line, used) && !allowed.contains(used) {
+                wrong.push(format!("{}: {}", inside.display(), line.trim()));
+            }
+        }
+    });
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    for (room, _) in WITHOUT_IO {
+        assert!(seen.contains(room), "there is no {room}");
+    }
+}
+
+/// Whether a path in the line begins with that crate; a name in a string or at the end of another one does not count.
+fn names_crate(line: &str, name: &str) -> bool {
+    line.match_indices(&format!("{name}::")).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        before.is_none_or(|before| !before.is_alphanumeric() && !matches!(before, '_' | ':' | '"'))
+    })
+}
+
 /// The first segments of all `crate::` paths outside comments.
 fn used_rooms(text: &str) -> Vec<String> {
     let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));

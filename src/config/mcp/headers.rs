@@ -1,6 +1,6 @@
 //! Headers that a server is sent beside those of its transport.
 
-use reqwest::header::{HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 
 /// Headers that belong to the connection, to the body or to the protocol.
 const RESERVED_HEADERS: [&str; 22] = [

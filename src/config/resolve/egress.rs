@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use reqwest::Url;
+use url::Url;
 
 use super::Checker;
 use crate::config::settings::EgressSettings;

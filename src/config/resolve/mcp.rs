@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
+use url::Url;
 
 use super::tools::{TOOL_NAME_RULE, globs, is_tool_name};
 use super::{Checker, egress, parse_http};

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use reqwest::Url;
+use url::Url;
 
 use super::Checker;
 use crate::config::interpolate::Lookup;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use reqwest::Url;
-use reqwest::header::{HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use secrecy::ExposeSecret;
+use url::Url;
 
 use super::{Checker, agents, network, parse_http};
 use crate::config::provider::{ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles};

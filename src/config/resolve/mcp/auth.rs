@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
+use url::Url;
 
 use super::super::{Checker, parse_http};
 use crate::config::mcp::{headers, signing};
