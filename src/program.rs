@@ -96,7 +96,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
     // Every stream holds two connections, and shells allow 1024 files.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
-        tracing::warn!(%error, "the limit of open files could not be raised");
+        tracing::warn!(%error, "cannot raise the limit of open files");
     }
     runtime.block_on(async {
         let tasks = TaskTracker::new();

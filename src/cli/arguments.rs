@@ -36,15 +36,15 @@ pub(super) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
 /// The process's arguments as clap reads them.
 pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments = arguments.into_iter();
-    let mut understood: Vec<OsString> = arguments.by_ref().take(1).collect();
+    let mut normalized: Vec<OsString> = arguments.by_ref().take(1).collect();
     let is_command =
         |word: Option<&OsStr>| word.is_some_and(|word| COMMANDS.iter().any(|name| word == *name));
     // A link to the binary that is called `prompt-agent` is that program.
-    if understood
+    if normalized
         .first()
         .is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("prompt-agent")))
     {
-        understood.push("prompt".into());
+        normalized.push("prompt".into());
     } else {
         // What a flag before the command is followed by is no command.
         let mut value_follows = false;
@@ -53,7 +53,7 @@ pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>)
             value_follows = argument
                 .to_str()
                 .is_some_and(|text| text.strip_prefix("--").is_some_and(|name| WITH_VALUE.contains(&name)));
-            understood.push(argument);
+            normalized.push(argument);
             if found {
                 break;
             }
@@ -61,11 +61,11 @@ pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>)
     }
     while let Some(argument) = arguments.next() {
         if argument == "--" {
-            understood.push(argument);
+            normalized.push(argument);
             break;
         }
         match argument.to_str().and_then(flag) {
-            Some(Flag::Valued(name, Some(value))) => understood.push(format!("--{name}={value}").into()),
+            Some(Flag::Valued(name, Some(value))) => normalized.push(format!("--{name}={value}").into()),
             Some(Flag::Valued(name, None)) => {
                 // In one word, so that a value may begin with a dash.
                 let mut word = OsString::from(format!("--{name}"));
@@ -73,15 +73,15 @@ pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>)
                     word.push("=");
                     word.push(value);
                 }
-                understood.push(word);
+                normalized.push(word);
             }
-            Some(Flag::Switch(name, true)) => understood.push(format!("--{name}").into()),
+            Some(Flag::Switch(name, true)) => normalized.push(format!("--{name}").into()),
             Some(Flag::Switch(_, false)) => {}
-            None => understood.push(argument),
+            None => normalized.push(argument),
         }
     }
-    understood.extend(arguments);
-    understood
+    normalized.extend(arguments);
+    normalized
 }
 
 /// A flag as it was written.
@@ -115,14 +115,14 @@ mod tests {
 
     use super::normalize_arguments;
 
-    fn understood(words: &str) -> String {
+    fn normalized(words: &str) -> String {
         let words = normalize_arguments(words.split(' ').map(OsString::from));
         words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn one_dash_is_as_good_as_two() {
-        for (said, meant) in [
+        for (given, expected) in [
             ("antwort prompt -prompt hi -stream", "antwort prompt --prompt=hi --stream"),
             ("antwort prompt-agent --prompt -5 -h", "antwort prompt-agent --prompt=-5 -h"),
             (
@@ -137,7 +137,7 @@ mod tests {
             ("/usr/bin/prompt-agent -prompt hi", "/usr/bin/prompt-agent prompt --prompt=hi"),
             ("antwort", "antwort"),
         ] {
-            assert_eq!(understood(said), meant, "{said}");
+            assert_eq!(normalized(given), expected, "{given}");
         }
     }
 }

@@ -57,7 +57,7 @@ fn get(url: &str) -> io::Result<u16> {
     let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{why}: {url}"));
     let url = Url::parse(url).map_err(|_| wrong("not a URL"))?;
     if url.scheme() != "http" {
-        return Err(wrong("only http:// can be asked"));
+        return Err(wrong("only http:// is supported"));
     }
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
         return Err(wrong("no host"));
@@ -72,7 +72,7 @@ fn get(url: &str) -> io::Result<u16> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     let status = line.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
-    status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "what answers there does not speak HTTP"))
+    status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server does not speak HTTP"))
 }
 
 /// A connection to the first address of the host that takes one.

@@ -50,7 +50,7 @@ pub(super) fn list(
         let caller = Caller::new(which, options)?;
         let tools = caller.open(settings).await?;
         let labels: Vec<&str> = match (label, &which.url) {
-            (Some(_), Some(_)) => return Err("a LABEL and --url are two servers; say one".into()),
+            (Some(_), Some(_)) => return Err("LABEL and --url cannot be combined".into()),
             (Some(label), None) => vec![label],
             (None, Some(_)) => vec![UNNAMED],
             (None, None) => tools.mcp.labels(&caller.tenant),
@@ -80,7 +80,7 @@ pub(super) fn call(words: &[String], which: &McpServerArgs, options: &LoadOption
         let (name, arguments) = match words {
             [name] => (name, "{}"),
             [name, arguments] => (name, arguments.as_str()),
-            _ => return Err("say LABEL TOOL [JSON], or --url URL TOOL [JSON]".into()),
+            _ => return Err("expected LABEL TOOL [JSON], or --url URL TOOL [JSON]".into()),
         };
         let caller = Caller::new(which, options)?;
         let tools = caller.open(settings).await?;
@@ -131,20 +131,20 @@ impl<'a> Caller<'a> {
     }
 
     async fn bind(&self, tools: &GatewayTools, label: &str) -> Result<ServerHandle, String> {
-        let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-        let wanting = McpCaller {
+        let on_behalf_of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
+        let caller = McpCaller {
             tenant: &self.tenant,
             key: &"cli".into(),
             authorization: self.authorization.as_ref(),
-            on_behalf_of: of,
+            on_behalf_of,
         };
-        let found = tools.mcp.find_label(label, None, wanting).map_err(|error| error.to_string())?;
-        let bound = tools.mcp.bind(vec![found], wanting).await.map_err(|error| error.body.message)?;
-        bound.into_iter().next().ok_or_else(|| "no session was made".into())
+        let found = tools.mcp.find_label(label, None, caller).map_err(|error| error.to_string())?;
+        let bound = tools.mcp.bind(vec![found], caller).await.map_err(|error| error.body.message)?;
+        bound.into_iter().next().ok_or_else(|| "the server is not available".into())
     }
 
     async fn ask(&self, tools: &GatewayTools, label: &str) -> ServerReport {
-        let asked = match self.bind(tools, label).await {
+        let tools_of_server = match self.bind(tools, label).await {
             Err(error) => Err(error),
             Ok(binding) => match binding.tools(Freshness::Cached).await {
                 Err(error) => Err(error.to_string()),
@@ -153,7 +153,7 @@ impl<'a> Caller<'a> {
         };
         let states = tools.mcp.states();
         let state = states.into_iter().find(|state| state.server_label.as_deref() == Some(label));
-        match asked {
+        match tools_of_server {
             Ok((binding, set)) => {
                 ServerReport::connected(label, state, offered(&binding, &set), &set.left_out)
             }

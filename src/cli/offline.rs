@@ -40,7 +40,7 @@ pub(super) fn run_with_settings<T>(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| format!("no runtime: {error}"))?;
+        .map_err(|error| format!("cannot start the async runtime: {error}"))?;
     let done = runtime.block_on(work(settings));
     telemetry.shutdown();
     done

@@ -163,8 +163,8 @@ impl PromptArgs {
                 return embeddings::show(self, &model, &assembly).await;
             }
             let gateway = Gateway { settings: &settings, assembly: &assembly, agent: agent.as_deref() };
-            let asked = request::body(self, &model, options, gateway)?;
-            let done = answer::show(self, asked, gateway).await;
+            let body = request::body(self, &model, options, gateway)?;
+            let done = answer::show(self, body, gateway).await;
             assembly.toolbox.shutdown().await;
             done
         })

@@ -13,14 +13,14 @@ use crate::store::sqlite::{self, FileSystem, Location, MigrateOptions, Schema, S
 pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let database = database(&settings)?;
-        let made = sqlite::backup(&database, file, &FileSystem)
-            .map_err(|error| format!("{} was not backed up: {error}", database.display()))?;
+        let copy = sqlite::backup(&database, file, &FileSystem)
+            .map_err(|error| format!("cannot back up {}: {error}", database.display()))?;
         print_line(&format!(
             "{} is a backup of {}: schema {}, {} bytes\n{}",
             file.display(),
             database.display(),
-            made.schema,
-            made.bytes,
+            copy.schema,
+            copy.bytes,
             key(&settings)
         ));
         Ok(ExitCode::SUCCESS)
@@ -35,7 +35,7 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
         match readable(&database)? {
             Schema::New => {
                 print_line(&format!(
-                    "{file} does not exist yet: a server will make it with schema {current}"
+                    "{file} does not exist yet: a server will create it with schema {current}"
                 ));
             }
             Schema::Current => print_line(&format!("{file} has schema {current}: there is nothing to do")),
@@ -59,22 +59,22 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
         let database = database(&settings)?;
         let (file, current) = (database.display(), Schema::CURRENT);
         if readable(&database)? == Schema::New {
-            print_line(&format!("{file} does not exist yet: a server will make it with schema {current}"));
+            print_line(&format!("{file} does not exist yet: a server will create it with schema {current}"));
             return Ok(ExitCode::SUCCESS);
         }
         let lock = ServerLock::acquire(&database)
             .map_err(|error| format!("{error}. Nothing was changed: stop the server first"))?;
         let options = MigrateOptions { backup, ..MigrateOptions::default() };
         let migrated =
-            sqlite::migrate(&lock, &options).map_err(|error| format!("{file} was not migrated: {error}"))?;
+            sqlite::migrate(&lock, &options).map_err(|error| format!("cannot migrate {file}: {error}"))?;
         print_line(&match migrated {
             None => format!("{file} has schema {current}: there is nothing to do"),
             Some(done) => {
-                let kept = done.backup.map_or_else(
-                    || "It was not backed up.".to_owned(),
-                    |copy| format!("As it was, it is {}.\n{}", copy.display(), key(&settings)),
+                let backup_note = done.backup.map_or_else(
+                    || "There is no backup.".to_owned(),
+                    |copy| format!("The backup is {}.\n{}", copy.display(), key(&settings)),
                 );
-                format!("{file} was migrated from schema {} to {current}. {kept}", done.from)
+                format!("{file} was migrated from schema {} to {current}. {backup_note}", done.from)
             }
         });
         Ok(ExitCode::SUCCESS)
@@ -85,7 +85,7 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
 fn database(settings: &Settings) -> Result<PathBuf, String> {
     match &settings.store.url {
         StoreUrl::Sqlite(path) => Ok(path.clone()),
-        StoreUrl::Memory => Err("store.url is memory: and so there is no file".to_owned()),
+        StoreUrl::Memory => Err("store.url is memory:, so there is no file".to_owned()),
     }
 }
 
@@ -103,12 +103,12 @@ fn readable(database: &Path) -> Result<Schema, String> {
 fn key(settings: &Settings) -> String {
     match seal_key::file(settings) {
         Some(file) => format!(
-            "The key that opens the encrypted reasoning and the provider state in it is not in it: {} belongs with it, \
-             kept as secret",
+            "The key that decrypts the encrypted reasoning and the provider state in it is not part of it: store {} with \
+             it, as a secret",
             file.display()
         ),
-        None => "The keys that open the encrypted reasoning and the provider state in it are not in it: seal.keys of \
-                 the settings belong with it"
+        None => "The keys that decrypt the encrypted reasoning and the provider state in it are not part of it: store \
+                 seal.keys of the settings with it"
             .to_owned(),
     }
 }

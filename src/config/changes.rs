@@ -64,7 +64,7 @@ impl fmt::Display for ConfigChange {
             Difference::Removed => f.write_str("removed"),
             Difference::Secret => f.write_str("changed (secret)"),
             Difference::Values(old, new) => write!(f, "{old} -> {new}"),
-            Difference::Content => f.write_str("the file holds something else"),
+            Difference::Content => f.write_str("the content of the file changed"),
         }
     }
 }

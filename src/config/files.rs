@@ -16,7 +16,7 @@ struct Version {
     length: u64,
     modified: Option<SystemTime>,
     /// Device and number.
-    place: (u64, u64),
+    inode: (u64, u64),
 }
 
 impl ConfigFiles {
@@ -42,16 +42,16 @@ impl ConfigFiles {
 /// `None`: it is not there, or nobody may look.
 fn version(path: &Path) -> Option<Version> {
     let found = fs::metadata(path).ok()?;
-    Some(Version { length: found.len(), modified: found.modified().ok(), place: place(&found) })
+    Some(Version { length: found.len(), modified: found.modified().ok(), inode: inode(&found) })
 }
 
 #[cfg(unix)]
-fn place(file: &Metadata) -> (u64, u64) {
+fn inode(file: &Metadata) -> (u64, u64) {
     use std::os::unix::fs::MetadataExt;
     (file.dev(), file.ino())
 }
 
 #[cfg(not(unix))]
-fn place(_: &Metadata) -> (u64, u64) {
+fn inode(_: &Metadata) -> (u64, u64) {
     (0, 0)
 }

@@ -88,7 +88,7 @@ pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
 fn render_yaml(title: &str, notes: &[String], config: &Map<String, Value>) -> Result<String, String> {
     let mut yaml = format!("# {title}\n");
     for note in notes {
-        yaml.push_str(&format!("# Not here: {}\n", note.replace(ends_line, " ")));
+        yaml.push_str(&format!("# Not imported: {}\n", note.replace(ends_line, " ")));
     }
     yaml.push_str(&serde_norway::to_string(config).map_err(|error| error.to_string())?);
     Ok(yaml)
@@ -109,19 +109,19 @@ fn ends_line(c: char) -> bool {
 fn unsupported_options(request: &Map<String, Value>) -> impl Iterator<Item = String> + '_ {
     request.iter().map(|(field, value)| {
         format!(
-            "the model option {field}: {value} has no place in the configuration: requests say it themselves"
+            "the model option {field}: {value} has no counterpart in the configuration: set it in requests"
         )
     })
 }
 
 /// A name that profiles can have.
-fn agent_name(said: Option<String>, notes: &mut Vec<String>) -> String {
-    let said = said.unwrap_or_default();
+fn agent_name(original: Option<String>, notes: &mut Vec<String>) -> String {
+    let original = original.unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let name: String = said.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
+    let name: String = original.chars().map(|c| if fits(c) { c } else { '-' }).take(64).collect();
     let name = if name.is_empty() { "agent".to_owned() } else { name };
-    if name != said && !said.is_empty() {
-        notes.push(format!("the agent's name `{said}` is written `{name}`"));
+    if name != original && !original.is_empty() {
+        notes.push(format!("the agent's name `{original}` was changed to `{name}`"));
     }
     name
 }
@@ -139,15 +139,13 @@ fn provider(
     request: &mut Map<String, Value>,
     notes: &mut Vec<String>,
 ) -> Result<(String, Value, Option<String>), String> {
-    let mut said = transport.section("provider")?.ok_or("transport.provider is missing")?;
-    let name = said.text("name")?.unwrap_or_else(|| "default".into());
+    let mut section = transport.section("provider")?.ok_or("transport.provider is missing")?;
+    let name = section.text("name")?.unwrap_or_else(|| "default".into());
     let preset = preset(&name);
     if preset == Preset::Generic {
-        notes.push(format!(
-            "the provider `{name}` has no preset: it is taken as any OpenAI-compatible server"
-        ));
+        notes.push(format!("the provider `{name}` has no preset: the preset `generic` is used"));
     }
-    let url = match said.text("base_url")? {
+    let url = match section.text("base_url")? {
         Some(url) => base_url(preset, &url),
         None if preset == Preset::OpenAi => "https://api.openai.com/v1".into(),
         None => return Err("transport.provider.base_url is missing".into()),
@@ -156,24 +154,25 @@ fn provider(
         ("preset".to_owned(), serde_json::to_value(preset).map_err(|error| error.to_string())?),
         ("url".to_owned(), url.into()),
     ]);
-    if let Some(mut options) = said.section("options")? {
+    if let Some(mut options) = section.section("options")? {
         let key = options.text("token")?.or(options.text("api_key")?);
         settings.extend(key.map(|key| ("api_key".to_owned(), key.into())));
         notes.extend(options.unknown_fields());
     }
     let mut model_name = None;
-    if let Some(mut model) = said.section("model")? {
+    if let Some(mut model) = section.section("model")? {
         model_name = model.text("name")?;
         match model.text("format")?.as_deref() {
             None | Some("openai-standard" | "openai") => {}
             Some(other) => notes.push(format!(
-                "transport.provider.model.format `{other}` is not known: providers are spoken to as OpenAI's chat"
+                "transport.provider.model.format `{other}` is not supported: providers are called with OpenAI's chat completions"
             )),
         }
-        *request = model.section("options")?.map(|said| said.into_entries().collect()).unwrap_or_default();
+        *request =
+            model.section("options")?.map(|section| section.into_entries().collect()).unwrap_or_default();
         notes.extend(model.unknown_fields());
     }
-    notes.extend(said.unknown_fields());
+    notes.extend(section.unknown_fields());
 
     let mut timeouts = Map::new();
     for (theirs, ours) in [("timeout", "total"), ("connection_timeout", "connect")] {
@@ -209,39 +208,39 @@ fn preset(name: &str) -> Preset {
 }
 
 /// The base URL of the chat API, for those who name the server only.
-pub(crate) fn base_url(preset: Preset, said: &str) -> String {
-    let said = said.trim_end_matches('/');
-    let bare = Url::parse(said).is_ok_and(|url| url.path() == "/");
+pub(crate) fn base_url(preset: Preset, url: &str) -> String {
+    let url = url.trim_end_matches('/');
+    let bare = Url::parse(url).is_ok_and(|url| url.path() == "/");
     match preset {
-        Preset::Generic => said.to_owned(),
-        Preset::OpenRouter if bare => format!("{said}/api/v1"),
-        _ if bare => format!("{said}/v1"),
-        _ => said.to_owned(),
+        Preset::Generic => url.to_owned(),
+        Preset::OpenRouter if bare => format!("{url}/api/v1"),
+        _ if bare => format!("{url}/v1"),
+        _ => url.to_owned(),
     }
 }
 
 /// The tools, and what they may reach on the network. What is absent is false there.
 fn tools_section(
-    said: &mut FieldReader,
+    section: &mut FieldReader,
     notes: &mut Vec<String>,
 ) -> Result<(Map<String, Value>, Option<Value>), String> {
     let mut tools = Map::new();
-    tools.insert("execution_enabled".into(), said.flag("execution_enabled")?.into());
-    tools.extend(said.duration("timeout")?.map(|time| ("timeout".to_owned(), time.into())));
+    tools.insert("execution_enabled".into(), section.flag("execution_enabled")?.into());
+    tools.extend(section.duration("timeout")?.map(|time| ("timeout".to_owned(), time.into())));
     // An empty list allows everything there and nothing here.
-    let allowed = said.list("allowed_tools")?.filter(|list| !list.is_empty());
+    let allowed = section.list("allowed_tools")?.filter(|list| !list.is_empty());
     tools.extend(allowed.map(|list| ("allowed_tools".to_owned(), list.into())));
-    tools.extend(said.list("blocked_tools")?.map(|list| ("blocked_tools".to_owned(), list.into())));
+    tools.extend(section.list("blocked_tools")?.map(|list| ("blocked_tools".to_owned(), list.into())));
     let mut builtin = Map::new();
-    if let Some(mut keys) = said.section("api_keys")? {
-        for (word, tool) in [("weather", "get_weather"), ("search", "web_search")] {
-            if let Some(key) = keys.text(word)? {
+    if let Some(mut keys) = section.section("api_keys")? {
+        for (name, tool) in [("weather", "get_weather"), ("search", "web_search")] {
+            if let Some(key) = keys.text(name)? {
                 builtin.insert(tool.to_owned(), json!({"api_key": with_empty_default(&key)}));
             }
         }
         notes.extend(keys.unknown_fields());
     }
-    let mut policy = said.section("security_policy")?.unwrap_or_else(FieldReader::empty);
+    let mut policy = section.section("security_policy")?.unwrap_or_else(FieldReader::empty);
     for key in ["allow_file_access", "allow_network_access"] {
         tools.insert(key.to_owned(), policy.flag(key)?.into());
     }
@@ -253,13 +252,13 @@ fn tools_section(
         match search_provider(domains.as_deref().unwrap_or_default()) {
             Some(provider) => _ = search.insert("provider".into(), provider.into()),
             None => notes.push(
-                "who searches: by the key, tavily or brave; say tools.builtin.web_search.provider for another"
+                "the key decides between tavily and brave: set tools.builtin.web_search.provider for another search provider"
                     .into(),
             ),
         }
     }
     notes.extend(policy.unknown_fields());
-    notes.extend(said.unknown_fields());
+    notes.extend(section.unknown_fields());
     if !builtin.is_empty() {
         tools.insert("builtin".into(), builtin.into());
     }

@@ -24,7 +24,7 @@ pub(super) fn variables(text: &str, lookup: Lookup<'_>) -> Result<Option<String>
         }
         out.push_str(before);
         let (inside, tail) =
-            behind.split_once('}').ok_or("`${` is not closed; write `$${` for a plain `${`")?;
+            behind.split_once('}').ok_or("`${` is not closed; write `$${` for a literal `${`")?;
         out.push_str(&variable(inside, lookup)?);
         rest = tail;
     }
@@ -39,12 +39,12 @@ fn variable(inside: &str, lookup: Lookup<'_>) -> Result<String, String> {
         None => (inside, None),
     };
     if otherwise.is_some_and(|text| text.contains("${")) {
-        return Err(format!("`${{{name}:-…}}` cannot hold another variable"));
+        return Err(format!("`${{{name}:-…}}` cannot contain another variable"));
     }
     let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !word || !name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
         return Err(format!(
-            "`{name}` is not the name of a variable; `${{NAME}}` and `${{NAME:-otherwise}}` are known"
+            "`{name}` is not a valid variable name; expected `${{NAME}}` or `${{NAME:-fallback}}`"
         ));
     }
     match (lookup(name), otherwise) {
@@ -102,9 +102,9 @@ mod tests {
         for (text, part) in [
             ("${NONE}", "NONE is not set"),
             ("${HOST", "not closed"),
-            ("${}", "not the name"),
-            ("${1A}", "not the name"),
-            ("${HOST-x}", "not the name"),
+            ("${}", "not a valid variable name"),
+            ("${1A}", "not a valid variable name"),
+            ("${HOST-x}", "not a valid variable name"),
             ("${NONE:-${HOST}}", "another variable"),
         ] {
             let error = filled(text).expect_err(text);

@@ -47,7 +47,7 @@ pub(super) fn migrate_legacy_keys(
         let Some((_, path)) = SECURITY_POLICY.iter().find(|(known, _)| *known == name) else { continue };
         match source.get(path) {
             Some(other) if text(other) != text(&value) => {
-                let message = format!("and tools.security_policy.{name} say different things: remove one");
+                let message = format!("contradicts tools.security_policy.{name}: remove one of the two");
                 diagnostics.add(source, path, message);
             }
             Some(_) => {}
@@ -87,7 +87,7 @@ fn convert_nanosecond_timeout(source: &mut Tree, warnings: &mut Vec<String>) {
         return;
     };
     let text = units::format_duration(Duration::from_nanos(*number));
-    warnings.push(format!("tools.timeout ({origin}) is taken as nanoseconds: write {text}"));
+    warnings.push(format!("tools.timeout ({origin}) is interpreted as nanoseconds: write {text}"));
     source.set(&path, origin.leaf(text));
 }
 

@@ -18,8 +18,9 @@ pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors>
     let (flags, environment) =
         (sources::from_flags(options), sources::from_environment(options, &Tree::default()));
     if let Some(text) = flags.text(&["listen"]).or_else(|| environment.text(&["listen"])) {
-        return resolve::parse_listen(text)
-            .ok_or_else(|| ConfigErrors::single(format!("listen: \"{text}\" is no address with a port")));
+        return resolve::parse_listen(text).ok_or_else(|| {
+            ConfigErrors::single(format!("listen: expected an address and a port, found \"{text}\""))
+        });
     }
     let in_file = in_file(options).and_then(|text| resolve::parse_listen(&text));
     Ok(in_file.unwrap_or_else(|| Settings::default().listen))
@@ -29,12 +30,12 @@ pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors>
 fn in_file(options: &LoadOptions) -> Option<String> {
     let lookup = |name: &str| options.environment.get(name).filter(|value| !value.is_empty()).cloned();
     let text = fs::read_to_string(find_file(options, &lookup)?).ok()?;
-    let said = match serde_norway::from_str::<serde_norway::Value>(&text) {
+    let listen = match serde_norway::from_str::<serde_norway::Value>(&text) {
         Ok(file) => file.get("listen")?.as_str()?.to_owned(),
         // It is no YAML any more, but the line may still be there.
         Err(_) => text.lines().filter(|line| line.starts_with("listen:")).find_map(value)?,
     };
-    let filled = interpolate::variables(&said, &lookup).ok()?.unwrap_or(said);
+    let filled = interpolate::variables(&listen, &lookup).ok()?.unwrap_or(listen);
     Some(interpolate::file(&filled).ok()?.unwrap_or(filled))
 }
 

@@ -97,7 +97,7 @@ impl Settings {
     pub fn require_provider(&self) -> Result<(), ConfigErrors> {
         if self.providers.is_empty() {
             let message = "no model server is configured: set ANTWORT_UPSTREAM_URL to its base URL (usually ending \
-                           in /v1), or say it under `providers`";
+                           in /v1), or configure it under `providers`";
             return Err(ConfigErrors::single(message));
         }
         Ok(())
@@ -242,5 +242,8 @@ fn unused_proxies(network: &NetworkSettings, lookup: interpolate::Lookup<'_>) ->
     if set.iter().all(|name| name.eq_ignore_ascii_case("NO_PROXY")) {
         return None;
     }
-    Some(format!("set and not used, as network.proxy is not `environment`: {}", set.join(", ")))
+    Some(format!(
+        "proxy variables are set but not used, because network.proxy is not `environment`: {}",
+        set.join(", ")
+    ))
 }

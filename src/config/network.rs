@@ -35,7 +35,7 @@ impl<'de> Deserialize<'de> for ProxySource {
             "none" => Ok(Self::None),
             "environment" => Ok(Self::Environment),
             _ => Err(D::Error::custom(
-                "expected none or environment; the URL of a proxy is said in providers.<name>.proxy and egress.proxy",
+                "expected none or environment; set proxy URLs in providers.<name>.proxy and egress.proxy",
             )),
         }
     }

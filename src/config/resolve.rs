@@ -39,9 +39,9 @@ pub(super) fn settings(
     raw: Raw,
     tree: &Tree,
     environment: Lookup<'_>,
-    findings: &mut Diagnostics,
+    diagnostics: &mut Diagnostics,
 ) -> Settings {
-    let mut check = Checker { tree, findings, contents: FileHashes::default() };
+    let mut check = Checker { tree, diagnostics, contents: FileHashes::default() };
     let clients = network::for_all_clients(&raw.network, &raw.tls, environment, &mut check);
     let seal = check.seal(raw.seal, &raw.store.url);
     let mut settings = Settings {
@@ -83,26 +83,26 @@ pub(super) fn settings(
 }
 
 /// The address and port of a `listen`.
-pub(super) fn parse_listen(said: &str) -> Option<SocketAddr> {
+pub(super) fn parse_listen(text: &str) -> Option<SocketAddr> {
     // A name would have to be resolved, to who knows how many addresses; this one is always the same.
-    said.replacen("localhost:", "127.0.0.1:", 1).parse().ok()
+    text.replacen("localhost:", "127.0.0.1:", 1).parse().ok()
 }
 
 /// Where what is wrong is noted.
 struct Checker<'a> {
     tree: &'a Tree,
-    findings: &'a mut Diagnostics,
+    diagnostics: &'a mut Diagnostics,
     contents: FileHashes,
 }
 
 impl Checker<'_> {
     fn error(&mut self, path: &[&str], message: impl Into<String>) {
-        self.findings.add(self.tree, path, message);
+        self.diagnostics.add(self.tree, path, message);
     }
 
     /// The same for what was not said; silent where something of the section was not understood.
     fn missing(&mut self, path: &[&str], message: impl Into<String>) {
-        if !path.first().is_some_and(|section| self.findings.has_rejected(section)) {
+        if !path.first().is_some_and(|section| self.diagnostics.has_rejected(section)) {
             self.error(path, message);
         }
     }
@@ -114,12 +114,12 @@ impl Checker<'_> {
         }
     }
 
-    fn listen(&mut self, said: Option<String>) -> SocketAddr {
+    fn listen(&mut self, text: Option<String>) -> SocketAddr {
         let default = Settings::default().listen;
-        let Some(said) = said else { return default };
-        parse_listen(&said).unwrap_or_else(|| {
+        let Some(text) = text else { return default };
+        parse_listen(&text).unwrap_or_else(|| {
             let message =
-                format!("expected an address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:80, found \"{said}\"");
+                format!("expected an address and a port, such as 127.0.0.1:8080, 0.0.0.0:80 or [::]:80, found \"{text}\"");
             self.error(&["listen"], message);
             default
         })
@@ -127,10 +127,7 @@ impl Checker<'_> {
 
     fn auth(&mut self, raw: RawAuth) -> AuthSettings {
         if raw.none && !raw.keys.is_empty() {
-            self.error(
-                &["auth", "none"],
-                "says that no key is needed, yet there are keys: remove one or the other",
-            );
+            self.error(&["auth", "none"], "contradicts auth.keys: remove one of the two");
         }
         let mut names_of: BTreeMap<[u8; 32], String> = BTreeMap::new();
         let mut keys = BTreeMap::new();
@@ -180,7 +177,7 @@ impl Checker<'_> {
         let key = key.expose_secret();
         // Such a key could never be sent in a header as it is.
         if key.is_empty() || key.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            self.error(&["auth", "keys", name, "key"], "is empty or holds white space");
+            self.error(&["auth", "keys", name, "key"], "is empty or contains white space");
             return None;
         }
         digest::digest(&digest::SHA256, key.as_bytes()).as_ref().try_into().ok()
@@ -192,7 +189,7 @@ impl Checker<'_> {
         if settings.listen.ip().is_loopback()
             || auth.none
             || !auth.keys.is_empty()
-            || self.findings.has_rejected("auth")
+            || self.diagnostics.has_rejected("auth")
         {
             return;
         }
@@ -200,7 +197,7 @@ impl Checker<'_> {
             &["listen"],
             format!(
                 "{} can be reached from other machines, and no key is needed to call it: set ANTWORT_API_KEY or \
-                 auth.keys, or say `auth: none`",
+                 auth.keys, or set `auth: none`",
                 settings.listen
             ),
         );
@@ -212,8 +209,7 @@ impl Checker<'_> {
             match parse_seal_key(text) {
                 Some(key) => keys.push(key),
                 None => {
-                    let message =
-                        "expected base64 of exactly 32 bytes, such as `openssl rand -base64 32` makes";
+                    let message = "expected base64 of exactly 32 bytes, such as the output of `openssl rand -base64 32`";
                     self.error(&["seal", "keys", &index.to_string()], message);
                 }
             }
@@ -281,18 +277,17 @@ impl Checker<'_> {
         let server = &settings.server;
         // An eighth of it is for small bodies.
         if server.request_body_limit > server.max_buffered_body_bytes / 8 * 7 {
-            let message =
-                "is more than seven eighths of server.max_buffered_body_bytes: it would never be read";
+            let message = "is more than seven eighths of server.max_buffered_body_bytes: such a body would never be accepted";
             self.error(&["server", "request_body_limit"], message);
         }
         let all = server.max_runs;
-        let per_tenant = server.max_runs_per_tenant.map(|most| (vec!["server", "max_runs_per_tenant"], most));
+        let per_tenant = server.max_runs_per_tenant.map(|max| (vec!["server", "max_runs_per_tenant"], max));
         let keys = settings.auth.keys.iter();
         let per_key =
             keys.filter_map(|(name, key)| Some((vec!["auth", "keys", name, "max_runs"], key.max_runs?)));
-        for (path, most) in per_tenant.into_iter().chain(per_key) {
-            self.above_zero(&path, most == 0);
-            if most > all {
+        for (path, max) in per_tenant.into_iter().chain(per_key) {
+            self.above_zero(&path, max == 0);
+            if max > all {
                 self.error(&path, "is more than server.max_runs, so it limits nothing");
             }
         }
@@ -325,7 +320,7 @@ impl Checker<'_> {
         for (index, proxy) in settings.server.trusted_proxies.iter().enumerate() {
             if proxy.0.prefix_len() == 0 {
                 let path = ["server", "trusted_proxies", &index.to_string()];
-                self.error(&path, "holds every address, so that any client could say that it is another");
+                self.error(&path, "contains every address, so that any client could forge its address");
             }
         }
         let telemetry = &settings.telemetry;

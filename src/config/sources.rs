@@ -162,7 +162,7 @@ pub(super) fn misspelt_variables(options: &LoadOptions) -> Vec<String> {
         let distance = |known: &&&str| strsim::damerau_levenshtein(name, known);
         let nearest = known.iter().min_by_key(distance)?;
         let close = distance(&nearest) * 3 <= name.len() - "ANTWORT_".len();
-        close.then(|| format!("the variable {name} is not known; did you mean {nearest}?"))
+        close.then(|| format!("unknown environment variable {name}; did you mean {nearest}?"))
     };
     let unknown = options.environment.keys().filter(ours).filter(|name| !known.contains(&name.as_str()));
     unknown.filter_map(warning).collect()

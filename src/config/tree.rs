@@ -202,7 +202,7 @@ fn from_yaml(
                     Yaml::String(key) => key,
                     Yaml::Number(key) => key.to_string(),
                     Yaml::Bool(key) => key.to_string(),
-                    _ => return Err("a key must be a word"),
+                    _ => return Err("expected text as a key"),
                 };
                 path.push(key);
                 let value = from_yaml(value, origin, path)?;

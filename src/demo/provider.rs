@@ -37,7 +37,7 @@ async fn models() -> Response {
 
 async fn complete(Json(request): Json<Value>) -> Response {
     let turn = Turn::of(&request);
-    if request["stream"] == true { streamed(&turn) } else { Json(turn.whole()).into_response() }
+    if request["stream"] == true { streamed(&turn) } else { Json(turn.completion()).into_response() }
 }
 
 /// What the script says in one turn.
@@ -63,9 +63,9 @@ impl Turn {
                 Self::Call { name: name.to_owned(), arguments: example(&tool["parameters"]).to_string() }
             }
             _ => {
-                let said = last.map(|message| content(&message["content"])).unwrap_or_default();
+                let prompt = last.map(|message| content(&message["content"])).unwrap_or_default();
                 Self::Say(format!(
-                    "You said: \"{said}\" I am the demo model, a script of {} messages so far. Set \
+                    "You said: \"{prompt}\" I am the demo model, a script of {} messages so far. Set \
                      ANTWORT_UPSTREAM_URL to talk to a real one.",
                     messages.len()
                 ))
@@ -73,7 +73,7 @@ impl Turn {
         }
     }
 
-    fn whole(&self) -> Value {
+    fn completion(&self) -> Value {
         let (message, reason) = match self {
             Self::Call { name, arguments } => (
                 json!({"role": "assistant", "content": null, "tool_calls": [{"id": "call_demo", "type": "function",

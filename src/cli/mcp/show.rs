@@ -97,7 +97,7 @@ impl ServerReport {
             _ = write!(lines, "\n- `{}`{asks} - {first}", definition.name);
         }
         for LeftOut { name, reason } in &self.left_out {
-            _ = write!(lines, "\n- `{name}` is left out: {reason}");
+            _ = write!(lines, "\n- `{name}` is not available: {reason}");
         }
         lines
     }

@@ -41,7 +41,7 @@ pub(super) async fn show(
         body.insert("previous_response_id".into(), response.id.as_str().into());
         body.insert("input".into(), answers.into());
     }
-    Err(args.failed("the model goes on calling tools that are not there"))
+    Err(args.failed("the model keeps calling tools that are not available"))
 }
 
 /// One response, shown while it is made.
@@ -72,10 +72,10 @@ async fn ask(
     let started = gateway.assembly.engine.start(request, caller).await;
     let mut run = started.map_err(|error| args.refused(&error.body.message))?;
     for field in &run.ignored {
-        print_error(&format!("note: the provider is not asked for `{field}`: it is not known"));
+        print_error(&format!("note: `{field}` is not sent to the provider: unknown field"));
     }
     for kind in &run.omitted_tools {
-        print_error(&format!("note: the model is not offered `{kind}`: it is not served here"));
+        print_error(&format!("note: tools of type `{kind}` are not supported here and were omitted"));
     }
     let snapshot = follow(args, &mut run, view).await?;
     let response = &snapshot.response;
@@ -118,7 +118,7 @@ async fn follow(
         events = run.next().await;
     }
     print_raw(&view.end());
-    last.ok_or_else(|| args.failed("the answer broke off"))
+    last.ok_or_else(|| args.failed("the answer was interrupted"))
 }
 
 /// Tokens of all responses.

@@ -40,7 +40,7 @@ pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) ->
     let directed = assembly.engine.router().route_body(&body.into()).map_err(failed)?;
     let passed = directed.pass_through("/embeddings", &call).await.map_err(failed)?;
     let text = Limited::new(passed.body, MAX_BODY_BYTES).collect().await;
-    let text: Bytes = text.map_err(|error| format!("Error: the answer broke off: {error}"))?.to_bytes();
+    let text: Bytes = text.map_err(|error| format!("Error: the answer was interrupted: {error}"))?.to_bytes();
     if passed.status != 200 {
         let text = String::from_utf8_lossy(&text);
         return Err(format!("Error: the provider answered {}: {}", passed.status, text.trim()));
@@ -50,8 +50,8 @@ pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) ->
         return Ok(());
     }
     let answer: Answer = serde_json::from_slice(&text)
-        .map_err(|error| format!("Error: the answer is no embedding: {error}"))?;
-    let vector = answer.data.into_iter().next().ok_or("Error: the answer holds no embedding")?.embedding;
+        .map_err(|error| format!("Error: the response is not an embedding: {error}"))?;
+    let vector = answer.data.into_iter().next().ok_or("Error: the response contains no embedding")?.embedding;
     print_line(&format!("Dimensions: {}", vector.len()));
     let values: Vec<_> = vector.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = if vector.len() > SHOWN { ", …" } else { "" };

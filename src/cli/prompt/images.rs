@@ -6,14 +6,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 /// What models are given for a picture.
-pub(super) fn url(said: &str) -> Result<String, String> {
-    let said = said.trim();
-    if ["http://", "https://", "data:"].iter().any(|scheme| said.starts_with(scheme)) {
-        return Ok(said.to_owned());
+pub(super) fn url(image: &str) -> Result<String, String> {
+    let image = image.trim();
+    if ["http://", "https://", "data:"].iter().any(|scheme| image.starts_with(scheme)) {
+        return Ok(image.to_owned());
     }
-    let bytes = std::fs::read(said).map_err(|error| format!("Error: cannot read {said}: {error}"))?;
-    let Some(kind) = kind(&bytes, Path::new(said)) else {
-        return Err(format!("Error: {said}: expected a picture (PNG, JPEG, GIF or WebP)"));
+    let bytes = std::fs::read(image).map_err(|error| format!("Error: cannot read {image}: {error}"))?;
+    let Some(kind) = kind(&bytes, Path::new(image)) else {
+        return Err(format!("Error: {image}: expected an image (PNG, JPEG, GIF or WebP)"));
     };
     Ok(format!("data:image/{kind};base64,{}", BASE64_STANDARD.encode(bytes)))
 }
@@ -49,7 +49,7 @@ mod tests {
         assert_eq!(url(path.to_str().expect("UTF-8")).as_deref(), Ok("data:image/png;base64,iVBORw0K"));
         assert_eq!(url(" https://a.example/b.png").as_deref(), Ok("https://a.example/b.png"));
         std::fs::write(&path, "words").expect("written");
-        assert!(url(path.to_str().expect("UTF-8")).expect_err("no picture").contains("expected a picture"));
+        assert!(url(path.to_str().expect("UTF-8")).expect_err("no picture").contains("expected an image"));
         assert!(url("/no/such.png").expect_err("no file").starts_with("Error: cannot read /no/such.png"));
     }
 }

@@ -17,7 +17,7 @@ pub(super) async fn model(
     if let Some(model) = args.model.clone().or_else(of_agent) {
         return Ok(model);
     }
-    let hint = "say which model: -model NAME";
+    let hint = "set it with -model NAME";
     for provider in assembly.engine.router().providers() {
         let models = provider.models().await.map_err(|error| format!("Error: {error}; {hint}"))?;
         if let Some(model) = models.into_iter().next() {

@@ -121,8 +121,7 @@ fn provider(args: &PromptArgs, settings: &mut Settings) -> Result<(), String> {
         }
     }
     if let Some(token) = &args.token {
-        let provider =
-            default_provider(settings).ok_or("Error: -token: there is no provider that it is for")?;
+        let provider = default_provider(settings).ok_or("Error: -token: no provider is configured")?;
         provider.api_key = Some(token.clone().into());
     }
     Ok(())

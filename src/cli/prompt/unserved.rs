@@ -21,7 +21,7 @@ pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'
             _ => return None,
         };
         let error = problem(args, name, gateway);
-        print_error(&format!("note: the model is told of its call of `{name}`: {}", error.message));
+        print_error(&format!("note: the call of `{name}` was not run: {}", error.message));
         let output = format_result(gateway.settings.tools.result_format, call_id, Err(&error.message));
         Some(json!({"type": kind, "call_id": call_id, "output": output}))
     };

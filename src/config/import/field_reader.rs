@@ -83,7 +83,7 @@ impl FieldReader {
     /// What nobody took, said for a person.
     pub(super) fn unknown_fields(&self) -> Vec<String> {
         let entries = self.entries.iter().filter(|(_, value)| !value.is_null());
-        entries.map(|(key, _)| format!("{} is not known here", self.at(key))).collect()
+        entries.map(|(key, _)| format!("{} is an unknown key and was not imported", self.at(key))).collect()
     }
 
     /// Everything that is left.

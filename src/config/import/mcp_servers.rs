@@ -24,20 +24,20 @@ pub(crate) fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
     let mut file = FieldReader::new("", file)?;
     let all = file.section("mcpServers")?.ok_or("mcpServers is missing")?;
     let (mut notes, mut servers) = (Vec::new(), Map::new());
-    for (name, said) in all.into_entries() {
+    for (name, section) in all.into_entries() {
         let path = format!("mcpServers.{name}");
-        let mut said = FieldReader::new(&path, said)?;
-        if said.flag("disabled")? {
-            notes.push(format!("{path} is disabled there"));
+        let mut section = FieldReader::new(&path, section)?;
+        if section.flag("disabled")? {
+            notes.push(format!("{path} is disabled and was not imported"));
             continue;
         }
         let label = label(&name, &mut notes);
         if servers.contains_key(&label) {
-            notes.push(format!("{path}: `{label}` is the label of another server already"));
+            notes.push(format!("{path}: the label `{label}` is already used by another server"));
             continue;
         }
-        let server = server(&path, &mut said, &mut notes)?;
-        notes.extend(said.unknown_fields());
+        let server = server(&path, &mut section, &mut notes)?;
+        notes.extend(section.unknown_fields());
         servers.insert(label, server.into());
     }
     notes.extend(file.unknown_fields());
@@ -51,30 +51,34 @@ fn label(name: &str, notes: &mut Vec<String>) -> String {
     let label = agent_name(Some(name.to_owned()), &mut Vec::new());
     let label = if label == "antwort" { "antwort-server".to_owned() } else { label };
     if label != name {
-        notes.push(format!("the server `{name}` has the label `{label}`"));
+        notes.push(format!("the server `{name}` was renamed to `{label}`"));
     }
     label
 }
 
-fn server(path: &str, said: &mut FieldReader, notes: &mut Vec<String>) -> Result<Map<String, Value>, String> {
+fn server(
+    path: &str,
+    section: &mut FieldReader,
+    notes: &mut Vec<String>,
+) -> Result<Map<String, Value>, String> {
     let mut server = Map::new();
     for key in URLS {
-        if let Some(url) = said.text(key)? {
+        if let Some(url) = section.text(key)? {
             server.insert("url".to_owned(), escape_variables(path, &url, notes).into());
         }
     }
     for key in ["command", "cwd", "description"] {
         server.extend(
-            said.text(key)?.map(|text| (key.to_owned(), escape_variables(path, &text, notes).into())),
+            section.text(key)?.map(|text| (key.to_owned(), escape_variables(path, &text, notes).into())),
         );
     }
-    if let Some(args) = said.list("args")? {
+    if let Some(args) = section.list("args")? {
         let args: Vec<_> =
             args.iter().filter_map(Value::as_str).map(|text| escape_variables(path, text, notes)).collect();
         server.insert("args".to_owned(), args.into());
     }
     for key in ["env", "headers"] {
-        let Some(section) = said.section(key)? else { continue };
+        let Some(section) = section.section(key)? else { continue };
         let entries = section.into_entries().map(|(name, value)| match value {
             Value::String(text) => Ok((name, escape_variables(path, &text, notes).into())),
             Value::Number(_) | Value::Bool(_) => Ok((name, Value::String(value.to_string()))),
@@ -83,21 +87,21 @@ fn server(path: &str, said: &mut FieldReader, notes: &mut Vec<String>) -> Result
         let entries: Map<String, Value> = entries.collect::<Result<_, _>>()?;
         server.insert(key.to_owned(), entries.into());
     }
-    if let Some(time) = said.take("timeout") {
+    if let Some(time) = section.take("timeout") {
         let time = time.as_u64().filter(|time| *time > 0);
         let time = time.ok_or_else(|| format!("{path}.timeout: expected a number of milliseconds"))?;
         let time = units::format_duration(std::time::Duration::from_millis(time));
-        notes.push(format!("{path}.timeout is taken as milliseconds: {time}"));
+        notes.push(format!("{path}.timeout is interpreted as milliseconds: {time}"));
         server.insert("timeout".to_owned(), time.into());
     }
     for key in ["type", "transport"] {
-        let Some(kind) = said.text(key)? else { continue };
+        let Some(kind) = section.text(key)? else { continue };
         let ours = match kind.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
             "stdio" => "stdio",
             "sse" => "sse",
             "http" | "streamablehttp" => "streamable_http",
             _ => {
-                notes.push(format!("{path}.{key} `{kind}` is not known here"));
+                notes.push(format!("{path}.{key} `{kind}` is not supported"));
                 continue;
             }
         };
@@ -109,27 +113,27 @@ fn server(path: &str, said: &mut FieldReader, notes: &mut Vec<String>) -> Result
 /// A text in which our variables are still variables, and nothing else becomes one.
 fn escape_variables(path: &str, text: &str, notes: &mut Vec<String>) -> String {
     if text.starts_with("file:") {
-        notes.push(format!("{path}: a value that begins with `file:` is read from that file here"));
+        notes.push(format!("{path}: a value that begins with `file:` will be read from that file"));
     }
     let mut pieces = text.split("${");
-    let mut told = pieces.next().unwrap_or_default().to_owned();
+    let mut escaped = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
         // `${env:NAME}` is what some call `${NAME}`.
         let piece = piece.strip_prefix("env:").unwrap_or(piece);
         let name = piece.split_once('}').map_or("", |(inside, _)| inside);
         let name = name.split_once(":-").map_or(name, |(name, _)| name);
-        let word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if word && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
-            told.push_str("${");
+        let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if is_word && name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_') {
+            escaped.push_str("${");
         } else {
             notes.push(format!(
-                "{path}: `${{{name}}}` is no variable of the environment and stands for itself"
+                "{path}: `${{{name}}}` is not an environment variable and was kept as literal text"
             ));
-            told.push_str("$${");
+            escaped.push_str("$${");
         }
-        told.push_str(piece);
+        escaped.push_str(piece);
     }
-    told
+    escaped
 }
 
 #[cfg(test)]
@@ -179,11 +183,11 @@ mod tests {
         assert_eq!(servers["odd"].args, ["${input:folder}/a", "k3y"]);
         let notes = imported.notes.join("\n");
         for part in [
-            "`my docs` has the label `my-docs`",
+            "`my docs` was renamed to `my-docs`",
             "mcpServers.off is disabled",
-            "mcpServers.old.alwaysAllow is not known",
-            "inputs is not known",
-            "timeout is taken as milliseconds: 1m",
+            "mcpServers.old.alwaysAllow is an unknown key",
+            "inputs is an unknown key",
+            "timeout is interpreted as milliseconds: 1m",
         ] {
             assert!(notes.contains(part), "{part}: {notes}");
         }

@@ -29,9 +29,9 @@ fn map_option(name: String, value: Value) -> (Vec<String>, Value) {
         _ => return (vec![name], value),
     };
     // Go writes whole numbers of its own kind `float64` with a point.
-    let whole = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=4e9).contains(number));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "whole and in range")]
-    let value = whole.map_or(value, |number| Value::from(number as u64));
+    let integer = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=4e9).contains(number));
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integer and in range")]
+    let value = integer.map_or(value, |number| Value::from(number as u64));
     (path.iter().map(|step| (*step).to_owned()).collect(), value)
 }
 

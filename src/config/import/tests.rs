@@ -66,16 +66,16 @@ fn what_has_no_place_is_said() {
     let imported = imported(&text.to_string());
     let notes = imported.all_notes().collect::<Vec<_>>().join("\n");
     for part in [
-        "`my agent` is written `my-agent`",
+        "`my agent` was changed to `my-agent`",
         "`azure` has no preset",
-        "transport.provider.options.deployment is not known",
+        "transport.provider.options.deployment is an unknown key",
         "format `other`",
-        "transport.connection_pool_size is not known",
-        "tools.api_keys.maps is not known",
-        "tools.sandbox is not known",
-        "colour is not known",
+        "transport.connection_pool_size is an unknown key",
+        "tools.api_keys.maps is an unknown key",
+        "tools.sandbox is an unknown key",
+        "colour is an unknown key",
         "top_k: 4",
-        "say tools.builtin.web_search.provider",
+        "set tools.builtin.web_search.provider",
     ] {
         assert!(notes.contains(part), "{part}: {notes}");
     }

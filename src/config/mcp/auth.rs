@@ -119,39 +119,41 @@ impl RawMcpAuth {
             ("audience", self.audience.is_some(), &[TokenExchange]),
             ("resource", self.resource.is_some(), both),
         ];
-        keys.into_iter().find(|(_, said, kinds)| *said && !kinds.contains(&self.r#type)).map(|(key, ..)| key)
+        keys.into_iter()
+            .find(|(_, is_set, kinds)| *is_set && !kinds.contains(&self.r#type))
+            .map(|(key, ..)| key)
     }
 }
 
 impl TryFrom<RawMcpAuth> for McpAuth {
     type Error = String;
 
-    fn try_from(said: RawMcpAuth) -> Result<Self, String> {
-        if let Some(key) = said.unused_key() {
-            return Err(format!("`{key}` means nothing with this `type`"));
+    fn try_from(raw: RawMcpAuth) -> Result<Self, String> {
+        if let Some(key) = raw.unused_key() {
+            return Err(format!("`{key}` is not used by this `type`"));
         }
-        let client = said.client_id.ok_or_else(|| "`client_id` is missing".to_owned());
-        let scopes = said.scopes.unwrap_or_default();
-        Ok(match said.r#type {
+        let client = raw.client_id.ok_or_else(|| "`client_id` is missing".to_owned());
+        let scopes = raw.scopes.unwrap_or_default();
+        Ok(match raw.r#type {
             Kind::None => Self::None,
-            Kind::Bearer => Self::Bearer { token: said.token.ok_or("`token` is missing")? },
+            Kind::Bearer => Self::Bearer { token: raw.token.ok_or("`token` is missing")? },
             Kind::ClientCredentials => Self::ClientCredentials(ClientCredentials {
                 client_id: client?,
-                client_secret: said.client_secret,
-                private_key: said.private_key,
-                algorithm: said.algorithm,
-                key_id: said.key_id,
-                token_url: said.token_url,
+                client_secret: raw.client_secret,
+                private_key: raw.private_key,
+                algorithm: raw.algorithm,
+                key_id: raw.key_id,
+                token_url: raw.token_url,
                 scopes,
-                resource: said.resource,
+                resource: raw.resource,
             }),
             Kind::TokenExchange => Self::TokenExchange(TokenExchange {
-                token_url: said.token_url,
+                token_url: raw.token_url,
                 client_id: client?,
-                client_secret: said.client_secret,
+                client_secret: raw.client_secret,
                 scopes,
-                audience: said.audience,
-                resource: said.resource,
+                audience: raw.audience,
+                resource: raw.resource,
             }),
             Kind::Forward => Self::Forward,
         })

@@ -33,11 +33,11 @@ const RESERVED_HEADERS: [&str; 22] = [
 /// # Errors
 /// What is wrong with it, to be said behind its name. Never holds the value.
 pub(crate) fn read(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
-    let name = HeaderName::try_from(name).map_err(|_| "is not the name of a header")?;
+    let name = HeaderName::try_from(name).map_err(|_| "is not a valid header name")?;
     if RESERVED_HEADERS.contains(&name.as_str()) {
         return Err("is set by the gateway");
     }
-    let mut value = HeaderValue::try_from(value).map_err(|_| "has a value that no header can have")?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| "has an invalid header value")?;
     value.set_sensitive(true);
     Ok((name, value))
 }
@@ -48,7 +48,7 @@ pub(crate) fn read(name: &str, value: &str) -> Result<(HeaderName, HeaderValue),
 /// Why there can be none; to be said behind the token's name.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
     if token.is_empty() || token.contains(|c: char| c.is_whitespace() || !c.is_ascii()) {
-        return Err("is empty, or holds white space or other characters that no token has");
+        return Err("is empty, or contains white space or other invalid characters");
     }
     let value = HeaderValue::try_from(format!("Bearer {token}"));
     let mut value = value.map_err(|_| "cannot be sent in a header")?;

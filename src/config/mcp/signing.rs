@@ -19,10 +19,10 @@ pub(crate) fn key(pem: &str, algorithm: Option<&str>) -> Result<(EncodingKey, Al
         (EncodingKey::from_ed_pem(pem), Algorithm::EdDSA),
     ];
     let found = read.into_iter().find_map(|(key, usual)| Some((key.ok()?, usual)));
-    let (key, usual) = found
-        .ok_or("is no PEM of a private key (PKCS#8, or PKCS#1 of RSA) of the kinds RSA, EC and Ed25519")?;
+    let (key, usual) =
+        found.ok_or("expected a private key in PEM (PKCS#8, or PKCS#1 of RSA) of type RSA, EC or Ed25519")?;
     let algorithm = match algorithm {
-        Some(name) => Algorithm::from_str(name).map_err(|_| "is a key of another kind than the algorithm")?,
+        Some(name) => Algorithm::from_str(name).map_err(|_| "does not match the algorithm")?,
         None => usual,
     };
     // Only signing shows what is wrong with its numbers: the curve, the length.

@@ -18,7 +18,7 @@ pub(super) fn check(
             check.error(&["agents", name], TOOL_NAME_RULE);
         }
         if agent.model.as_deref() == Some("") {
-            check.error(&of("model"), "is empty: leave it out for the request's model");
+            check.error(&of("model"), "is empty: omit it to use the request's model");
         }
         for (index, tool) in agent.tools.iter().enumerate() {
             if tool.is_empty() {
@@ -29,8 +29,8 @@ pub(super) fn check(
             if !servers.contains_key(label) {
                 let known: Vec<&str> = servers.keys().map(String::as_str).collect();
                 let message = match known.as_slice() {
-                    [] => "is none of mcp.servers, which is empty".to_owned(),
-                    known => format!("is none of mcp.servers{}", suggestion(label, known)),
+                    [] => "is not in mcp.servers, which is empty".to_owned(),
+                    known => format!("is not in mcp.servers{}", suggestion(label, known)),
                 };
                 check.error(&["agents", name, "mcp_servers", &index.to_string()], message);
             }

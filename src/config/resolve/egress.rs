@@ -30,7 +30,7 @@ pub(super) fn domains(path: &[&str], domains: Option<&[String]>, check: &mut Che
     for (index, domain) in domains.unwrap_or_default().iter().enumerate() {
         if !is_host(domain) || domain.starts_with('.') {
             let message = format!(
-                "expected a domain such as example.com (what is below it is included), found \"{domain}\""
+                "expected a domain such as example.com (subdomains are included), found \"{domain}\""
             );
             check.error(&[path, &[&index.to_string()]].concat(), message);
         }
@@ -42,13 +42,13 @@ fn is_destination(text: &str) -> bool {
     if is_network(text) {
         return true;
     }
-    let (place, port) = match text.rsplit_once(':') {
-        Some((place, port)) if !text.ends_with(']') => (place, Some(port)),
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !text.ends_with(']') => (host, Some(port)),
         _ => (text, None),
     };
-    let bare = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     port.is_none_or(|port| port.parse::<u16>().is_ok_and(|port| port > 0))
-        && (is_network(bare) || is_host(place))
+        && (is_network(bare) || is_host(host))
 }
 
 fn is_network(text: &str) -> bool {
@@ -57,8 +57,8 @@ fn is_network(text: &str) -> bool {
 
 /// Whether a URL could have this host and nothing beside it.
 fn is_host(name: &str) -> bool {
-    let strange = |c: char| c.is_whitespace() || "/\\?#@*:".contains(c);
-    !name.is_empty() && !name.contains(strange) && Url::parse(&format!("http://{name}/")).is_ok()
+    let invalid = |c: char| c.is_whitespace() || "/\\?#@*:".contains(c);
+    !name.is_empty() && !name.contains(invalid) && Url::parse(&format!("http://{name}/")).is_ok()
 }
 
 #[cfg(test)]

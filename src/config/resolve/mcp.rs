@@ -43,20 +43,23 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
     match sampling.model.as_deref() {
         Some("") => check.error(&["mcp", "sampling", "model"], "is empty"),
         None if sampling.enabled => {
-            check.missing(&["mcp", "sampling", "model"], "is missing: the model that servers may use");
+            check.missing(&["mcp", "sampling", "model"], "is missing: the model that servers may call");
         }
         _ => {}
     }
 }
 
-const SHORTER: &str = "is less than timeout, so that the latter limits nothing";
+const SHORTER: &str = "is less than timeout, so timeout has no effect";
 
 fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
     if !is_tool_name(label) {
         check.error(&["mcp", "servers", label], TOOL_NAME_RULE);
     } else if label == OWN_LABEL {
-        check.error(&["mcp", "servers", label], "stands for the gateway's own tools: choose another label");
+        check.error(
+            &["mcp", "servers", label],
+            "is reserved for the gateway's own tools: choose another label",
+        );
     }
     match (&server.url, &server.command) {
         (Some(_), Some(_)) => {
@@ -83,12 +86,12 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
     }
     for (index, what) in server.context.iter().enumerate() {
         if server.context.iter().take(index).any(|other| other == what) {
-            check.error(&["mcp", "servers", label, "context", &index.to_string()], "is there twice");
+            check.error(&["mcp", "servers", label, "context", &index.to_string()], "is a duplicate");
         }
     }
     if let Some(tenants) = &server.tenants {
         if tenants.is_empty() {
-            check.error(&of("tenants"), "is empty, so that nobody may use it: leave it out for all tenants");
+            check.error(&of("tenants"), "is empty, so no tenant may use it: omit it for all tenants");
         }
         for (index, _) in tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_empty()) {
             let path = ["mcp", "servers", label, "tenants", &index.to_string()];
@@ -98,19 +101,19 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
 }
 
 /// A URL is never quoted in an error: people put keys into it.
-fn check_remote(label: &str, said: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
+fn check_remote(label: &str, url: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
     if server.transport == Some(McpTransport::Stdio) {
         check.error(&of("transport"), "`stdio` needs a `command` instead of a `url`");
     }
-    for (key, said) in
+    for (key, is_set) in
         [("args", !server.args.is_empty()), ("env", !server.env.is_empty()), ("cwd", server.cwd.is_some())]
     {
-        if said {
+        if is_set {
             check.error(&of(key), "is for servers with a `command`");
         }
     }
-    if let Some(problem) = server_url(parse_http(said).as_ref(), server.transport) {
+    if let Some(problem) = server_url(parse_http(url).as_ref(), server.transport) {
         check.error(&of("url"), problem);
     }
     auth::check(label, server, check);
@@ -130,9 +133,9 @@ fn server_url(url: Option<&Url>, transport: Option<McpTransport>) -> Option<&'st
         return None;
     }
     if url.query().is_some() {
-        Some("must not have `?`: /rpc is put behind it")
+        Some("must not have `?`: /rpc is appended to it")
     } else if url.path().ends_with("/rpc") {
-        Some("must be without the /rpc, which is put behind it")
+        Some("must not end in /rpc, which is appended to it")
     } else {
         None
     }
@@ -141,10 +144,10 @@ fn server_url(url: Option<&Url>, transport: Option<McpTransport>) -> Option<&'st
 fn check_stdio(label: &str, command: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
     if command.is_empty() || command.contains('\0') {
-        check.error(&of("command"), "is empty, or no program can have this name");
+        check.error(&of("command"), "expected the name or path of a program");
     }
     if server.transport.is_some_and(|transport| transport != McpTransport::Stdio) {
-        check.error(&of("transport"), "a `command` is spoken to by `stdio` only");
+        check.error(&of("transport"), "a `command` requires `stdio`");
     }
     if !server.headers.is_empty() {
         check.error(&of("headers"), "are for servers with a `url`; a program gets its secrets by `env`");
@@ -158,15 +161,15 @@ fn check_stdio(label: &str, command: &str, server: &McpServerSettings, check: &m
     for (name, value) in &server.env {
         let path = ["mcp", "servers", label, "env", name];
         if name.is_empty() || name.contains(['=', '\0']) {
-            check.error(&path, "is not the name of a variable");
+            check.error(&path, "is not a valid variable name");
         }
         if secrecy::ExposeSecret::expose_secret(value).contains('\0') {
             check.error(&path, NUL);
         }
     }
     if server.cwd.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
-        check.error(&of("cwd"), "is empty: leave it out for the gateway's own folder");
+        check.error(&of("cwd"), "is empty: omit it for the gateway's working directory");
     }
 }
 
-const NUL: &str = "holds a NUL, which no program can be given";
+const NUL: &str = "contains a NUL character";

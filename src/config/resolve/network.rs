@@ -43,7 +43,7 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
         if is_loopback_url(url) {
             check.error(
                 &of("proxy"),
-                "leads nowhere: `url` names this machine, and a proxy's localhost is another",
+                "cannot be used: `url` is this machine, and the proxy's localhost is another",
             );
         }
         settings.http.proxies = Proxies::All(proxy.clone());
@@ -52,7 +52,7 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
     if url.scheme() == "http" {
         for (key, file) in [("ca_file", &settings.ca_file), ("client_cert", &settings.client_cert)] {
             if file.is_some() && !to_proxy {
-                check.error(&of(key), "is of no use: `url` begins with http://, so there is no TLS");
+                check.error(&of(key), "has no effect: `url` begins with http://, so there is no TLS");
             }
         }
     }
@@ -60,11 +60,11 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
     settings.http.certificate = match (&settings.client_cert, &settings.client_key) {
         (Some(certificate), Some(key)) => client_certificate(name, certificate, key, check),
         (Some(_), None) => {
-            check.error(&of("client_cert"), "needs client_key beside it: the file with its private key");
+            check.error(&of("client_cert"), "requires client_key, the file with its private key");
             None
         }
         (None, Some(_)) => {
-            check.error(&of("client_key"), "needs client_cert beside it: the file with its certificate");
+            check.error(&of("client_key"), "requires client_cert, the file with its certificate");
             None
         }
         (None, None) => None,
@@ -105,7 +105,7 @@ fn client_certificate(
 fn read(path: &[&str], file: &Path, check: &mut Checker<'_>) -> Option<Vec<u8>> {
     let shown = file.to_string_lossy();
     if shown.contains('\n') || shown.contains("-----BEGIN") {
-        check.error(path, "expected the path of a PEM file, found its content: leave out `file:`");
+        check.error(path, "expected the path of a PEM file, found its content: omit `file:`");
         return None;
     }
     check

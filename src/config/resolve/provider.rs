@@ -96,17 +96,18 @@ fn check_unique_claims(providers: &BTreeMap<String, ProviderSettings>, check: &m
         {
             check.error(
                 &["providers", name, "default"],
-                format!("only one can be the default, and `{other}` is it too"),
+                format!("only one provider can be the default, and `{other}` is, too"),
             );
         }
         if let Some(prefix) = &provider.prefix
             && let Some(other) = prefixes.insert(prefix, name)
         {
-            check.error(&["providers", name, "prefix"], format!("`{prefix}` is the prefix of `{other}` too"));
+            check
+                .error(&["providers", name, "prefix"], format!("`{prefix}` is also the prefix of `{other}`"));
         }
         for alias in provider.aliases.keys() {
             if let Some(other) = aliases.insert(alias, name) {
-                check.error(&["providers", name, "aliases", alias], format!("is an alias of `{other}` too"));
+                check.error(&["providers", name, "aliases", alias], format!("is also an alias of `{other}`"));
             }
         }
     }
@@ -167,21 +168,21 @@ fn resolve_one(
 }
 
 /// The URL is never quoted in an error: people put keys into it.
-fn base_url(name: &str, said: Option<&str>, check: &mut Checker<'_>) -> Option<Url> {
+fn base_url(name: &str, url_text: Option<&str>, check: &mut Checker<'_>) -> Option<Url> {
     let path = ["providers", name, "url"];
-    let Some(said) = said else {
+    let Some(url_text) = url_text else {
         let hint = if name == "default" { " (or set ANTWORT_UPSTREAM_URL)" } else { "" };
         check.missing(&path, format!("is missing: the base URL, usually ending in /v1{hint}"));
         return None;
     };
-    let Some(url) = parse_http(said) else {
+    let Some(url) = parse_http(url_text) else {
         check.error(&path, "expected an http or https URL, such as http://localhost:8000/v1");
         return None;
     };
     let wrong = if !url.username().is_empty() || url.password().is_some() {
         "must not hold a user or password: use api_key or headers"
     } else if url.query().is_some() || url.fragment().is_some() {
-        "must not have `?` or `#`: paths are put behind it"
+        "must not have `?` or `#`: paths are appended to it"
     } else if ["/chat/completions", "/responses", "/models"].iter().any(|end| url.path().ends_with(end)) {
         "must be the base URL, usually ending in /v1, and not one endpoint"
     } else {
@@ -252,14 +253,14 @@ fn headers(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
     for (header, value) in &settings.headers {
         let path = ["providers", name, "headers", header];
         if HeaderName::try_from(header).is_err() {
-            check.error(&path, "is not the name of a header");
+            check.error(&path, "is not a valid header name");
         } else if RESERVED_HEADERS.contains(&header.as_str()) {
             check.error(&path, "is set by the gateway");
         } else if header == "authorization" && settings.api_key.is_some() {
-            check.error(&path, "is what api_key is sent as: remove one of the two");
+            check.error(&path, "is also sent for api_key: remove one of the two");
         }
         if HeaderValue::try_from(value.expose_secret()).is_err() {
-            check.error(&path, "has a value that no header can have");
+            check.error(&path, "has an invalid header value");
         }
     }
     if let Some(key) = &settings.api_key
@@ -267,7 +268,7 @@ fn headers(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
     {
         check.error(
             &["providers", name, "api_key"],
-            "cannot be sent in a header: empty, or with line ends in it",
+            "cannot be sent in a header: it is empty or contains line ends",
         );
     }
 }

@@ -14,8 +14,7 @@ pub(super) fn check(settings: &Settings, check: &mut Checker<'_>) {
     let (tools, servers) = (&settings.tools, &settings.mcp.servers);
     for (name, route) in &tools.routes {
         if let [_] = route.executors.as_slice() {
-            let message =
-                "names one executor, so that there is nothing to choose: name two or more, or none for all";
+            let message = "lists a single executor: list two or more, or none for all";
             check.error(&["tools", "routes", name, "executors"], message);
         }
         for (index, id) in route.executors.iter().enumerate() {
@@ -32,7 +31,7 @@ pub(super) fn check(settings: &Settings, check: &mut Checker<'_>) {
     for id in tools.executors.keys() {
         let path = ["tools", "executors", id];
         if id == "mcp" {
-            check.error(&path, "is called `mcp:request`: all servers that requests bring");
+            check.error(&path, "unknown executor; all servers of requests are `mcp:request`");
         } else if let Some(label) = mcp_label(id).filter(|_| id != REQUEST_EXECUTOR)
             && !servers.contains_key(label)
         {
@@ -44,13 +43,13 @@ pub(super) fn check(settings: &Settings, check: &mut Checker<'_>) {
         OnError::Fallback(other) => tools.routes.get(other).is_some_and(remote),
         _ => false,
     };
-    const STANDS_IN: &str = "a tool that is routed to MCP servers cannot stand in for another";
+    const INVALID_FALLBACK: &str = "a tool that is routed to MCP servers cannot be a fallback";
     if cannot(&tools.on_error) {
-        check.error(&["tools", "on_error"], STANDS_IN);
+        check.error(&["tools", "on_error"], INVALID_FALLBACK);
     }
     for (name, own) in &tools.overrides {
         if own.on_error.as_ref().is_some_and(cannot) {
-            check.error(&["tools", "overrides", name, "on_error"], STANDS_IN);
+            check.error(&["tools", "overrides", name, "on_error"], INVALID_FALLBACK);
         }
     }
 }
@@ -63,9 +62,9 @@ fn unroutable_reason(server: &McpServerSettings, label: &str, tool: &str) -> Opt
     let why = match rule {
         _ if !allowed || server.blocked_tools.iter().any(|glob| fits(glob)) => "does not offer this tool",
         Some(McpRule::Deny) => "denies this tool by a rule",
-        Some(McpRule::Ask) => "has a rule that a person is asked, which a routed call cannot wait for",
+        Some(McpRule::Ask) => "has the rule `ask`, and a routed call cannot wait for approval",
         None if server.trust == Some(McpTrust::Untrusted) => {
-            "is untrusted, so that a person would be asked, which a routed call cannot wait for"
+            "is untrusted, so that its calls need approval, which a routed call cannot wait for"
         }
         _ => return None,
     };

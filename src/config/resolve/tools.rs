@@ -136,14 +136,14 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
                 .above_zero(&["tools", "overrides", name, "breaker", "open_for"], breaker.open_for.is_zero());
         }
         if has_fallback_cycle(name, overrides) {
-            check.error(&of("on_error"), "falls back to itself, perhaps by way of others");
+            check.error(&of("on_error"), "falls back to itself, directly or through other tools");
         }
     }
     if let OnError::Fallback(tool) = general
         && overrides.get(tool).is_none_or(|own| own.on_error.is_none())
     {
         let message = format!(
-            "{tool} would fall back to itself: say tools.overrides.{tool}.on_error, such as `continue`"
+            "{tool} would fall back to itself: set tools.overrides.{tool}.on_error, such as `continue`"
         );
         check.error(&["tools", "on_error"], message);
     }
@@ -167,11 +167,11 @@ fn one_route(name: &str, route: &RouteSettings, check: &mut Checker<'_>) {
         if executor.is_empty() {
             check.error(&path, "is empty: the id of an executor such as `builtin` or `mcp:docs`");
         } else if route.executors.iter().take(index).any(|other| other == executor) {
-            check.error(&path, format!("`{executor}` is there twice"));
+            check.error(&path, format!("`{executor}` is a duplicate"));
         }
     }
     if route.strategy != RouteStrategy::Weighted && !route.weights.is_empty() {
-        check.error(&of("weights"), "count only with `strategy: weighted`");
+        check.error(&of("weights"), "require `strategy: weighted`");
     }
     for executor in route.weights.keys() {
         if !route.executors.is_empty() && !route.executors.contains(executor) {
@@ -202,7 +202,7 @@ fn builtin(tools: &ToolsSettings, check: &mut Checker<'_>) {
     }
     for (name, key) in [("get_weather", &weather.api_key), ("web_search", &search.api_key)] {
         if key.as_ref().is_some_and(|key| key.expose_secret().contains(|c: char| c.is_control())) {
-            check.error(&["tools", "builtin", name, "api_key"], "has line ends or control characters in it");
+            check.error(&["tools", "builtin", name, "api_key"], "contains line ends or control characters");
         }
     }
     // Without `required`, a tool whose key is missing is left out with a warning: that is not wrong.
@@ -218,7 +218,7 @@ fn builtin(tools: &ToolsSettings, check: &mut Checker<'_>) {
     match needs {
         Some("base_url") => {
             let path = ["tools", "builtin", "web_search", "base_url"];
-            check.error(&path, "is missing: where SearXNG is, such as http://searxng:8080");
+            check.error(&path, "is missing: the URL of SearXNG, such as http://searxng:8080");
         }
         Some(key) if search.required => {
             let path = ["tools", "builtin", "web_search", key];

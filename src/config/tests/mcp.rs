@@ -26,17 +26,17 @@ fn servers_that_could_not_be_used_are_refused() {
         ("url: 'ftp://h'", ".url: expected an http or https URL"),
         ("url: 'http://u:s3cret@h'", ".url: must not hold a user"),
         ("url: 'http://h/#x'", ".url: must not have `#`"),
-        ("url: 'http://h/rpc', transport: json_rpc", ".url: must be without the /rpc"),
+        ("url: 'http://h/rpc', transport: json_rpc", ".url: must not end in /rpc"),
         ("url: 'http://h/?a=b', transport: json_rpc", ".url: must not have `?`"),
         ("url: 'http://h', transport: stdio", ".transport: `stdio` needs a `command`"),
         ("url: 'http://h', transport: http", ".transport: expected one of auto, streamable_http"),
-        ("command: c, transport: sse", ".transport: a `command` is spoken to by `stdio` only"),
+        ("command: c, transport: sse", ".transport: a `command` requires `stdio`"),
         ("url: 'http://h', args: [x]", ".args: is for servers with a `command`"),
         ("url: 'http://h', env: {A: b}", ".env: is for servers with a `command`"),
         ("url: 'http://h', cwd: /", ".cwd: is for servers with a `command`"),
-        ("command: ''", ".command: is empty"),
+        ("command: ''", ".command: expected the name"),
         ("command: c, cwd: ''", ".cwd: is empty"),
-        ("command: c, env: {A=B: c}", ".env.A=B: is not the name of a variable"),
+        ("command: c, env: {A=B: c}", ".env.A=B: is not a valid variable name"),
         ("command: c, headers: {a: b}", ".headers: are for servers with a `url`"),
         ("command: c, auth: {type: bearer, token: t}", ".auth: is for servers with a `url`"),
         ("command: c, timeout: 0s", ".timeout: must be more"),
@@ -48,7 +48,7 @@ fn servers_that_could_not_be_used_are_refused() {
         ("command: c, blocked_tools: ['']", ".blocked_tools[0]: is empty"),
         ("command: c, rules: {'{a': ask}", ".rules.{a: expected a pattern"),
         ("command: c, rules: {a: maybe}", ".rules.a: expected one of ask, allow, deny"),
-        ("command: c, tenants: []", ".tenants: is empty, so that nobody"),
+        ("command: c, tenants: []", ".tenants: is empty, so no tenant"),
         ("command: c, tenants: [a, '']", ".tenants[1]: the name of a tenant is empty"),
         ("command: c, trust: yes_please", ".trust: expected one of trusted"),
         ("command: c, comand: c", ".comand: unknown key; did you mean `command`?"),
@@ -58,42 +58,42 @@ fn servers_that_could_not_be_used_are_refused() {
     assert_refused("mcp: {servers: {a b: {command: c}}}", "mcp.servers.\"a b\": a name has 1 to 64");
     assert_refused(
         "mcp: {servers: {antwort: {command: c}}}",
-        "mcp.servers.antwort: stands for the gateway's",
+        "mcp.servers.antwort: is reserved for the gateway's",
     );
 }
 
 #[test]
 fn headers_and_auth_that_could_not_be_sent_are_refused() {
     for (said, expected) in [
-        ("headers: {'a b': c}", ".headers.\"a b\": is not the name"),
+        ("headers: {'a b': c}", ".headers.\"a b\": is not a valid header name"),
         ("headers: {Mcp-Session-Id: c}", ".headers.Mcp-Session-Id: is set by the gateway"),
         ("headers: {Content-Type: c}", ".headers.Content-Type: is set by the gateway"),
-        ("headers: {x: \"a\\nb\"}", ".headers.x: has a value that no header can have"),
-        ("headers: {X: a, x: b}", ".headers.x: is there twice"),
+        ("headers: {x: \"a\\nb\"}", ".headers.x: has an invalid header value"),
+        ("headers: {X: a, x: b}", ".headers.x: is a duplicate"),
         (
             "headers: {Authorization: a}, auth: {type: bearer, token: t}",
-            ".headers.Authorization: is what `auth` sends",
+            ".headers.Authorization: is also sent by `auth`",
         ),
         ("auth: {type: bearer}", ".auth: `token` is missing"),
-        ("auth: {type: bearer, token: t, scopes: [a]}", ".auth: `scopes` means nothing with this"),
-        ("auth: {token: t}", ".auth: `token` means nothing with this"),
+        ("auth: {type: bearer, token: t, scopes: [a]}", ".auth: `scopes` is not used by this"),
+        ("auth: {token: t}", ".auth: `token` is not used by this"),
         ("auth: {type: bearer, token: t, tokn: t}", ".auth.tokn: unknown key; did you mean `token`?"),
         ("auth: {type: basic}", ".auth.type: expected one of none, bearer"),
-        ("auth: {type: bearer, token: 'a b'}", ".auth.token: is empty, or holds white space"),
-        ("auth: {type: bearer, token: 'Bearer x'}", ".auth.token: is sent behind the word"),
+        ("auth: {type: bearer, token: 'a b'}", ".auth.token: is empty, or contains white space"),
+        ("auth: {type: bearer, token: 'Bearer x'}", ".auth.token: must not include the prefix"),
         ("auth: {type: client_credentials, client_secret: s}", ".auth: `client_id` is missing"),
         ("auth: {type: client_credentials, client_id: c}", ".auth: needs `client_secret` or `private_key`"),
         (
             "auth: {type: client_credentials, client_id: c, client_secret: s, private_key: p}",
-            ".auth.private_key: is there beside",
+            ".auth.private_key: cannot be combined",
         ),
         (
             "auth: {type: client_credentials, client_id: c, client_secret: s, key_id: k}",
-            ".auth.key_id: is for a `private_key`",
+            ".auth.key_id: requires `private_key`",
         ),
         (
             "auth: {type: client_credentials, client_id: c, private_key: p3m}",
-            ".auth.private_key: is no PEM of a private key",
+            ".auth.private_key: expected a private key in PEM",
         ),
         (
             "auth: {type: client_credentials, client_id: c, private_key: p, algorithm: HS256}",
@@ -109,7 +109,7 @@ fn headers_and_auth_that_could_not_be_sent_are_refused() {
         ),
         (
             "auth: {type: token_exchange, client_id: c}",
-            ".auth.token_url: is missing: callers' tokens are sent there",
+            ".auth.token_url: is missing: callers' tokens are never",
         ),
         (
             "auth: {type: token_exchange, client_id: c, token_url: 'https://h/t', resource: 'a b'}",
@@ -150,10 +150,10 @@ fn agents_name_servers_that_there_are() {
     let yaml = "mcp: {servers: {docs: {command: c}}}\nagents: {a: {mcp_servers: [docs]}}";
     assert_eq!(settings(yaml, &[]).agents["a"].mcp_servers, ["docs"]);
     let near = "mcp: {servers: {docs: {command: c}}}\nagents: {a: {mcp_servers: [docs, dosc]}}";
-    assert_refused(near, "agents.a.mcp_servers[1]: is none of mcp.servers; did you mean `docs`?");
+    assert_refused(near, "agents.a.mcp_servers[1]: is not in mcp.servers; did you mean `docs`?");
     assert_refused(
         "agents: {a: {mcp_servers: [x]}}",
-        "agents.a.mcp_servers[0]: is none of mcp.servers, which",
+        "agents.a.mcp_servers[0]: is not in mcp.servers, which",
     );
 }
 

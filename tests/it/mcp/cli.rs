@@ -55,7 +55,7 @@ async fn configured_servers_are_listed_with_their_tools_and_with_what_is_wrong()
     let text = out(&output);
     assert!(text.contains("prog: script 7, stdio, 2025-06-18, 1 tools\n- `hello` - Says hello.\n"), "{text}");
     assert!(text.contains("- `echo` (needs approval) - ") && !text.contains("`fail`"), "{text}");
-    assert!(text.contains("- `schema_string` is left out: "), "{text}");
+    assert!(text.contains("- `schema_string` is not available: "), "{text}");
 
     let gone = json!({"url": "http://127.0.0.1:1/mcp"});
     configure(folder.path(), json!({"gone": gone, "prog": program, "web": web}));

@@ -104,7 +104,7 @@ fn a_migration_by_command_names_its_backup_and_the_key_that_belongs_with_it() {
     assert_eq!(code(&done), 0, "{}", err(&done));
     let said = out(&done);
     assert!(said.contains("from schema 3") && said.contains("test.db.schema-3.backup"), "{said}");
-    assert!(said.contains("test.db.seal-key belongs with it"), "{said}");
+    assert!(said.contains("store test.db.seal-key with it"), "{said}");
     let backup = folder.0.path().join("test.db.schema-3.backup");
     assert_eq!(number(&backup, "PRAGMA user_version"), 3);
 }
@@ -135,7 +135,7 @@ async fn a_backup_is_made_while_a_server_runs_and_while_none_does() {
     let first = create(&gateway.base).await;
     let made = folder.run(&["store", "backup", "one.db"]);
     assert_eq!(code(&made), 0, "{}", err(&made));
-    assert!(out(&made).contains("test.db.seal-key belongs with it"), "{}", out(&made));
+    assert!(out(&made).contains("store test.db.seal-key with it"), "{}", out(&made));
     let copy = folder.0.path().join("one.db");
     assert_eq!(copy.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     create(&gateway.base).await;

@@ -223,7 +223,7 @@ async fn no_tool_ends_the_run_by_being_absent_or_forbidden() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(
-        said.contains("Tools execution failed: the model goes on calling tools that are not there"),
+        said.contains("Tools execution failed: the model keeps calling tools that are not available"),
         "{said}"
     );
 }

@@ -18,10 +18,10 @@ pub(super) fn check(label: &str, server: &McpServerSettings, check: &mut Checker
         }
         let name = name.to_ascii_lowercase();
         if name == "authorization" && !matches!(server.auth, McpAuth::None) {
-            check.error(&path, "is what `auth` sends: remove one of the two");
+            check.error(&path, "is also sent by `auth`: remove one of the two");
         }
         if !seen.insert(name) {
-            check.error(&path, "is there twice: capitals make no difference");
+            check.error(&path, "is a duplicate: header names are case-insensitive");
         }
     }
     let mut auth = AuthChecker { label, check };
@@ -56,7 +56,7 @@ impl AuthChecker<'_, '_> {
     fn token(&mut self, token: &SecretString) {
         let token = token.expose_secret();
         if token.len() > 7 && token.get(..7).is_some_and(|word| word.eq_ignore_ascii_case("bearer ")) {
-            self.error("token", "is sent behind the word `Bearer`: leave that out");
+            self.error("token", "must not include the prefix `Bearer`");
         } else if let Err(problem) = headers::bearer(token) {
             self.error("token", problem);
         }
@@ -77,7 +77,7 @@ impl AuthChecker<'_, '_> {
 
     fn secret(&mut self, secret: Option<&SecretString>) {
         if secret.is_some_and(|secret| secret.expose_secret().contains(|c: char| c.is_control())) {
-            self.error("client_secret", "has line ends or control characters in it");
+            self.error("client_secret", "contains line ends or control characters");
         }
     }
 
@@ -90,16 +90,17 @@ impl AuthChecker<'_, '_> {
         }
         match (&client.client_secret, &client.private_key) {
             (Some(_), Some(_)) => {
-                self.error("private_key", "is there beside `client_secret`: one is enough");
+                self.error("private_key", "cannot be combined with `client_secret`: remove one of the two");
             }
             (None, None) => {
                 let path = ["mcp", "servers", self.label, "auth"];
                 self.check.missing(&path, "needs `client_secret` or `private_key`");
             }
             (Some(_), None) => {
-                for (key, said) in [("algorithm", algorithm.is_some()), ("key_id", client.key_id.is_some())] {
-                    if said {
-                        self.error(key, "is for a `private_key`");
+                for (key, is_set) in [("algorithm", algorithm.is_some()), ("key_id", client.key_id.is_some())]
+                {
+                    if is_set {
+                        self.error(key, "requires `private_key`");
                     }
                 }
             }
@@ -118,7 +119,7 @@ impl AuthChecker<'_, '_> {
             let path = ["mcp", "servers", self.label, "auth", "token_url"];
             self.check.missing(
                 &path,
-                "is missing: callers' tokens are sent there, and nowhere that the server names",
+                "is missing: callers' tokens are never sent to an endpoint that the server names",
             );
         }
     }
