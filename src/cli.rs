@@ -1,6 +1,6 @@
-//! The command line: what can be said, and the commands that need no gateway.
+//! The command line: arguments, and the commands that need no gateway.
 //!
-//! `serve`, `demo` and `openapi` are only understood here; `main` carries them out.
+//! `serve`, `demo` and `openapi` are only parsed here; `program` runs them.
 
 mod arguments;
 mod config;
@@ -24,7 +24,7 @@ pub(crate) use arguments::normalize_arguments;
 pub(crate) use mcp::McpServerArgs;
 pub(crate) use prompt::PromptArgs;
 
-/// The exit code for settings that are wrong.
+/// The exit code for invalid settings.
 pub(crate) const EXIT_INVALID_CONFIG: u8 = 2;
 /// The exit code of `store migrate --check` for a database of an earlier version.
 pub(crate) const EXIT_MIGRATION_NEEDED: u8 = 3;
@@ -33,202 +33,204 @@ pub(crate) const EXIT_MIGRATION_NEEDED: u8 = 3;
 #[derive(Debug, Parser)]
 #[command(name = "antwort", version, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Cli {
-    /// Settings that are said on the command line.
+    /// Settings as flags.
     #[command(flatten)]
     pub overrides: Overrides,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Settings that are said on the command line; they beat the environment and the file.
+/// Settings as flags, which override the environment and the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Overrides {
     /// The configuration file [default: ANTWORT_CONFIG, else ./antwort.yaml or /etc/antwort/antwort.yaml if they exist]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where to serve [default: ANTWORT_LISTEN, or 127.0.0.1:8080]
+    /// Address and port to listen on [default: ANTWORT_LISTEN, or 127.0.0.1:8080]
     #[arg(long, global = true, value_name = "ADDRESS:PORT")]
     pub listen: Option<String>,
-    /// What to log: a level, or directives such as info,antwort=debug [default: ANTWORT_LOG, or info]
+    /// Log filter: a level, or directives such as info,antwort=debug [default: ANTWORT_LOG, or info]
     #[arg(long, global = true, value_name = "FILTER")]
     pub log: Option<String>,
     /// Base URL of the model server, usually ending in /v1 [default: ANTWORT_UPSTREAM_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub upstream_url: Option<String>,
-    /// Where responses are kept: sqlite:PATH or memory: [default: ANTWORT_STORE_URL, or sqlite:antwort.db]
+    /// Database of responses: sqlite:PATH or memory: [default: ANTWORT_STORE_URL, or sqlite:antwort.db]
     #[arg(long, global = true, value_name = "URL")]
     pub store: Option<String>,
 }
 
-/// What to do.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serves until it is told to stop.
+    /// Starts the gateway
     Serve,
-    /// Serves with a scripted model behind it and shows a conversation; with an upstream URL, that instead.
+    /// Starts the gateway with a scripted model and shows a conversation; with an upstream URL, with that model server
     Demo,
-    /// Looks at the settings without serving.
+    /// Checks, shows, compares and imports configurations
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Looks at the server-side tools, and calls them, without serving.
+    /// Lists and calls server-side tools, without a running gateway
     #[command(subcommand)]
     Tools(ToolsCommand),
-    /// Looks at MCP servers, and calls their tools, without serving.
+    /// Lists MCP servers and calls their tools, without a running gateway
     #[command(subcommand)]
     Mcp(McpCommand),
-    /// Backs up and migrates the database (store.url).
+    /// Backs up and migrates the database (store.url)
     #[command(subcommand)]
     Store(StoreCommand),
-    /// Asks a model from the command line; with --execute-tools, server-side tools are run.
+    /// Sends a prompt to a model; with --execute-tools, server-side tools are run
     ///
-    /// Flags may be written with one dash or two, and -flag=value or -flag value. The configuration may be an agent
-    /// file of go-agents too; without --config, config.ollama.json is read if it exists. --upstream-url, --listen
-    /// and --store mean what they mean to other commands.
+    /// Flags may have one or two dashes, and be written as -flag=value or -flag value. The configuration may also be an
+    /// agent file of go-agents; without --config, config.ollama.json is read if it exists. --upstream-url, --listen and
+    /// --store are the same as for other commands.
     #[command(alias = "prompt-agent")]
     Prompt(Box<PromptArgs>),
-    /// Prints the OpenAPI document of what is served.
+    /// Prints the OpenAPI document of the API
     Openapi {
-        /// Form of the document.
+        /// Format of the document
         #[arg(long, value_enum, default_value_t = DocumentFormat::Yaml)]
         format: DocumentFormat,
     },
-    /// Asks a running gateway whether it lives; exits with 0 if it does, else with 1. For images without a shell.
+    /// Checks that a running gateway is alive; exits with 0 if it is, else with 1. For images without a shell
     ///
-    /// Of the settings only `listen` is read: flags, environment, the file as far as it can be read, else port 8080.
+    /// Of the settings only `listen` is read: from flags, the environment, the file as far as it can be read, else port
+    /// 8080.
     Healthcheck {
-        /// What to ask, /healthz if it has no path [default: /healthz where the gateway listens]
+        /// The URL to call, /healthz if it has no path [default: /healthz at the address of `listen`]
         #[arg(long, value_name = "URL")]
         url: Option<String>,
     },
 }
 
-/// What to do with the server-side tools.
+/// Commands of `antwort tools`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// Prints the tools: their definitions as JSON.
+    /// Prints the definitions of all tools as JSON
     List {
-        /// A line a tool: name and description.
+        /// Print one line per tool: name and description
         #[arg(long, conflicts_with = "count")]
         summary: bool,
-        /// How many there are.
+        /// Print the number of tools
         #[arg(long)]
         count: bool,
     },
-    /// Calls a tool and prints its result as JSON; exits with 1 if it failed.
+    /// Calls a tool and prints its result as JSON; exits with 1 if it failed
     Call {
-        /// The tool.
+        /// Name of the tool
         name: String,
-        /// Its arguments, a JSON object.
+        /// Arguments, as a JSON object
         #[arg(default_value = "{}", value_name = "JSON")]
         arguments: String,
     },
 }
 
-/// What to do with the database.
+/// Commands of `antwort store`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StoreCommand {
-    /// Copies the database to a new file, while a server uses it or not: one state of it, on the disk when this ends.
+    /// Copies the database to a new file, also while a server uses it: a consistent snapshot, synced to disk
     ///
-    /// The file must not exist, and its owner alone may read it. The key of the encrypted reasoning is not in it: the
-    /// command says where that is. Exits with 1 if there is no copy.
+    /// The file must not exist, and only its owner can read it. The key of encrypted reasoning is not part of it: the
+    /// command prints where that is. Exits with 1 if there is no copy.
     Backup {
-        /// The copy.
+        /// The copy
         file: PathBuf,
     },
-    /// Brings the database to the schema of this version, after a backup beside it; no server may use it.
+    /// Migrates the database to the schema of this version, after a backup beside it; no server may be using it
     ///
-    /// Exits with 0 if the database has that schema then, or if there is none yet; else with 1, and it is as it was.
+    /// Exits with 0 if the database has that schema now, or does not exist yet; else with 1, and the database is
+    /// unchanged.
     Migrate {
-        /// Change nothing: exits with 0 if there is nothing to do, with 3 if a migration is needed, with 1 if the
-        /// database is of a later version or cannot be read.
+        /// Change nothing: exits with 0 if the schema is current, with 3 if a migration is needed, with 1 if the
+        /// database is of a later version or cannot be read
         #[arg(long)]
         check: bool,
-        /// Migrate without a backup beside the database.
+        /// Migrate without a backup beside the database
         #[arg(long, conflicts_with = "check")]
         no_backup: bool,
     },
 }
 
-/// What to do with MCP servers.
+/// Commands of `antwort mcp`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum McpCommand {
-    /// Connects to the configured servers, or to one, and prints what they have; exits with 1 if one failed.
+    /// Connects to the configured servers, or to one, and prints their tools; exits with 1 if one failed
     List {
-        /// The server [default: all]
+        /// Label of the server [default: all]
         label: Option<String>,
-        /// Print JSON, with the tools' definitions.
+        /// Print JSON, with the definitions of the tools
         #[arg(long)]
         json: bool,
-        /// Which server it is.
+        /// The server.
         #[command(flatten)]
         server: McpServerArgs,
     },
-    /// Calls a tool and prints its result as JSON; exits with 1 if it failed.
+    /// Calls a tool and prints its result as JSON; exits with 1 if it failed
     Call {
-        /// The server's label unless there is --url, the tool, its arguments as a JSON object.
+        /// Label of the server (unless there is --url), name of the tool, arguments as a JSON object
         #[arg(required = true, num_args = 1..=3, value_name = "LABEL TOOL [JSON]")]
         words: Vec<String>,
-        /// Which server it is.
+        /// The server.
         #[command(flatten)]
         server: McpServerArgs,
     },
 }
 
-/// What to do with the settings.
+/// Commands of `antwort config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Says everything that is wrong with the settings; exits with 0 if nothing is, else with 2.
+    /// Prints all errors of the settings; exits with 0 if there are none, else with 2
     Check,
-    /// Prints the settings in force as YAML, secrets masked, and where they were said.
+    /// Prints the settings in force as YAML, secrets masked, with the origins of non-default values
     Show {
-        /// Print every key with its default and what it means instead.
+        /// Print every key with its default and a comment instead
         #[arg(long)]
         defaults: bool,
     },
-    /// Says what differs between two files, and what a running gateway would take over or needs a restart for; exits
-    /// with 0 if nothing differs, with 1 if something does, with 2 if one of them is wrong.
+    /// Compares two files: which changes a running gateway can reload, and which need a restart; exits with 0 without
+    /// differences, with 1 with differences, with 2 if a file is invalid
     ///
-    /// A line a key: `reload` or `restart`, the key, and its values. Secrets are not shown. The environment and flags
-    /// count on both sides.
+    /// One line per key: `reload` or `restart`, the key, and its values. Secrets are not shown. The environment and
+    /// flags apply to both sides.
     Diff {
-        /// The file so far, and the new one; of one file, the new one, against the settings in force.
+        /// The old file and the new one; a single file is compared with the settings in force
         #[arg(required = true, num_args = 1..=2, value_name = "OLD NEW")]
         files: Vec<PathBuf>,
     },
-    /// Writes the configuration that a file of another program means.
+    /// Translates a file of another program into a configuration
     Import {
-        /// The file.
+        /// The file
         file: PathBuf,
-        /// What file it is [default: by what is in it]
+        /// Format of the file [default: detected]
         #[arg(long, value_enum)]
         format: Option<ImportFormat>,
-        /// Write there [default: standard output]
+        /// File to write [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
 }
 
-/// Files of other programs that can be read.
+/// Formats of other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ImportFormat {
-    /// JSON with name, system_prompt, transport and tools.
+    /// JSON with name, system_prompt, transport and tools
     GoAgents,
-    /// JSON with mcpServers, as programs on the desktop have it.
+    /// JSON with mcpServers, of desktop programs
     McpServers,
 }
 
-/// Form of a document.
+/// Format of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DocumentFormat {
-    /// As written.
+    /// YAML
     Yaml,
-    /// For programs.
+    /// JSON
     Json,
 }
 
 impl Cli {
-    /// Where settings come from: these flags, and this process's environment and directory.
+    /// The options to load settings with: these flags, and this process's environment and directory.
     pub(crate) fn load_options(&self) -> LoadOptions {
         let flags = &self.overrides;
         LoadOptions {
@@ -241,7 +243,7 @@ impl Cli {
         }
     }
 
-    /// Carries out a command that needs no gateway; `None`: it needs one.
+    /// Runs a command that needs no gateway; `None`: it needs one.
     pub(crate) fn run_offline(&self) -> Option<ExitCode> {
         match &self.command {
             Command::Config(ConfigCommand::Check) => Some(config::check(&self.load_options())),
@@ -284,12 +286,12 @@ impl Cli {
     }
 }
 
-/// Writes to standard output. That nobody reads it any more is no error.
+/// Writes to standard output. A closed pipe is no error.
 pub(crate) fn print_line(text: &str) {
     _ = writeln!(io::stdout(), "{}", text.trim_end());
 }
 
-/// Writes to standard output as it is, at once.
+/// Writes to standard output without a line end, and flushes.
 fn print_raw(text: &str) {
     if text.is_empty() {
         return;

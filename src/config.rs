@@ -1,7 +1,7 @@
-//! Settings: what can be said, where it may be said, and what it means.
+//! Settings: their sources, types, defaults and checks.
 //!
-//! Defaults < file < environment < flags. `raw` is what was said, [`Settings`] what it means: checked,
-//! with presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
+//! Defaults < file < environment < flags. `raw` is the configuration as written, [`Settings`] the checked result with
+//! presets applied and units in the types. Floor 1: knows nothing of what the settings are for.
 
 mod agents;
 mod auth;

@@ -1,7 +1,7 @@
-//! `antwort demo`: the gateway with a scripted model behind it, shown at work.
+//! `antwort demo`: the gateway with a scripted model, and a conversation with it.
 //!
-//! The demo provider is the one place in this project that answers without a model. It is a real
-//! chat-completions server on a loopback port, and the gateway speaks to it as to any other.
+//! The demo provider is the only part of this project that answers without a model. It is a real chat-completions
+//! server on a loopback port, and the gateway calls it like any other.
 
 mod conversation;
 mod print;
@@ -20,16 +20,16 @@ use crate::config::{Preset, ProviderSettings, Settings};
 
 pub(crate) use provider::MODEL;
 
-/// Serves until `shutdown` or SIGHUP; shows a conversation first if the demo provider answers.
+/// Serves until `shutdown` or SIGHUP; shows a conversation first if the demo provider is used.
 pub(crate) async fn run(
     mut settings: Settings,
     mut hangups: SighupListener,
     shutdown: CancellationToken,
 ) -> anyhow::Result<()> {
-    // No load balancer stands before a demonstration.
+    // There is no load balancer to wait for.
     settings.server.shutdown_delay.get_or_insert(Duration::ZERO);
     let tasks = TaskTracker::new();
-    // It has no configuration to reload: its terminal was closed.
+    // There is no configuration to reload: SIGHUP means that the terminal was closed.
     let stop = shutdown.clone();
     tasks.spawn(async move {
         tokio::select! {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Gives memory back after a burst, where the system's allocator keeps it.
+/// Returns memory to the system after a burst, which glibc's allocator does not.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 /// What `main` of the binary is.
 pub fn main() -> ExitCode {
-    // The gateway starts MCP servers by way of its own binary.
+    // The gateway starts MCP servers through its own binary.
     if let Some(code) = crate::tools::mcp::client::become_program(std::env::args_os()) {
         return code;
     }
@@ -28,16 +28,16 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The exit code of a server that could not start or go on.
+/// The exit code of a server that failed to start or stopped with an error.
 const FAILED: u8 = 1;
 
-/// Says why the process ends: a server in the form of its log, anything else to the person before the screen.
+/// Reports why the process ends: a server to its log, any other command to standard error.
 fn fail(cli: &Cli, exit_code: u8, errors: &[String]) -> ExitCode {
     if !matches!(cli.command, Command::Serve) {
         crate::cli::print_error(&errors.join("\n"));
         return ExitCode::from(exit_code);
     }
-    // Settings that cannot be read do not say how to log either.
+    // Invalid settings do not configure the log, either.
     let logs = tracing::dispatcher::has_been_set()
         || telemetry::init(&LogSettings::default(), &TelemetrySettings::default()).is_ok();
     for error in errors {
@@ -63,7 +63,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         });
         return Ok(ExitCode::SUCCESS);
     }
-    // Before anything is read, which may take its time: a SIGHUP would end the process.
+    // First, as loading may take time: without a handler, SIGHUP would end the process.
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let hangups = {
         let _entered = runtime.enter();
@@ -78,7 +78,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         && cli.overrides.log.is_none()
         && loaded.settings.log.filter == "info"
     {
-        // The demo shows every event itself.
+        // The demo prints every event itself.
         "warn".clone_into(&mut loaded.settings.log.filter);
     }
     let telemetry = telemetry::init(&loaded.settings.log, &loaded.settings.telemetry)?;
@@ -94,7 +94,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         }
         app::announce::starting(&loaded.settings, &loaded.sources());
     }
-    // Every stream holds two connections, and shells allow 1024 files.
+    // Every stream holds two connections, and shells often allow only 1024 open files.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
@@ -111,7 +111,7 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         let running = RunningConfig::new(options, loaded);
         App::run_reloading(running, hangups, listener, shutdown, app::LOCK_WAIT).await
     })?;
-    // What is left, if anything, waits for a file system that does not answer.
+    // Remaining blocking tasks wait for a file system that does not respond.
     runtime.shutdown_background();
     telemetry.shutdown();
     Ok(ExitCode::SUCCESS)

@@ -1,12 +1,12 @@
-//! Go's way of writing flags, understood by `antwort prompt`: `-prompt x`, `-stream=true`, one dash or two.
+//! Flags in Go's style for `antwort prompt`: `-prompt x`, `-stream=true`, with one or two dashes.
 //!
-//! Scripts that were written for the Go program of the same purpose go on working. Other commands are left
-//! alone: `-h` and `-V` stay what they are.
+//! Scripts for the Go program of the same purpose keep working. Other commands are unchanged: `-h` and `-V` keep their
+//! meaning.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Flags of `prompt` that are followed by a value.
+/// Flags of `prompt` with a value.
 pub(super) const WITH_VALUE: &[&str] = &[
     "agent",
     "base-url",
@@ -28,25 +28,25 @@ pub(super) const WITH_VALUE: &[&str] = &[
     "tools-file",
     "upstream-url",
 ];
-/// Flags of `prompt` that are said or not said.
+/// Flags of `prompt` without a value.
 pub(super) const SWITCHES: &[&str] = &["execute-tools", "stream"];
-/// The names of the command.
+/// Names of the command.
 pub(super) const COMMANDS: &[&str] = &["prompt", "prompt-agent"];
 
-/// The process's arguments as clap reads them.
+/// Normalizes the process's arguments for clap.
 pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut arguments = arguments.into_iter();
     let mut normalized: Vec<OsString> = arguments.by_ref().take(1).collect();
     let is_command =
         |word: Option<&OsStr>| word.is_some_and(|word| COMMANDS.iter().any(|name| word == *name));
-    // A link to the binary that is called `prompt-agent` is that program.
+    // A link to the binary named `prompt-agent` is that program.
     if normalized
         .first()
         .is_some_and(|program| Path::new(program).file_stem() == Some(OsStr::new("prompt-agent")))
     {
         normalized.push("prompt".into());
     } else {
-        // What a flag before the command is followed by is no command.
+        // The value of a flag before the command is not the command.
         let mut value_follows = false;
         for argument in arguments.by_ref() {
             let found = !value_follows && is_command(Some(&argument));
@@ -67,7 +67,7 @@ pub(crate) fn normalize_arguments(arguments: impl IntoIterator<Item = OsString>)
         match argument.to_str().and_then(flag) {
             Some(Flag::Valued(name, Some(value))) => normalized.push(format!("--{name}={value}").into()),
             Some(Flag::Valued(name, None)) => {
-                // In one word, so that a value may begin with a dash.
+                // One argument, so that a value may begin with a dash.
                 let mut word = OsString::from(format!("--{name}"));
                 if let Some(value) = arguments.next() {
                     word.push("=");
@@ -90,7 +90,7 @@ enum Flag<'a> {
     Switch(&'a str, bool),
 }
 
-/// `None`: no flag of ours, and left to clap.
+/// `None`: not a flag of `prompt`; left to clap.
 fn flag(text: &str) -> Option<Flag<'_>> {
     let word = text.strip_prefix('-')?;
     let word = word.strip_prefix('-').unwrap_or(word);

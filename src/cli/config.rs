@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::{EXIT_INVALID_CONFIG, print_error, print_line};
 use crate::config::{self, ConfigErrors, LoadOptions, LoadedConfig};
 
-/// Says what is wrong with the settings, as `serve` would find them.
+/// Prints all errors of the settings, as `serve` would.
 pub(super) fn check(options: &LoadOptions) -> ExitCode {
     let checked =
         config::load(options).and_then(|loaded| loaded.settings.require_provider().map(|()| loaded));
@@ -23,7 +23,7 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
     }
 }
 
-/// Shows the settings in force.
+/// Prints the settings in force.
 pub(super) fn show(options: &LoadOptions) -> ExitCode {
     match config::load(options) {
         Ok(loaded) => {
@@ -35,19 +35,19 @@ pub(super) fn show(options: &LoadOptions) -> ExitCode {
     }
 }
 
-/// Shows every key.
+/// Prints every key with its default.
 pub(super) fn show_defaults() -> ExitCode {
     print_line(config::DEFAULT_CONFIG);
     ExitCode::SUCCESS
 }
 
-/// Says what differs between two files, or between the settings in force and one. Exit codes are those of `diff`.
+/// Compares two files, or the settings in force with one. The exit codes are those of `diff`.
 pub(super) fn diff(files: &[PathBuf], options: &LoadOptions) -> ExitCode {
     let with = |file: &PathBuf| config::load(&LoadOptions { file: Some(file.clone()), ..options.clone() });
     let both = match files {
         [new] => config::load(options).and_then(|old| Ok((old, with(new)?))),
         [old, new, ..] => with(old).and_then(|old| Ok((old, with(new)?))),
-        // clap asks for one at least.
+        // clap requires at least one.
         [] => config::load(options).and_then(|old| Ok((old, config::load(options)?))),
     };
     match both {

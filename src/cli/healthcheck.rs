@@ -1,8 +1,8 @@
-//! `antwort healthcheck`: asks a running gateway whether it lives.
+//! `antwort healthcheck`: checks that a running gateway is alive.
 //!
-//! Not whether it is ready: who asks this restarts what does not answer, and a restart mends neither a provider that is
-//! down nor a drain that takes its time. Of the settings it reads where the gateway listens, and nothing else.
-//! Plain HTTP/1.1 over a blocking socket: it is run every few seconds and should cost next to nothing.
+//! Not that it is ready: the caller restarts a gateway that does not answer, and a restart helps neither against a
+//! provider's outage nor against a slow drain. Of the settings only `listen` is read. Plain HTTP/1.1 over a blocking
+//! socket: the check runs every few seconds and must be cheap.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -14,10 +14,10 @@ use reqwest::Url;
 use super::{print_error, print_line};
 use crate::config::{LoadOptions, listen_address};
 
-/// More than the gateway takes for its own checks.
+/// Longer than the gateway's own checks.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks the given URL, or the address where the gateway listens.
+/// Calls the given URL, or the address of `listen`.
 pub(super) fn run(url: Option<&str>, options: &LoadOptions) -> ExitCode {
     let answer = match url {
         Some(url) => get(url),
@@ -42,7 +42,7 @@ pub(super) fn run(url: Option<&str>, options: &LoadOptions) -> ExitCode {
     }
 }
 
-/// Where something that listens there is reached from here.
+/// The address under which a listener on `listen` is reached from this machine.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         ip if !ip.is_unspecified() => ip,
@@ -52,7 +52,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// The status of a GET; of `/healthz` where the URL has no path.
+/// The status of a GET; of `/healthz` if the URL has no path.
 fn get(url: &str) -> io::Result<u16> {
     let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidInput, format!("{why}: {url}"));
     let url = Url::parse(url).map_err(|_| wrong("not a URL"))?;
@@ -65,7 +65,7 @@ fn get(url: &str) -> io::Result<u16> {
     let mut stream = connect(host.trim_matches(['[', ']']), port)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
-    // In one write: `write!` would send each piece for itself.
+    // One write: `write!` would send each piece separately.
     let path = if url.path() == "/" { "/healthz" } else { url.path() };
     let request = format!("GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;
@@ -75,7 +75,7 @@ fn get(url: &str) -> io::Result<u16> {
     status.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the server does not speak HTTP"))
 }
 
-/// A connection to the first address of the host that takes one.
+/// Connects to the first address of the host that accepts.
 fn connect(host: &str, port: u16) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host, port).to_socket_addrs()? {
@@ -94,7 +94,7 @@ mod tests {
 
     use super::{get, reachable};
 
-    /// Answers one connection with these bytes; gives the port, and what was asked.
+    /// A server that sends `answer` to one connection; returns its port, and the request.
     fn server(answer: &'static str) -> (u16, std::thread::JoinHandle<String>) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();

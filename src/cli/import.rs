@@ -1,4 +1,4 @@
-//! `antwort config import`: a file of another program, told in our own configuration.
+//! `antwort config import`: translates a file of another program into a configuration.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use super::{EXIT_INVALID_CONFIG, ImportFormat, print_error, print_line};
 use crate::config::import;
 
-/// Reads the file and writes the configuration to `output`, or to standard output.
+/// Writes the configuration to `output`, or to standard output.
 pub(super) fn write(file: &Path, format: Option<ImportFormat>, output: Option<&Path>) -> ExitCode {
     let read = match format {
         Some(ImportFormat::GoAgents) => import::from_go_agents,

@@ -1,4 +1,4 @@
-//! `antwort mcp`: servers that speak the Model Context Protocol, listed and called without a gateway.
+//! `antwort mcp`: lists MCP servers and calls their tools without a gateway.
 
 mod show;
 
@@ -22,24 +22,24 @@ use crate::tools::mcp::{
 use crate::tools::{Progress, ToolCall, ToolContext};
 use crate::transport::tool_result;
 
-/// What a server is called that is given by its URL.
+/// The label of a server that is given by its URL.
 const UNNAMED: &str = "url";
 
-/// Which server is meant, and as whom it is asked.
+/// The server, and the caller.
 #[derive(Debug, Args)]
 pub(crate) struct McpServerArgs {
-    /// A server that is not in the configuration.
+    /// URL of a server that is not in the configuration
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// The environment variable with a token: for --url, or the caller's for a server that takes callers' tokens.
+    /// Environment variable with a token: for --url, or the caller's token for a server that needs one
     #[arg(long, value_name = "NAME")]
     bearer_env: Option<String>,
-    /// The tenant that asks.
+    /// Tenant of the caller
     #[arg(long, default_value = "default")]
     tenant: String,
 }
 
-/// Connects to the servers, or to one, and says what they have; exits with 1 if one failed.
+/// Connects to the servers, or to one, and prints their tools; exits with 1 if one failed.
 pub(super) fn list(
     label: Option<&str>,
     as_json: bool,
@@ -69,7 +69,7 @@ pub(super) fn list(
     })
 }
 
-/// Calls one tool and prints what it gave; exits with 1 if it failed.
+/// Calls a tool and prints its result; exits with 1 if it failed.
 pub(super) fn call(words: &[String], which: &McpServerArgs, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let (label, words) = match (&which.url, words) {
@@ -90,7 +90,7 @@ pub(super) fn call(words: &[String], which: &McpServerArgs, options: &LoadOption
     })
 }
 
-/// Who asks.
+/// The caller.
 struct Caller<'a> {
     url: Option<&'a str>,
     token: Option<SecretString>,
@@ -115,7 +115,7 @@ impl<'a> Caller<'a> {
         })
     }
 
-    /// Opens the tools, with a server of the command line as if it were in the configuration.
+    /// Opens the tools; a server of the command line is added to the configured ones.
     async fn open(&self, mut settings: Settings) -> Result<GatewayTools, String> {
         if let Some(url) = self.url {
             let is_safe = Url::parse(url).is_ok_and(|url| is_safe_for_secrets(&url));
@@ -189,7 +189,7 @@ impl<'a> Caller<'a> {
     }
 }
 
-/// The tools that may be used at all. Who sits at a terminal has allowed the calls that a person has to allow.
+/// The tools that are not blocked. Approvals are given implicitly by the user at the terminal.
 fn offered<'a>(
     binding: &'a ServerHandle,
     set: &'a ServerToolSet,

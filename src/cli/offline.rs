@@ -1,4 +1,4 @@
-//! Commands that use the gateway's parts without serving: settings, logs and a runtime around one piece of work.
+//! Commands that use parts of the gateway without serving: loads settings, sets up logs, runs a future.
 
 use std::process::ExitCode;
 
@@ -6,7 +6,7 @@ use super::{EXIT_INVALID_CONFIG, print_error};
 use crate::config::{self, ConfigErrors, LoadOptions, LogFormat, Settings};
 use crate::telemetry;
 
-/// Loads the settings and does this with them.
+/// Loads the settings and runs `work` with them.
 pub(super) fn run(
     options: &LoadOptions,
     work: impl AsyncFnOnce(Settings) -> Result<ExitCode, String>,
@@ -24,12 +24,12 @@ pub(super) fn run(
     })
 }
 
-/// Does this with the settings, in a runtime of its own.
+/// Runs `work` with the settings in a runtime of its own.
 pub(super) fn run_with_settings<T>(
     mut settings: Settings,
     work: impl AsyncFnOnce(Settings) -> Result<T, String>,
 ) -> Result<T, String> {
-    // Standard output is for the answer; of the rest, people at a prompt want to hear of troubles only.
+    // Standard output is for results; users at a prompt only want warnings and errors.
     if settings.log.filter == "info" {
         "warn".clone_into(&mut settings.log.filter);
     }

@@ -1,8 +1,8 @@
-//! `antwort prompt`: one question to a model from the command line, by the engine that serves requests.
+//! `antwort prompt`: one prompt to a model from the command line, on the engine that serves requests.
 //!
-//! No listener is opened and nothing is kept. What is asked is in `request`, with what it is asked in `setup`;
-//! `answer` follows the run, `view` shows it. Messages that begin with a dash's name are those of the Go
-//! program of this purpose, so that scripts that look for them go on working.
+//! No listener is opened and nothing is stored. `setup` prepares the settings, `request` the request; `answer` follows
+//! the run, `view` prints it. Messages with a prefix such as `prompt-agent:` are those of the Go program of the same
+//! purpose, so that scripts that match them keep working.
 
 mod answer;
 mod embeddings;
@@ -29,57 +29,57 @@ use crate::config::{LoadOptions, MockTool, Settings};
 use crate::tools::{MockExecutor, PolicySubject};
 use setup::Setup;
 
-/// What to ask, and how.
+/// Arguments of `antwort prompt`.
 #[derive(Debug, Args)]
 pub(crate) struct PromptArgs {
-    /// What is asked for
+    /// Kind of answer
     #[arg(long, value_enum, default_value_t = Protocol::Chat)]
     protocol: Protocol,
-    /// The question
+    /// The prompt
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     prompt: String,
-    /// Instructions for the model; beats those of the file
+    /// Instructions for the model; overrides the file
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
-    /// The agent profile of the configuration [default: the only one, if there is one]
+    /// Agent profile of the configuration [default: the only one]
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// The model [default: the agent's, or the first that the provider lists]
+    /// Model [default: the agent's, or the first one of the provider]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
-    /// Base URL of the provider; beats the file's
+    /// Base URL of the provider; overrides the file
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// The provider's key; beats the file's
+    /// API key of the provider; overrides the file
     #[arg(long, value_name = "KEY")]
     token: Option<String>,
-    /// JSON with the tools that the model may call
+    /// JSON file with the tools that the model may call
     #[arg(long, value_name = "FILE")]
     tools_file: Option<PathBuf>,
-    /// Run the tools that the gateway has, and tell the model of those that it has not; otherwise calls are only shown
+    /// Run the tools of the gateway, and answer calls of other tools with an error; otherwise calls are only shown
     #[arg(long)]
     execute_tools: bool,
-    /// How long a tool may take, such as 30s or 1m30s [default: the file's, or 30s]
+    /// Timeout of a tool call, such as 30s or 1m30s [default: the file's, or 30s]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     tool_timeout: Option<Duration>,
-    /// JSON with tools that give fixed answers, in place of those of the file (tools.mock)
+    /// JSON file with tools that have fixed results, instead of those of the file (tools.mock)
     #[arg(long, value_name = "FILE")]
     mock_tools: Option<PathBuf>,
-    /// How long tools with fixed answers wait before they answer, such as 100ms or 0 [default: the file's, or 100ms]
+    /// Delay of tools with fixed results, such as 100ms or 0 [default: the file's, or 100ms]
     #[arg(long, value_name = "DURATION", value_parser = delay)]
     mock_delay: Option<Duration>,
-    /// Show the answer while it is made
+    /// Print the answer while it is generated
     #[arg(long)]
     stream: bool,
-    /// Pictures, separated by commas: paths or URLs
+    /// Images, separated by commas: paths or URLs
     #[arg(long, alias = "image", value_delimiter = ',', value_name = "PATHS")]
     images: Vec<String>,
-    /// Form of the answer
+    /// Format of the answer
     #[arg(long, value_enum, default_value_t = Output::Text)]
     output: Output,
 }
 
-/// What answers, and as which agent.
+/// The parts of the gateway that answer, and the agent.
 #[derive(Clone, Copy)]
 struct Gateway<'a> {
     settings: &'a Settings,
@@ -92,7 +92,7 @@ impl Gateway<'_> {
         PolicySubject { tenant: TENANT, agent: self.agent }
     }
 
-    /// Whether a tool of this name is there and may be used.
+    /// Whether this tool is available.
     fn serves(&self, name: &str) -> bool {
         let catalog = self.assembly.toolbox.catalog();
         let tool = catalog.get(name);
@@ -100,30 +100,30 @@ impl Gateway<'_> {
     }
 }
 
-/// Whose tools they are: of callers whose key says nothing else.
+/// The tenant of callers whose key has none.
 const TENANT: &str = "default";
 
-/// What is asked for.
+/// Kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Protocol {
-    /// An answer.
+    /// Text
     Chat,
-    /// An answer, or calls of tools.
+    /// Text, or tool calls
     Tools,
-    /// An answer about pictures.
+    /// Text about images
     Vision,
-    /// The vector of a text.
+    /// The embedding of a text
     Embeddings,
-    /// The whole response object.
+    /// The complete response object
     Responses,
 }
 
-/// Form of the answer.
+/// Format of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// For people.
+    /// For humans
     Text,
-    /// For programs.
+    /// For programs
     Json,
 }
 
@@ -139,7 +139,7 @@ fn delay(text: &str) -> Result<Duration, String> {
 }
 
 impl PromptArgs {
-    /// Asks, and shows the answer; exits with 1 if there is none.
+    /// Sends the prompt and prints the answer; exits with 1 if it failed.
     pub(super) fn run(&self, options: LoadOptions) -> ExitCode {
         match self.attempt(options) {
             Ok(()) => ExitCode::SUCCESS,
@@ -171,7 +171,7 @@ impl PromptArgs {
         .map_err(with_prefix)
     }
 
-    /// What has to be said for what is asked for.
+    /// Checks that the flags for the protocol are present.
     fn check(&self) -> Result<(), String> {
         let missing = |flag: &str| {
             let protocol = self.protocol.name();
@@ -195,7 +195,7 @@ impl PromptArgs {
         Ok(Some(mocks))
     }
 
-    /// Whether programs read the answer.
+    /// Whether the output is JSON.
     fn json(&self) -> bool {
         self.output == Output::Json || self.protocol == Protocol::Responses
     }
@@ -213,7 +213,7 @@ impl Protocol {
     }
 }
 
-/// Errors of what surrounds the question know nothing of how this command says its own.
+/// Errors of settings and setup do not have this command's prefix.
 fn with_prefix(message: String) -> String {
     const OURS: [&str; 4] =
         ["Error: ", "Stream error: ", "Tools execution failed: ", "Tools stream execution"];
@@ -231,7 +231,7 @@ mod tests {
     use super::PromptArgs;
     use crate::cli::arguments::{SWITCHES, WITH_VALUE};
 
-    /// Flags that are missing in those lists could not be written with one dash.
+    /// A flag that is missing in the lists could not be written with one dash.
     #[test]
     fn every_flag_is_understood_with_one_dash() {
         let command = PromptArgs::augment_args(clap::Command::new("prompt"));

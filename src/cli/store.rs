@@ -1,4 +1,4 @@
-//! `antwort store`: backs up and migrates the database of the settings.
+//! `antwort store`: backs up and migrates the configured database.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ pub(super) fn backup(file: &Path, options: &LoadOptions) -> ExitCode {
     })
 }
 
-/// Says whether the database has the schema of this version.
+/// Prints whether the database has the schema of this version.
 pub(super) fn check(options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let database = database(&settings)?;
@@ -53,7 +53,7 @@ pub(super) fn check(options: &LoadOptions) -> ExitCode {
     })
 }
 
-/// Brings the database to the schema of this version.
+/// Migrates the database to the schema of this version.
 pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let database = database(&settings)?;
@@ -81,7 +81,7 @@ pub(super) fn migrate(backup: bool, options: &LoadOptions) -> ExitCode {
     })
 }
 
-/// The file of the settings.
+/// The file of the configured database.
 fn database(settings: &Settings) -> Result<PathBuf, String> {
     match &settings.store.url {
         StoreUrl::Sqlite(path) => Ok(path.clone()),
@@ -89,7 +89,7 @@ fn database(settings: &Settings) -> Result<PathBuf, String> {
     }
 }
 
-/// The schema of a database; an error if a later version has written it.
+/// The schema of a database; an error if it is of a later version.
 fn readable(database: &Path) -> Result<Schema, String> {
     let wrong = |error: StoreError| format!("{}: {error}", database.display());
     let schema = Schema::of_file(database).map_err(wrong)?;
@@ -99,7 +99,7 @@ fn readable(database: &Path) -> Result<Schema, String> {
     }
 }
 
-/// What belongs with a backup.
+/// Where the key is that belongs to a backup.
 fn key(settings: &Settings) -> String {
     match seal_key::file(settings) {
         Some(file) => format!(

@@ -1,4 +1,4 @@
-//! `antwort tools`: the server-side tools as the gateway would have them, listed and called without it.
+//! `antwort tools`: lists and calls server-side tools without a gateway.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -15,17 +15,17 @@ use crate::tools::mcp::{CallerCatalog, McpCaller, OnBehalfOf};
 use crate::tools::{PolicySubject, Progress, ToolCall, ToolContext, ToolDefinition};
 use crate::transport::tool_result;
 
-/// Whose tools they are: of callers whose key says nothing else.
+/// The tenant of callers whose key has none.
 const TENANT: &str = "default";
 
-/// What `tools list` prints.
+/// Output of `tools list`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum View {
-    /// The definitions, as JSON.
+    /// Definitions as JSON.
     Full,
-    /// A line a tool.
+    /// One line per tool.
     Summary,
-    /// How many there are.
+    /// The number of tools.
     Count,
 }
 
@@ -36,7 +36,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
         let toolbox = &tools.toolbox;
         let own = own(&tools).await?;
         let catalog = &own.catalog;
-        // What no caller may use is not offered to callers either.
+        // Blocked tools are not offered to callers, either.
         let mut shown: Vec<&ToolDefinition> = catalog.iter().map(|tool| &**tool.definition()).collect();
         shown
             .retain(|tool| toolbox.check_access(PolicySubject { tenant: TENANT, agent: None }, tool).is_ok());
@@ -53,7 +53,7 @@ pub(super) fn list(view: View, options: &LoadOptions) -> ExitCode {
     })
 }
 
-/// Calls one tool and prints what it gave; exits with 1 if it failed.
+/// Calls a tool and prints its result; exits with 1 if it failed.
 pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCode {
     offline::run(options, async |settings| {
         let tools = open(&settings).await?;
@@ -81,7 +81,7 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
     })
 }
 
-/// The tools, with those that MCP servers run.
+/// All tools, including those of MCP servers.
 async fn own(tools: &GatewayTools) -> Result<CallerCatalog, String> {
     let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
     let wanting =
@@ -90,7 +90,7 @@ async fn own(tools: &GatewayTools) -> Result<CallerCatalog, String> {
     own.map_err(|error| error.body.message)
 }
 
-/// All tools of the settings; to be shut down.
+/// All configured tools; the caller must shut them down.
 pub(super) async fn open(settings: &Settings) -> Result<GatewayTools, String> {
     let metrics = Metrics::new();
     let admission = Admission::new(settings, &metrics);
@@ -99,7 +99,7 @@ pub(super) async fn open(settings: &Settings) -> Result<GatewayTools, String> {
         .map_err(|error| format!("{error:#}"))
 }
 
-/// JSON for people.
+/// Pretty-printed JSON.
 pub(super) fn pretty(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }

@@ -9,39 +9,39 @@ use super::units;
 use crate::protocol::request::{ReasoningEffort, StructuredOptions, SummaryMode, TextFormat, Verbosity};
 use crate::protocol::schema::CompiledSchema;
 
-/// A model with instructions and tools under one name, chosen by `prompt.id` or `agent`.
+/// An agent profile: a model with instructions and tools, selected by `prompt.id` or `agent`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentSettings {
-    /// What it is for, in `GET /v1/agents`.
+    /// Shown in `GET /v1/agents`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Used where the request names none.
+    /// Applies if the request has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Used where the request has none; `{{name}}` stands for a variable.
+    /// Applies if the request has none; `{{name}}` is replaced by a variable.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Values of variables that the request does not give.
+    /// Values of variables that the request does not set.
     pub variables: BTreeMap<String, String>,
-    /// Names of server-side tools that it has beside those of the request.
+    /// Names of server-side tools, in addition to those of the request.
     pub tools: Vec<String>,
-    /// Labels of the MCP servers that it has beside those of the request.
+    /// Labels of MCP servers, in addition to those of the request.
     pub mcp_servers: Vec<String>,
-    /// Globs of the tools that it may use; absent: all.
+    /// Globs of allowed tools; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Globs of the tools that it may not use.
+    /// Globs of blocked tools.
     pub blocked_tools: Vec<String>,
     /// `false`: single-shot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution_enabled: Option<bool>,
-    /// Limits that differ from the general ones.
+    /// Limits that override the general ones.
     pub limits: LimitOverrides,
-    /// What becomes of answers that miss their form, where it differs from what is general.
+    /// Structured output, if it differs from the general setting.
     #[serde(skip_serializing_if = "is_default")]
     pub structured: StructuredOptions,
-    /// 0 to 2; used where the request has none, as the following.
+    /// 0 to 2; applies if the request has none, like the following.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// 0 to 1.
@@ -50,22 +50,22 @@ pub struct AgentSettings {
     /// At least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// How much the model thinks, and what is shown of it.
+    /// Reasoning effort and summary.
     #[serde(skip_serializing_if = "ReasoningDefaults::is_empty")]
     pub reasoning: ReasoningDefaults,
-    /// What the answer looks like.
+    /// Format and verbosity of the output.
     #[serde(skip_serializing_if = "TextDefaults::is_empty")]
     pub text: TextDefaults,
 }
 
-/// `reasoning` of a request that does not say it; each key for itself.
+/// `reasoning` of requests that do not set it, key by key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReasoningDefaults {
-    /// How much the model thinks.
+    /// `reasoning.effort`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<ReasoningEffort>,
-    /// Whether and how its thoughts are summarised.
+    /// `reasoning.summary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryMode>,
 }
@@ -76,14 +76,14 @@ impl ReasoningDefaults {
     }
 }
 
-/// `text` of a request that does not say it; each key for itself.
+/// `text` of requests that do not set it, key by key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TextDefaults {
-    /// Free text, or JSON.
+    /// Text, or JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<TextFormat>,
-    /// How long-winded the answer is.
+    /// `text.verbosity`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verbosity: Option<Verbosity>,
 }
@@ -94,11 +94,11 @@ impl TextDefaults {
     }
 }
 
-/// The most tokens of an answer that a request may name, too.
+/// The API's maximum, too.
 const MAX_OUTPUT_TOKENS: u64 = u32::MAX as u64;
 
 impl AgentSettings {
-    /// What requests would be refused for: the keys of model options that are out of range, and why.
+    /// Model options that would be refused in a request: their keys, and why.
     pub(super) fn invalid_model_options(&self) -> Vec<(&'static [&'static str], String)> {
         let mut wrong: Vec<(&'static [&'static str], String)> = Vec::new();
         let outside = |value: Option<f64>, most| value.is_some_and(|value| !(0.0..=most).contains(&value));
@@ -131,21 +131,21 @@ fn is_default(structured: &StructuredOptions) -> bool {
 pub struct RunLimits {
     /// Inferences.
     pub max_turns: u32,
-    /// Calls of server-side tools; the request's `max_tool_calls` lowers it.
+    /// Calls of server-side tools; `None`: no limit. The request's `max_tool_calls` lowers it.
     #[serde(with = "units::count_or_off")]
     pub max_tool_calls: Option<u64>,
-    /// Tokens in and out.
+    /// Input and output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u64>,
-    /// Wall clock; `run_timeout` holds in any case.
+    /// Wall-clock time; `run_timeout` applies in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
-    /// US dollars, by the provider's prices.
+    /// US dollars, computed from the provider's prices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
     /// Calls of one tool with the same arguments.
     pub max_identical_calls: u32,
-    /// Turns one after the other in which every call failed.
+    /// Consecutive turns in which every call failed.
     pub max_consecutive_failures: u32,
 }
 
@@ -163,7 +163,7 @@ impl Default for RunLimits {
     }
 }
 
-/// Limits that differ: in an agent's profile, or as the ceiling for what requests may ask.
+/// Limits that override the general ones: of an agent, or the ceilings for requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[allow(missing_docs, reason = "each field is the one of `RunLimits` of the same name")]
@@ -188,17 +188,17 @@ pub struct LimitOverrides {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
-    /// Of tokens in.
+    /// Of input tokens.
     pub input: f64,
-    /// Of tokens in that the provider had in its cache; as `input` when absent.
+    /// Of cached input tokens; absent: as `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cached_input: Option<f64>,
-    /// Of tokens out.
+    /// Of output tokens.
     pub output: f64,
 }
 
 impl RunLimits {
-    /// Where a deadline is set, how long a run may take.
+    /// The deadline of a run, if there is one.
     pub fn wall_clock(&self) -> Option<Duration> {
         self.max_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
     }

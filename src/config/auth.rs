@@ -1,4 +1,4 @@
-//! Who may call: keys by name and what each may do.
+//! API keys: their tenants, owners and scopes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,34 +9,34 @@ use super::units;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
 
-/// Who may call.
+/// API keys.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct AuthSettings {
-    /// It was said that no key is needed, wherever the gateway listens.
+    /// No key is required, wherever the gateway listens.
     pub none: bool,
     /// Keys by name. Empty: every caller is anonymous.
     pub keys: BTreeMap<String, ApiKeySettings>,
 }
 
-/// One key and what it may do.
+/// One API key.
 #[derive(Clone, Serialize)]
 pub struct ApiKeySettings {
-    /// SHA-256 of the key. The key itself is forgotten once it is read.
+    /// SHA-256 of the key. The key itself is not kept.
     #[serde(serialize_with = "units::digest")]
     pub hash: [u8; 32],
-    /// The harder wall between rows.
+    /// Isolates rows: rows of other tenants do not exist for it.
     pub tenant: Arc<str>,
-    /// Whose rows its responses are; the key's name if nothing is said, so that keys can share rows.
+    /// The owner of its responses, by default the key's name. Keys with the same owner share rows.
     pub owner: Arc<str>,
-    /// What it may do.
+    /// Permissions.
     pub scopes: Vec<Scope>,
-    /// Which names its responses use, if not the general ones.
+    /// Names on the wire; absent: `engine.dialect`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
-    /// Status of its responses that wait for the client's functions, whatever client uses it.
+    /// Status of its responses that wait for the client's functions, for all clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_action_status: Option<ClientActionStatus>,
-    /// Its responses in the making at a time; absent: its share.
+    /// Maximum concurrent runs; absent: its share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runs: Option<usize>,
 }
@@ -50,10 +50,10 @@ impl std::fmt::Debug for ApiKeySettings {
     }
 }
 
-/// Something that a key may be allowed to do.
+/// A permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
-    /// Make responses.
+    /// Create responses.
     #[serde(rename = "responses:create")]
     ResponsesCreate,
     /// Retrieve and list responses and their items.
@@ -65,10 +65,10 @@ pub enum Scope {
     /// List models.
     #[serde(rename = "models:read")]
     ModelsRead,
-    /// Chat completions.
+    /// Create chat completions.
     #[serde(rename = "chat:create")]
     ChatCreate,
-    /// Embeddings.
+    /// Create embeddings.
     #[serde(rename = "embeddings:create")]
     EmbeddingsCreate,
     /// Read `/metrics`.
@@ -80,22 +80,22 @@ pub enum Scope {
     /// Call server-side tools directly.
     #[serde(rename = "tools:execute")]
     ToolsExecute,
-    /// Purge the cache of results, read the tools anew.
+    /// Purge the cache of results, refresh the list of tools.
     #[serde(rename = "tools:admin")]
     ToolsAdmin,
-    /// See how MCP servers are.
+    /// Read the status of MCP servers.
     #[serde(rename = "mcp:admin")]
     McpAdmin,
     /// List agent profiles.
     #[serde(rename = "agents:read")]
     AgentsRead,
-    /// All of them, and those to come.
+    /// All of them, including future ones.
     #[serde(rename = "*")]
     All,
 }
 
 impl Scope {
-    /// As it is written.
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::ResponsesCreate => "responses:create",

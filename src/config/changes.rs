@@ -1,5 +1,4 @@
-//! What differs between two configurations, key by key. Values are shown as `config show` shows them; of a secret only
-//! that it changed.
+//! The differences of two configurations, key by key. Values are shown as by `config show`, secrets only as changed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,14 +12,14 @@ use super::reload::{ReloadEffect, reload_effect};
 use super::tree::{Tree, format_path};
 use super::units::MASK;
 
-/// A key that differs.
+/// A changed key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigChange {
-    /// Its path; of something that is there on one side only, that of the whole.
+    /// Its path; of something that exists on one side only, the path of the whole.
     pub key: String,
-    /// What a reload does with it.
+    /// What a reload does with the change.
     pub effect: ReloadEffect,
-    /// The steps of the key.
+    /// The path as steps.
     path: Vec<String>,
     difference: Difference,
 }
@@ -36,17 +35,17 @@ enum Difference {
 }
 
 impl ConfigChange {
-    /// Whether a reload changes something at this path: what is there, something in it, or all that it is in.
+    /// Whether a reload changes something at this path, below it, or above it.
     pub fn touches(&self, path: &[&str]) -> bool {
         self.effect == ReloadEffect::Reload && self.path.iter().zip(path).all(|(one, other)| one == other)
     }
 
-    /// Whether it is what is at this path, or in it.
+    /// Whether the change is at this path or below it.
     pub fn is_in(&self, path: &[&str]) -> bool {
         self.path.len() >= path.len() && self.path.iter().zip(path).all(|(one, other)| one == other)
     }
 
-    /// Whether a reload changes something of another section than these.
+    /// Whether a reload changes something outside these sections.
     pub fn is_outside(&self, sections: &[&str]) -> bool {
         self.effect == ReloadEffect::Reload && !sections.iter().any(|section| self.touches(&[section]))
     }
@@ -69,11 +68,11 @@ impl fmt::Display for ConfigChange {
     }
 }
 
-/// What differs, in the order of the keys; last the files of certificates that hold something else.
+/// All changes in the order of keys, then certificate files whose content changed.
 pub fn changes_between(old: &LoadedConfig, new: &LoadedConfig) -> Vec<ConfigChange> {
     let shown = |loaded: &LoadedConfig| match serde_json::to_value(&loaded.settings) {
         Ok(Value::Object(sections)) => sections,
-        // Our own types always can, and are sections.
+        // Our own types always serialize, to sections.
         _ => Map::new(),
     };
     let mut found = TreeDiff { trees: [&old.tree, &new.tree], path: Vec::new(), changes: Vec::new() };
@@ -102,7 +101,7 @@ impl TreeDiff<'_> {
         match (old, new) {
             (None, None) => {}
             (Some(Value::Object(old)), Some(Value::Object(new))) => self.sections(old, new),
-            // A section that is never absent, such as one by name, and was empty.
+            // A section of named entries that was empty.
             (None, Some(Value::Object(new))) if self.is_named_map() => self.sections(&Map::new(), new),
             (Some(Value::Object(old)), None) if self.is_named_map() => self.sections(old, &Map::new()),
             (None, Some(Value::Object(_))) => self.note(Difference::Added),
@@ -113,9 +112,9 @@ impl TreeDiff<'_> {
                 let is_secret = old.contains(MASK) || new.contains(MASK);
                 self.note(if is_secret { Difference::Secret } else { Difference::Values(old, new) });
             }
-            // What is masked looks the same, whatever it is.
+            // Masked values look the same: compare the originals.
             (Some(same), _) if same.to_string().contains(MASK) => {
-                // As JSON, they have no origin.
+                // Compared as JSON, without origins.
                 let value = |tree: &Tree| de::from_value::<Value>(tree.get(&self.path)?).ok();
                 let [old, new] = self.trees.map(value);
                 if old != new {
@@ -126,7 +125,7 @@ impl TreeDiff<'_> {
         }
     }
 
-    /// Files that hold something else, where the key that names them says the same.
+    /// Files whose content changed, though the key that names them did not.
     fn contents(&mut self, old: &FileHashes, new: &FileHashes) {
         for path in old.changed_keys(new) {
             let key = format_path(path);
@@ -137,7 +136,7 @@ impl TreeDiff<'_> {
         }
     }
 
-    /// Whether what is below are names that the operator gave, each of them a thing of its own.
+    /// Whether the keys below are names given by the operator.
     fn is_named_map(&self) -> bool {
         const NAMED_MAPS: [&str; 4] = ["auth.keys", "providers", "agents", "mcp.servers"];
         NAMED_MAPS.contains(&format_path(&self.path).as_str())
@@ -154,7 +153,7 @@ impl TreeDiff<'_> {
     }
 }
 
-/// Neither nothing nor an empty section.
+/// `None` for null and for an empty section.
 fn non_empty(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null() && value.as_object().is_none_or(|section| !section.is_empty()))
 }

@@ -16,12 +16,11 @@ use serde::de::{
 
 use super::tree::{self, Origin, OriginKind};
 
-/// What is wrong, and where below the node that was read.
+/// What is wrong, and where below the value that was read.
 #[derive(Debug)]
 pub(super) struct Error {
     /// From the innermost key outwards.
     steps: Vec<String>,
-    /// What is wrong there.
     pub(super) message: String,
 }
 
@@ -54,7 +53,7 @@ impl de::Error for Error {
         Self::new(message.to_string())
     }
 
-    /// Says what kind of thing was found and not the thing: it may be a secret in the wrong place.
+    /// Names the type that was found, not the value: it may be a secret in the wrong place.
     fn invalid_type(found: Unexpected<'_>, expected: &dyn Expected) -> Self {
         let quotes = match found {
             Unexpected::Bool(_) | Unexpected::Unsigned(_) | Unexpected::Signed(_) | Unexpected::Float(_)
@@ -88,7 +87,7 @@ impl de::Error for Error {
     }
 }
 
-/// serde's names of types in words for people.
+/// Types in words for operators.
 fn describe_expected(expected: &dyn Expected) -> String {
     match expected.to_string() {
         name if ["u16", "u32", "u64", "usize"].contains(&name.as_str()) => "a whole number, 0 or more".into(),
@@ -112,7 +111,7 @@ fn describe_found(found: Unexpected<'_>) -> &'static str {
     }
 }
 
-/// What was probably meant; or, where nothing is close, what there is.
+/// The nearest known word; or all of them if none is near.
 pub(super) fn suggestion(word: &str, known: &[&str]) -> String {
     let near = known
         .iter()

@@ -1,21 +1,21 @@
-//! What is wrong with a configuration: everything at once, each with its key, its place and a way out.
+//! Errors of a configuration: all at once, each with its key, origin and remedy.
 
 use std::fmt;
 
 use super::tree::{Origin, Tree, format_path};
 
-/// Everything that is wrong with a configuration; never empty.
+/// All errors of a configuration; never empty.
 #[derive(Debug, thiserror::Error)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
-/// One thing that is wrong with a configuration.
+/// One error of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The key, such as `providers.default.url`; empty for the configuration as a whole.
     pub path: String,
-    /// What is wrong with it and what to do. Never holds a secret.
+    /// What is wrong, and what is allowed. Never contains a secret.
     pub message: String,
-    /// Where the key was said, if it was.
+    /// Where the key was set, if it was.
     pub origin: Option<Origin>,
 }
 
@@ -30,7 +30,7 @@ impl ConfigErrors {
     }
 }
 
-/// Merging cannot fail: the sources are in memory. The crate's signature says otherwise.
+/// Merging cannot fail, as the sources are in memory; the crate's signature allows for sources that can.
 impl From<config::ConfigError> for ConfigErrors {
     fn from(error: config::ConfigError) -> Self {
         Self::single(error.to_string())
@@ -60,7 +60,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Where errors are gathered while a configuration is read.
+/// Collects errors while a configuration is read.
 #[derive(Debug, Default)]
 pub(super) struct Diagnostics {
     errors: Vec<ConfigError>,
@@ -68,20 +68,21 @@ pub(super) struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// Notes what is wrong at `path` of `tree`.
+    /// Adds an error at `path` of `tree`.
     pub(super) fn add(&mut self, tree: &Tree, path: &[impl AsRef<str>], message: impl Into<String>) {
         let origin = tree.origin(path);
         self.errors.push(ConfigError { path: format_path(path), message: message.into(), origin });
     }
 
-    /// The same for a value that has to be struck, so that what misses it later is not to blame.
+    /// Adds an error and invalidates the value, so that its absence causes no further errors. Whether there was a
+    /// value.
     pub(super) fn reject(&mut self, tree: &mut Tree, path: &[String], message: impl Into<String>) -> bool {
         self.add(tree, path, message);
         self.rejected_sections.extend(path.first().cloned());
         tree.invalidate(path)
     }
 
-    /// Whether something of this section was struck: what misses there may have been said, only wrongly.
+    /// Whether a value of this section was rejected: what seems to be missing there may only be invalid.
     pub(super) fn has_rejected(&self, section: &str) -> bool {
         self.rejected_sections.iter().any(|struck| struck == section)
     }

@@ -1,5 +1,5 @@
-//! What the files of certificates held when the settings were read: a file that is renewed at its path is a change of the key
-//! that names it.
+//! Hashes of certificate files at the time they were read: a file that is renewed at its path counts as a change of the
+//! key that names it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,11 +9,11 @@ use aws_lc_rs::digest;
 
 use super::ConfigFiles;
 
-/// By the key that names the file.
+/// Hashes by the key that names the file.
 #[derive(Debug, Clone, Default)]
 pub struct FileHashes {
     hashes: BTreeMap<Vec<String>, [u8; digest::SHA256_OUTPUT_LEN]>,
-    /// As they were before they were read.
+    /// Metadata of the files, taken before they were read.
     files: ConfigFiles,
 }
 
@@ -28,12 +28,11 @@ impl FileHashes {
         Ok(content)
     }
 
-    /// The files that were read.
     pub(super) fn files(&self) -> &ConfigFiles {
         &self.files
     }
 
-    /// The keys of both whose files held something else.
+    /// The keys in both whose files have a different content.
     pub(super) fn changed_keys<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Vec<String>> {
         let differs =
             |(key, hash): &(&Vec<String>, _)| other.hashes.get(*key).is_some_and(|new| new != *hash);

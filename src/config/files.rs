@@ -5,27 +5,27 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Files as they were when they were read: the one of the configuration, those that its values name, and
-/// those of certificates.
+/// Metadata of the files at the time they were read: the configuration, the files that its values name, and
+/// certificates.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigFiles(BTreeMap<PathBuf, Option<Version>>);
 
-/// Tells versions of a file apart. Of a link, that of the file it leads to: a folder that is swapped beneath it is seen.
+/// Identifies a version of a file. Links are followed, so that a folder that is swapped beneath one is noticed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Version {
     length: u64,
     modified: Option<SystemTime>,
-    /// Device and number.
+    /// Device and inode.
     inode: (u64, u64),
 }
 
 impl ConfigFiles {
-    /// One that is about to be read. The first time counts.
+    /// Records a file that is about to be read. The first record is kept.
     pub(super) fn track(&mut self, path: &Path) {
         self.0.entry(path.to_owned()).or_insert_with(|| version(path));
     }
 
-    /// Those of another look, too, where these do not have them.
+    /// Adds the files of another record that are not in this one.
     pub(super) fn merge(&mut self, others: Self) {
         for (path, version) in others.0 {
             self.0.entry(path).or_insert(version);
@@ -39,7 +39,7 @@ impl ConfigFiles {
     }
 }
 
-/// `None`: it is not there, or nobody may look.
+/// `None`: the file does not exist or is not accessible.
 fn version(path: &Path) -> Option<Version> {
     let found = fs::metadata(path).ok()?;
     Some(Version { length: found.len(), modified: found.modified().ok(), inode: inode(&found) })

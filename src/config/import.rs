@@ -1,7 +1,7 @@
-//! Files of other programs, told in our own configuration.
+//! Translates files of other programs into a configuration.
 //!
 //! Reads the JSON of go-agents (one agent, its provider, its tools), and lists of MCP servers. Nothing is dropped
-//! silently: what has no place here is said in [`ImportedConfig::notes`].
+//! silently: values without a counterpart are listed in [`ImportedConfig::notes`].
 
 use serde_json::{Map, Value, json};
 use url::Url;
@@ -17,38 +17,38 @@ mod options;
 pub(crate) use duration::parse as go_duration;
 pub(crate) use mcp_servers::{from_mcp_servers, is_mcp_servers};
 
-/// A file in our words.
+/// An imported file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ImportedConfig {
     /// The configuration, as YAML.
     pub yaml: String,
-    /// What it could not say, for a person.
+    /// Values without a counterpart.
     pub notes: Vec<String>,
-    /// The name of the agent's profile; empty where the file has no agent.
+    /// The name of the agent profile; empty if the file has no agent.
     pub agent: String,
-    /// The model's options that agent profiles do not have, as fields of a request for a response.
+    /// The model's options that agent profiles do not have, as fields of a request.
     pub request: Map<String, Value>,
 }
 
-/// Whether a text is an agent file of go-agents and no configuration of ours.
+/// Whether a text is an agent file of go-agents.
 pub(crate) fn is_go_agents(text: &str) -> bool {
     let known =
         |file: &Map<String, Value>| file.contains_key("transport") || file.contains_key("system_prompt");
     serde_json::from_str(text).is_ok_and(|value: Value| value.as_object().is_some_and(known))
 }
 
-/// Reads a file of any kind that is known.
+/// Imports a file of any known format.
 ///
 /// # Errors
-/// As those of the kinds.
+/// As of the formats.
 pub(crate) fn from_any(text: &str) -> Result<ImportedConfig, String> {
     if is_mcp_servers(text) { from_mcp_servers(text) } else { from_go_agents(text) }
 }
 
-/// Reads an agent file of go-agents.
+/// Imports an agent file of go-agents.
 ///
 /// # Errors
-/// If it is no JSON object, or a value is of the wrong kind; the message names it.
+/// If it is no JSON object, or a value has the wrong type; the message names it.
 pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut file = FieldReader::new("", file)?;
@@ -57,7 +57,7 @@ pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
     let agent = agent_name(file.text("name")?, &mut notes);
     let mut profile = Map::new();
     if let Some(prompt) = file.text("system_prompt")? {
-        // Our files fill in `${…}`, and agents `{{…}}`: both stay what they are.
+        // A configuration expands `${…}`, and agents `{{…}}`: both stay literal.
         let variables = variables(&prompt);
         profile.insert("instructions".into(), prompt.replace("${", "$${").into());
         if !variables.is_empty() {
@@ -84,7 +84,7 @@ pub(crate) fn from_go_agents(text: &str) -> Result<ImportedConfig, String> {
     Ok(ImportedConfig { yaml, notes, agent, request })
 }
 
-/// The configuration as YAML, with what it could not say in front.
+/// The configuration as YAML, with the notes as comments at its head.
 fn render_yaml(title: &str, notes: &[String], config: &Map<String, Value>) -> Result<String, String> {
     let mut yaml = format!("# {title}\n");
     for note in notes {
@@ -95,13 +95,13 @@ fn render_yaml(title: &str, notes: &[String], config: &Map<String, Value>) -> Re
 }
 
 impl ImportedConfig {
-    /// Everything that the configuration does not say, the model's options too.
+    /// All notes, including those about the model's options.
     pub(crate) fn all_notes(&self) -> impl Iterator<Item = String> + '_ {
         self.notes.iter().cloned().chain(unsupported_options(&self.request))
     }
 }
 
-/// What may end a line of YAML, and with it a comment.
+/// Characters that end a line of YAML, and thereby a comment.
 fn ends_line(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}')
 }
@@ -114,7 +114,7 @@ fn unsupported_options(request: &Map<String, Value>) -> impl Iterator<Item = Str
     })
 }
 
-/// A name that profiles can have.
+/// A valid name of a profile.
 fn agent_name(original: Option<String>, notes: &mut Vec<String>) -> String {
     let original = original.unwrap_or_default();
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -126,7 +126,7 @@ fn agent_name(original: Option<String>, notes: &mut Vec<String>) -> String {
     name
 }
 
-/// What looks like a variable of an agent, each standing for itself.
+/// Variables of the prompt, each with itself as value, so that they stay literal.
 fn variables(text: &str) -> Map<String, Value> {
     let pieces = text.split("{{").skip(1).filter_map(|piece| piece.split_once("}}"));
     let itself = |name: &str| Value::from(format!("{{{{{name}}}}}").replace("${", "$${"));
@@ -207,7 +207,7 @@ fn preset(name: &str) -> Preset {
     }
 }
 
-/// The base URL of the chat API, for those who name the server only.
+/// The base URL of the chat API, completed if only the server is given.
 pub(crate) fn base_url(preset: Preset, url: &str) -> String {
     let url = url.trim_end_matches('/');
     let bare = Url::parse(url).is_ok_and(|url| url.path() == "/");
@@ -219,7 +219,7 @@ pub(crate) fn base_url(preset: Preset, url: &str) -> String {
     }
 }
 
-/// The tools, and what they may reach on the network. What is absent is false there.
+/// The tools, and their network access. Absent flags are false, as in Go.
 fn tools_section(
     section: &mut FieldReader,
     notes: &mut Vec<String>,
@@ -227,7 +227,7 @@ fn tools_section(
     let mut tools = Map::new();
     tools.insert("execution_enabled".into(), section.flag("execution_enabled")?.into());
     tools.extend(section.duration("timeout")?.map(|time| ("timeout".to_owned(), time.into())));
-    // An empty list allows everything there and nothing here.
+    // In go-agents an empty list allows everything, here nothing.
     let allowed = section.list("allowed_tools")?.filter(|list| !list.is_empty());
     tools.extend(allowed.map(|list| ("allowed_tools".to_owned(), list.into())));
     tools.extend(section.list("blocked_tools")?.map(|list| ("blocked_tools".to_owned(), list.into())));
@@ -265,7 +265,7 @@ fn tools_section(
     Ok((tools, domains.map(|domains| json!({"allowed_domains": domains}))))
 }
 
-/// Who may be asked, by the domains that may be reached.
+/// The search provider whose domain is allowed.
 fn search_provider(domains: &[Value]) -> Option<&'static str> {
     let hosts = [
         ("api.duckduckgo.com", "duckduckgo"),
@@ -276,7 +276,7 @@ fn search_provider(domains: &[Value]) -> Option<&'static str> {
     hosts.into_iter().find(|(host, _)| allowed(host)).map(|(_, provider)| provider)
 }
 
-/// `${NAME}` without which there is no such tool, instead of no gateway.
+/// `${NAME:-}` instead of `${NAME}`, so that a missing variable disables the tool and does not stop the gateway.
 fn with_empty_default(key: &str) -> String {
     match key.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) {
         Some(name) if !name.contains([':', '$', '}']) => format!("${{{name}:-}}"),

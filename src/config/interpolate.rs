@@ -1,14 +1,14 @@
-//! `${VAR}`, `${VAR:-otherwise}`, `$${` for a plain `${`, and `file:/path` for a secret kept in a file.
+//! Expands `${VAR}`, `${VAR:-fallback}`, `$${` (a literal `${`), and `file:/path` for a secret in a file.
 //!
-//! Works on single values after the YAML was parsed: what a variable holds can never change the
-//! structure of the file.
+//! Works on single values after the YAML was parsed: the content of a variable can never change the structure of the
+//! file.
 
 use std::fs;
 
-/// Looks up an environment variable; empty ones count as unset.
+/// Looks up an environment variable; an empty one counts as unset.
 pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The text with its variables filled in; `None`: it has none.
+/// The text with its variables expanded; `None`: it has none.
 pub(super) fn variables(text: &str, lookup: Lookup<'_>) -> Result<Option<String>, String> {
     if !text.contains("${") {
         return Ok(None);
@@ -32,7 +32,7 @@ pub(super) fn variables(text: &str, lookup: Lookup<'_>) -> Result<Option<String>
     Ok(Some(out))
 }
 
-/// What `${inside}` stands for.
+/// The value of `${inside}`.
 fn variable(inside: &str, lookup: Lookup<'_>) -> Result<String, String> {
     let (name, otherwise) = match inside.split_once(":-") {
         Some((name, otherwise)) => (name, Some(otherwise)),
@@ -57,11 +57,11 @@ fn variable(inside: &str, lookup: Lookup<'_>) -> Result<String, String> {
 /// The path of the file that `file:/path` names.
 pub(super) fn file_named(text: &str) -> Option<&str> {
     let path = text.strip_prefix("file:")?;
-    // `file:///path` is the same file, for those who think of a URL.
+    // Also written as a URL: `file:///path`.
     Some(path.strip_prefix("//").unwrap_or(path))
 }
 
-/// The content of the file that `file:/path` names, without the line end behind it; `None`: it names none.
+/// The content of the file that `file:/path` names, without its last line end; `None`: no such text.
 pub(super) fn file(text: &str) -> Result<Option<String>, String> {
     let Some(path) = file_named(text) else { return Ok(None) };
     match fs::read_to_string(path) {

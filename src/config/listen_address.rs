@@ -1,5 +1,5 @@
-//! Where a gateway with these settings listens, whatever else is wrong with them: a health check must not fail because
-//! of what was typed into the file since the gateway was started.
+//! The address that a gateway with this configuration listens on, whatever else is wrong with it: a health check must
+//! not fail because of an edit of the file since the gateway started.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,10 +10,10 @@ use super::load::find_file;
 use super::tree::Tree;
 use super::{LoadOptions, Settings, interpolate, resolve, sources};
 
-/// What flags and environment say, else the file, else the default.
+/// From flags or the environment, else the file, else the default.
 ///
 /// # Errors
-/// If a flag or a variable says something that is no address.
+/// If a flag or a variable is set to an invalid address.
 pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors> {
     let (flags, environment) =
         (sources::from_flags(options), sources::from_environment(options, &Tree::default()));
@@ -26,20 +26,20 @@ pub fn listen_address(options: &LoadOptions) -> Result<SocketAddr, ConfigErrors>
     Ok(in_file.unwrap_or_else(|| Settings::default().listen))
 }
 
-/// What the file says, as far as it can be read.
+/// From the file, as far as it can be read.
 fn in_file(options: &LoadOptions) -> Option<String> {
     let lookup = |name: &str| options.environment.get(name).filter(|value| !value.is_empty()).cloned();
     let text = fs::read_to_string(find_file(options, &lookup)?).ok()?;
     let listen = match serde_norway::from_str::<serde_norway::Value>(&text) {
         Ok(file) => file.get("listen")?.as_str()?.to_owned(),
-        // It is no YAML any more, but the line may still be there.
+        // Invalid YAML, but the line may still be there.
         Err(_) => text.lines().filter(|line| line.starts_with("listen:")).find_map(value)?,
     };
     let filled = interpolate::variables(&listen, &lookup).ok()?.unwrap_or(listen);
     Some(interpolate::file(&filled).ok()?.unwrap_or(filled))
 }
 
-/// The text behind the key of a line.
+/// The value of a line `key: value`.
 fn value(line: &str) -> Option<String> {
     serde_norway::from_str::<BTreeMap<String, String>>(line).ok()?.into_values().next()
 }

@@ -19,12 +19,12 @@ const DEFAULT_FILE: &str = "antwort.yaml";
 /// Read if it exists, no other file is named and there is no [`DEFAULT_FILE`]: the settings of an image or a package.
 const SYSTEM_FILE: &str = "/etc/antwort/antwort.yaml";
 
-/// What is outside of the settings and decides about them.
+/// Everything that settings are loaded from.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
     /// `--config`
     pub file: Option<PathBuf>,
-    /// The text of that file, where it was made and not read.
+    /// The content of that file, if it is not read from disk.
     pub text: Option<String>,
     /// `--listen`
     pub listen: Option<String>,
@@ -36,9 +36,9 @@ pub struct LoadOptions {
     pub store: Option<String>,
     /// The environment.
     pub environment: BTreeMap<String, String>,
-    /// Where `antwort.yaml` is looked for; `None`: nowhere.
+    /// The directory of `antwort.yaml`; `None`: not searched.
     pub directory: Option<PathBuf>,
-    /// What is looked for where that is not there.
+    /// Read if there is no `antwort.yaml`.
     pub system_file: Option<PathBuf>,
 }
 
@@ -62,35 +62,35 @@ impl LoadOptions {
     }
 }
 
-/// Settings, and how they came about.
+/// Settings, with their origins.
 #[derive(Debug)]
 pub struct LoadedConfig {
-    /// What is in force.
+    /// The settings in force.
     pub settings: Settings,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
-    /// Keys that were said, and where.
+    /// All keys that are set, and where.
     pub origins: Vec<(String, Origin)>,
-    /// Keys of the file that a variable of the environment overrides, and which one.
+    /// Keys of the file that an environment variable overrides, and its name.
     pub overridden: Vec<(String, String)>,
-    /// Variables that look like one of ours and are none, and older spellings that will go.
+    /// Unknown variables that resemble known ones, and legacy values.
     pub warnings: Vec<String>,
-    /// The files that were read, as they were then.
+    /// The files that were read, with their metadata at that time.
     pub files: ConfigFiles,
     /// The merged sources, secrets among them.
     pub(super) tree: Tree,
 }
 
 impl Settings {
-    /// Reads and checks all settings.
+    /// Loads and checks all settings.
     ///
     /// # Errors
-    /// Everything that is wrong with them, together.
+    /// All errors together.
     pub fn load(options: &LoadOptions) -> Result<Self, ConfigErrors> {
         load(options).map(|loaded| loaded.settings)
     }
 
-    /// Whether there is anything to serve: a configuration without a model server is valid, a gateway is not.
+    /// Refuses settings without a provider: they are valid, but there is nothing to serve.
     ///
     /// # Errors
     /// If there is no provider.
@@ -104,15 +104,15 @@ impl Settings {
     }
 }
 
-/// Reads and checks all settings, and remembers where they were said.
+/// Loads and checks all settings.
 ///
 /// # Errors
-/// Everything that is wrong with them, together.
+/// All errors together.
 pub fn load(options: &LoadOptions) -> Result<LoadedConfig, ConfigErrors> {
     load_tracking_files(options, &mut ConfigFiles::default())
 }
 
-/// The same. Notes the files that it reads, or would have read, also where something is wrong.
+/// Also records the files that it reads, or would read, even after an error.
 pub(super) fn load_tracking_files(
     options: &LoadOptions,
     files: &mut ConfigFiles,
@@ -143,7 +143,7 @@ pub(super) fn load_tracking_files(
     diagnostics.into_result(LoadedConfig { settings, file: path, origins, overridden, warnings, files, tree })
 }
 
-/// The settings that a merged tree means.
+/// Reads and checks a merged tree.
 pub(super) fn resolve_settings(
     tree: &mut Tree,
     lookup: interpolate::Lookup<'_>,
@@ -154,7 +154,7 @@ pub(super) fn resolve_settings(
 }
 
 impl LoadedConfig {
-    /// Where settings were said: the file, and whether environment and flags said something.
+    /// The sources that set something, for the log.
     pub fn sources(&self) -> String {
         let file = self.file.as_ref().map(|file| file.display().to_string());
         let has = |kind| self.origins.iter().any(|(_, origin)| origin.kind == kind);
@@ -231,14 +231,14 @@ fn read_all(tree: &mut Tree, diagnostics: &mut Diagnostics) -> Raw {
     }
 }
 
-/// Other programs would use them.
+/// A warning about proxy variables, which other programs would use.
 fn unused_proxies(network: &NetworkSettings, lookup: interpolate::Lookup<'_>) -> Option<String> {
     if network.proxy == ProxySource::Environment {
         return None;
     }
     let set: Vec<_> =
         PROXY_VARIABLES.as_flattened().iter().copied().filter(|name| lookup(name).is_some()).collect();
-    // Without a proxy there is nothing to be exempted from.
+    // `NO_PROXY` alone has no effect.
     if set.iter().all(|name| name.eq_ignore_ascii_case("NO_PROXY")) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Servers that speak the Model Context Protocol: those of the configuration, and what requests may bring.
+//! MCP servers: those of the configuration, and the rules for those of requests.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,30 +16,30 @@ mod auth;
 pub(crate) mod headers;
 pub(crate) mod signing;
 
-/// MCP servers and how they are used.
+/// MCP servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpSettings {
-    /// Servers that requests name by their label. None is offered to a request that did not ask for it.
+    /// Servers by label. A request can use one only if it, or its agent, names the label.
     pub servers: BTreeMap<String, McpServerSettings>,
-    /// Servers that requests bring with a `server_url`.
+    /// Rules for servers that requests bring with a `server_url`.
     pub requests: McpRequestSettings,
-    /// Connections that are kept open.
+    /// The pool of open connections.
     pub sessions: McpSessionSettings,
-    /// For how long a list of tools is taken for the newest; a server may say otherwise.
+    /// How long a list of tools is cached; a server may set another time.
     #[serde(with = "units::duration")]
     pub tool_ttl: Duration,
-    /// How long a connection with its handshake, and a list of tools, may take.
+    /// Timeout of a connection with its handshake, and of a list of tools.
     #[serde(with = "units::duration")]
     pub list_timeout: Duration,
-    /// Bytes of one message of a server; a longer result is an error.
+    /// Maximum bytes of one message of a server; a longer result is an error.
     #[serde(with = "units::size")]
     pub max_message_bytes: usize,
-    /// Calls that a person has to allow.
+    /// Approvals of calls.
     pub approvals: McpApprovalSettings,
-    /// What servers are told that ask the user for something in the middle of a call.
+    /// The reply to servers that ask for input of the user during a call.
     pub elicitation: Elicitation,
-    /// Whether servers of the configuration may use the model that say `sampling: true`; those of requests never may.
+    /// Whether configured servers with `sampling: true` may call the model; those of requests never may.
     pub sampling: SamplingSettings,
 }
 
@@ -59,64 +59,64 @@ impl Default for McpSettings {
     }
 }
 
-/// One server of the configuration. It has either a `url` or a `command`.
+/// A configured server, with either a `url` or a `command`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerSettings {
-    /// Where it listens; for `json_rpc` without the `/rpc`.
+    /// The endpoint; for `json_rpc` without the `/rpc`.
     #[serde(serialize_with = "units::masked_query", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// How it is spoken to; absent: `stdio` for a command, `auto` for a URL.
+    /// The transport; absent: `stdio` for a command, `auto` for a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<McpTransport>,
-    /// The program to start, for `stdio`: looked for in `PATH` unless it has a slash.
+    /// The program to start, for `stdio`: searched in `PATH` unless it has a slash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The program's arguments.
     pub args: Vec<String>,
-    /// The program's environment. It gets nothing of the gateway's but `PATH` and `HOME`.
+    /// The program's environment. Of the gateway's it gets only `PATH` and `HOME`.
     #[serde(serialize_with = "units::masked_map")]
     pub env: BTreeMap<String, SecretString>,
-    /// The folder that the program runs in.
+    /// The program's working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
     /// Sent with each request.
     #[serde(serialize_with = "units::masked_map")]
     pub headers: BTreeMap<String, SecretString>,
-    /// How the gateway shows who it is.
+    /// Credentials of the gateway.
     pub auth: McpAuth,
-    /// What it is for; shown in lists.
+    /// Shown in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How long a call may go on without a sign of life: an answer or a progress report.
+    /// Maximum time of a call without a response or a progress report.
     #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// How long a call may take in all, whatever it reports.
+    /// Maximum time of a call in total.
     #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Duration>,
-    /// As `mcp.tool_ttl`, for this server.
+    /// Overrides `mcp.tool_ttl`.
     #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
     pub tool_ttl: Option<Duration>,
-    /// Whether a response that asks for the server fails where its tools cannot be listed.
+    /// Whether a response that asks for the server fails if its tools cannot be listed.
     pub required: bool,
-    /// Globs of its tools that may be used; absent: all.
+    /// Globs of allowed tools; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Globs of its tools that may not be used, whatever is allowed.
+    /// Globs of blocked tools; they override the allowed ones.
     pub blocked_tools: Vec<String>,
-    /// How far it is trusted, where neither a rule nor the request says whether a person is to be asked.
+    /// Whether calls need approval, if neither a rule nor the request decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<McpTrust>,
-    /// What holds for single tools, by glob; the first that fits, in the order of the globs, counts.
+    /// Rules for single tools, by glob; the first match in the order of the globs applies.
     pub rules: BTreeMap<String, McpRule>,
-    /// Calls that it works on at the same time.
+    /// Maximum concurrent calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_in_flight: Option<usize>,
-    /// Whether it may use the model, if `mcp.sampling` lets any server.
+    /// Whether it may call the model, if `mcp.sampling` is enabled.
     pub sampling: bool,
-    /// What it is told of whom a call or a list is for, in `_meta["antwort/context"]`.
+    /// What is sent about the caller in `_meta["antwort/context"]`.
     pub context: Vec<McpContext>,
-    /// Whether what its tools say to the user alone becomes an item `antwort:user_message`.
+    /// Whether messages of its tools to the user become `antwort:user_message` items.
     pub user_output: bool,
     /// The tenants that may use it; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,13 +124,13 @@ pub struct McpServerSettings {
 }
 
 impl McpServerSettings {
-    /// Without a sign of life, unless the server has its own.
+    /// Of a call without a response or a progress report, unless the server has its own.
     const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-    /// In all, unless the server has its own.
+    /// Of a call in total, unless the server has its own.
     const DEFAULT_MAX_TIME: Duration = Duration::from_mins(10);
 
-    /// How long a call may go on without a sign of life, and how long it may take in all. Where one of the two was
-    /// said and the other was not, that one counts.
+    /// The timeouts of a call: without a response or a progress report, and in total. If only one is configured, the
+    /// default of the other is adjusted to it.
     pub fn call_timeouts(&self) -> (Duration, Duration) {
         match (self.timeout, self.max_time) {
             (None, None) => (Self::DEFAULT_TIMEOUT, Self::DEFAULT_MAX_TIME),
@@ -141,7 +141,7 @@ impl McpServerSettings {
     }
 }
 
-/// What a server may be told of whom it works for.
+/// What a server may be told about the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpContext {
@@ -155,16 +155,16 @@ pub enum McpContext {
     Chat,
 }
 
-/// How a server is spoken to.
+/// The transport of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpTransport {
-    /// Streamable HTTP, or the older HTTP with SSE where the server knows only that.
+    /// Streamable HTTP, or the older HTTP with SSE if the server supports only that.
     #[default]
     Auto,
     /// Streamable HTTP.
     StreamableHttp,
-    /// HTTP with SSE, of the protocol of 2024-11-05.
+    /// HTTP with SSE, protocol version 2024-11-05.
     Sse,
     /// Single JSON-RPC requests to `{url}/rpc`, without sessions.
     JsonRpc,
@@ -172,55 +172,55 @@ pub enum McpTransport {
     Stdio,
 }
 
-/// How far a server is trusted.
+/// Which calls of a server need approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpTrust {
-    /// Its tools may be called without asking.
+    /// None.
     Trusted,
-    /// Those that it says only read may be called without asking.
+    /// All but those of tools that the server declares read-only.
     Annotations,
-    /// A person is asked for each call.
+    /// All.
     Untrusted,
 }
 
-/// What holds for single tools.
+/// A rule for single tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpRule {
-    /// A person is always asked.
+    /// Approval is always required.
     Ask,
-    /// Nobody is asked.
+    /// No approval is required.
     Allow,
-    /// It may not be called.
+    /// The tool is blocked.
     Deny,
 }
 
-/// Servers that requests bring.
+/// Rules for servers that requests bring.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpRequestSettings {
-    /// Whether requests may bring any.
+    /// Whether requests may bring servers.
     pub enabled: bool,
-    /// Whether they may be spoken to without TLS; those that `egress.allow` opens may in any case.
+    /// Whether http is allowed; destinations in `egress.allow` may be called over http in any case.
     pub allow_http: bool,
-    /// The only domains that they may be in, each with what is below it; absent: all that `egress` allows.
+    /// The only allowed domains, with their subdomains; absent: all that `egress` allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_domains: Option<Vec<String>>,
-    /// How far they are trusted where the request does not say what needs approval; absent: not at all.
+    /// Which calls need approval if the request does not decide; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<McpTrust>,
-    /// How long a call may go on without a sign of life.
+    /// Maximum time of a call without a response or a progress report.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
-    /// How long a call may take in all.
+    /// Maximum time of a call in total.
     #[serde(with = "units::duration")]
     pub max_time: Duration,
-    /// Calls that one server works on at the same time.
+    /// Maximum concurrent calls of one server.
     pub max_in_flight: usize,
-    /// Servers of one request, those of the configuration included.
+    /// Maximum servers of one request, configured ones included.
     pub max_servers: usize,
-    /// Tools of one server; further ones are left out.
+    /// Maximum tools of one server; further ones are ignored.
     pub max_tools: usize,
 }
 
@@ -240,16 +240,16 @@ impl Default for McpRequestSettings {
     }
 }
 
-/// Connections that are kept open.
+/// The pool of open connections.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpSessionSettings {
-    /// How many; the one that has been idle for longest makes way.
+    /// Maximum connections; the one that has been idle for longest is evicted.
     pub max: usize,
-    /// For how long one that nobody uses is kept.
+    /// Idle timeout of a connection.
     #[serde(with = "units::duration")]
     pub idle_timeout: Duration,
-    /// Bytes that the tool lists of all sessions may take, with what is made of them.
+    /// Maximum bytes of the tool lists of all sessions, with what is derived from them.
     #[serde(with = "units::size")]
     pub max_list_bytes: usize,
 }
@@ -260,11 +260,11 @@ impl Default for McpSessionSettings {
     }
 }
 
-/// Calls that a person has to allow.
+/// Approvals of calls.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpApprovalSettings {
-    /// For how long an approval can be given.
+    /// How long an approval can be given.
     #[serde(with = "units::duration")]
     pub expires_after: Duration,
 }
@@ -275,31 +275,31 @@ impl Default for McpApprovalSettings {
     }
 }
 
-/// What servers are told that ask the user for something.
+/// The reply to servers that ask for input of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Elicitation {
-    /// The user does not want to.
+    /// The user declines.
     #[default]
     Decline,
-    /// The user went away.
+    /// The user cancels.
     Cancel,
-    /// Nothing: servers are told that nobody can be asked.
+    /// None: the capability is not offered.
     Off,
 }
 
-/// Whether servers may use the model.
+/// Calls of the model by servers.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SamplingSettings {
-    /// Whether they may.
+    /// Whether they are allowed.
     pub enabled: bool,
-    /// The model, as a request would name it.
+    /// The model, as in requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Requests of one server in a minute.
+    /// Maximum requests of one server per minute.
     pub max_requests: u32,
-    /// Tokens of one answer.
+    /// Maximum output tokens.
     pub max_tokens: u64,
 }
 

@@ -1,4 +1,4 @@
-//! How other machines are reached by all clients of the gateway: proxies, and authorities to trust.
+//! Proxies and certificate authorities of all clients of the gateway.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,26 +9,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::net::client::ProxyUrl;
 
-/// How other machines are reached.
+/// Proxies.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkSettings {
-    /// Where proxies come from for clients that have no `proxy` of their own.
+    /// The proxy of clients that have no `proxy` of their own.
     pub proxy: ProxySource,
 }
 
-/// Where proxies come from.
+/// The source of proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProxySource {
-    /// There are none.
+    /// No proxies.
     #[default]
     None,
     /// From `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY` and `NO_PROXY`.
     Environment,
 }
 
-/// By hand, as other words are not to be quoted: a URL in the wrong place may hold a password.
+/// Implemented by hand: a derived error would quote the value, and a URL in the wrong place may hold a password.
 impl<'de> Deserialize<'de> for ProxySource {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match String::deserialize(from)?.as_str() {
@@ -41,15 +41,15 @@ impl<'de> Deserialize<'de> for ProxySource {
     }
 }
 
-/// Which servers are trusted.
+/// Trusted certificate authorities.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TlsSettings {
-    /// A PEM file of authorities that all clients trust beside those of the system.
+    /// A PEM file of certificate authorities that all clients trust, besides the system's.
     pub ca_file: Option<PathBuf>,
 }
 
-/// The addresses of a network.
+/// An IP network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cidr(pub IpNet);
 
@@ -72,7 +72,7 @@ impl<'de> Deserialize<'de> for Cidr {
     }
 }
 
-/// The URL of a proxy.
+/// Deserializes the URL of a proxy.
 pub(super) fn proxy<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ProxyUrl>, D::Error> {
     let text = String::deserialize(from)?;
     ProxyUrl::parse(&text).map(Some).map_err(D::Error::custom)

@@ -1,6 +1,6 @@
-//! A model server: where it is, which models are its own, and how it likes to be asked.
+//! A model server: its URL, its models, and the features and quirks of its API.
 //!
-//! The defaults suit any OpenAI-compatible server; a [`Preset`] changes them to what is known of one kind.
+//! The defaults suit any OpenAI-compatible server; a [`Preset`] changes them for one kind of server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,72 +21,72 @@ mod preset;
 /// One model server, with its preset applied.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProviderSettings {
-    /// What the defaults below were taken from.
+    /// The preset that the defaults below come from.
     pub preset: Preset,
-    /// Base URL, usually ending in `/v1`; no slash behind it, no query.
+    /// Base URL, usually ending in `/v1`, without a trailing slash or a query.
     pub url: String,
     /// Sent as `Authorization: Bearer`.
     #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretString>,
-    /// Patterns of the model names that it serves: `*` stands for any characters.
+    /// Patterns of the model names that it serves: `*` matches any characters.
     pub models: Vec<String>,
-    /// Models named `prefix/…` come here, with the prefix taken off.
+    /// Models named `prefix/NAME` are sent here as `NAME`.
     pub prefix: Option<String>,
-    /// Takes the models that no provider claims.
+    /// Serves all models that match no other provider.
     pub default: bool,
-    /// Further names of its models: what a client says → the provider's name.
+    /// Name in requests → the provider's name of the model.
     pub aliases: BTreeMap<String, String>,
-    /// Headers of every request to it. Values are as secret as keys.
+    /// Headers of every request. Values are treated as secrets.
     #[serde(serialize_with = "units::masked_map")]
     pub headers: BTreeMap<String, SecretString>,
-    /// How long to wait for what.
+    /// Timeouts of calls.
     pub timeouts: ProviderTimeouts,
-    /// When to try again.
+    /// Retries of calls.
     pub retries: RetrySettings,
-    /// The proxy through which it is reached; absent: as `network.proxy` says.
+    /// The HTTP proxy; absent: as `network.proxy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyUrl>,
-    /// A PEM file of authorities that are trusted for it, beside the system's and those of `tls.ca_file`.
+    /// A PEM file of trusted certificate authorities, besides the system's and those of `tls.ca_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// A PEM file with the certificate that it is shown.
+    /// A PEM file with the client certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_cert: Option<PathBuf>,
-    /// A PEM file with the key of that certificate.
+    /// A PEM file with the private key of that certificate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_key: Option<PathBuf>,
-    /// What the four above come to, with what holds for all clients.
+    /// The four settings above, combined with those for all clients.
     #[serde(skip)]
     pub http: HttpClientOptions,
-    /// Tokens that fit into its models.
+    /// Maximum tokens of its models.
     pub context_window: ContextWindow,
-    /// Prices by the provider's name of the model; `*` stands for those that are not named.
+    /// Prices by the provider's name of the model; `*` for all other models.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub prices: BTreeMap<String, ModelPrice>,
-    /// Request fields outside the API that are sent on as they are.
+    /// Request fields outside the API that are forwarded unchanged.
     pub passthrough: Vec<String>,
-    /// What it makes of roles.
+    /// How roles are translated.
     pub roles: Roles,
-    /// The field for `max_output_tokens`.
+    /// The field that carries `max_output_tokens`.
     pub max_tokens_field: MaxTokensField,
-    /// The field of an assistant message in which it takes its reasoning back.
+    /// The field of an assistant message in which reasoning is sent back.
     pub reasoning_field: ReasoningField,
-    /// Whether it leaves reasoning in the text of its answers.
+    /// Whether reasoning has to be extracted from the text of its answers.
     pub think_tags: ThinkTags,
-    /// What it understands.
+    /// Supported features.
     pub supports: ProviderFeatures,
-    /// Request fields of the API that it gets for its own bookkeeping.
+    /// Request fields of the API that are forwarded for the provider's own bookkeeping.
     pub forward: Vec<ForwardedField>,
-    /// Bytes of one event of its streams.
+    /// Maximum bytes of one event of its streams.
     #[serde(with = "units::size")]
     pub max_event_bytes: usize,
-    /// Bytes of an answer that is no stream, and of a passed-through one that is read whole.
+    /// Maximum bytes of a response that is not streamed, and of a proxied one that is buffered.
     #[serde(with = "units::size")]
     pub max_answer_bytes: usize,
 }
 
 impl ProviderSettings {
-    /// What is known of a kind of server, for the one at `url`.
+    /// The settings of a preset, for the server at `url`.
     pub fn new(preset: Preset, url: impl Into<String>) -> Self {
         Self {
             preset,
@@ -125,20 +125,20 @@ impl Default for ProviderSettings {
     }
 }
 
-/// How long to wait for a provider.
+/// Timeouts of calls to a provider.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderTimeouts {
-    /// For a connection, TLS included.
+    /// Of connecting, including TLS.
     #[serde(with = "units::duration")]
     pub connect: Duration,
-    /// From the request to the first byte of the answer's body.
+    /// From the request to the first byte of the response body.
     #[serde(with = "units::duration")]
     pub first_byte: Duration,
-    /// Between two pieces of an answer.
+    /// Between two chunks of a response.
     #[serde(with = "units::duration")]
     pub idle: Duration,
-    /// For one call as a whole.
+    /// Of one call in total.
     #[serde(with = "units::duration")]
     pub total: Duration,
 }
@@ -154,19 +154,19 @@ impl Default for ProviderTimeouts {
     }
 }
 
-/// When a call that failed before its first output is tried again.
+/// Retries of calls that failed before their first output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetrySettings {
-    /// Tries after the first; 0: none.
+    /// Maximum retries; 0: none.
     pub max: u32,
-    /// Before the first retry; doubles with each, with jitter.
+    /// Backoff before the first retry; doubles with each, with jitter.
     #[serde(with = "units::duration")]
     pub initial_backoff: Duration,
-    /// At most between two tries.
+    /// Maximum backoff.
     #[serde(with = "units::duration")]
     pub max_backoff: Duration,
-    /// A `Retry-After` beyond this is handed to the client instead of being waited for.
+    /// A longer `Retry-After` is passed to the client instead of being waited for.
     #[serde(with = "units::duration")]
     pub max_retry_after: Duration,
 }
@@ -182,13 +182,13 @@ impl Default for RetrySettings {
     }
 }
 
-/// Tokens that fit into a provider's models.
+/// Maximum tokens of a provider's models.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum ContextWindow {
-    /// Nothing was said.
+    /// Not configured.
     #[default]
     Unknown,
-    /// The same for all.
+    /// The same for all models.
     All(u64),
     /// By the provider's name of the model.
     Models(BTreeMap<String, u64>),
@@ -236,7 +236,7 @@ impl<'de> Visitor<'de> for ContextWindowVisitor {
 }
 
 impl ContextWindow {
-    /// Tokens that fit into this model, where it is known.
+    /// Maximum tokens of this model, if known.
     pub fn for_model(&self, model: &str) -> Option<u64> {
         match self {
             Self::Unknown => None,
@@ -246,12 +246,12 @@ impl ContextWindow {
     }
 }
 
-/// What a provider makes of roles.
+/// How roles are translated for a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Roles {
-    /// What `developer` becomes.
+    /// What the role `developer` becomes.
     pub developer: DeveloperRole,
-    /// Where system messages stand.
+    /// Where system messages are placed.
     pub system: SystemPlacement,
 }
 
@@ -259,35 +259,35 @@ pub struct Roles {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeveloperRole {
-    /// The older name of the same.
+    /// `system`.
     System,
-    /// Itself.
+    /// `developer`, unchanged.
     Developer,
-    /// For models without either.
+    /// `user`, for models that support neither.
     User,
 }
 
-/// Where system messages (and what became one) stand.
+/// Where system messages, and messages that became one, are placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SystemPlacement {
-    /// All in one, at the head: many chat templates refuse any other.
+    /// Merged into one at the head: many chat templates refuse any other placement.
     Merge,
-    /// Where the client put them.
+    /// At their positions.
     Keep,
 }
 
-/// The field for `max_output_tokens`. Never both are sent.
+/// The field that carries `max_output_tokens`. Only one of them is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MaxTokensField {
-    /// OpenAI's name.
+    /// OpenAI's current name.
     MaxCompletionTokens,
-    /// The older name, which most servers know.
+    /// The legacy name, which most servers support.
     MaxTokens,
 }
 
-/// The field of an assistant message in which a provider takes its reasoning back.
+/// The field of an assistant message in which reasoning is sent back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningField {
@@ -295,7 +295,7 @@ pub enum ReasoningField {
     ReasoningContent,
     /// vLLM, Ollama, OpenRouter.
     Reasoning,
-    /// It takes none.
+    /// Reasoning is not sent back.
     None,
 }
 
@@ -303,7 +303,7 @@ pub enum ReasoningField {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThinkTags {
-    /// Text is text.
+    /// No: the text is passed on unchanged.
     #[default]
     None,
     /// An answer may begin with `<think>`.
@@ -312,7 +312,7 @@ pub enum ThinkTags {
     Opened,
 }
 
-/// What a provider understands.
+/// Supported features of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ProviderFeatures {
     /// `stream_options.include_usage`
@@ -325,9 +325,10 @@ pub struct ProviderFeatures {
     pub response_format: bool,
     /// Tools of type `custom`; otherwise each becomes a function with one string argument.
     pub custom_tools: bool,
-    /// `tool_choice` that names a function; otherwise some call is demanded, and the gateway sees to which.
+    /// `tool_choice` that names a function; otherwise `required` is sent, and the gateway checks which function is
+    /// called.
     pub named_tool_choice: bool,
-    /// `tool_choice` of type `allowed_tools`; otherwise only the gateway sees to it.
+    /// `tool_choice` of type `allowed_tools`; otherwise only the gateway enforces it.
     pub allowed_tools: bool,
     /// Content parts of type `image_url`.
     pub images: bool,
@@ -339,7 +340,7 @@ pub struct ProviderFeatures {
     pub video: bool,
 }
 
-/// A request field that concerns the provider's own bookkeeping.
+/// A request field for the provider's own bookkeeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is the request field of the same name")]

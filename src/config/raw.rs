@@ -1,7 +1,7 @@
-//! What was said: the sections whose values need a second look, as they are written.
+//! The configuration as written: the sections whose values need further checks.
 //!
-//! All is optional here; the meaning is in `settings`, the way there in `resolve`. Sections that stand for
-//! themselves are read into their settings at once.
+//! All keys are optional here; their meaning is in `settings`, and `resolve` converts them. Sections that need no
+//! further check are deserialized straight into their settings.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! Which keys a running gateway takes over from a file that has changed, and which need a restart: the one place that
-//! says so for each.
+//! The rules of reloading: which changed keys a running gateway applies, and which need a restart.
 
 use super::error::{ConfigErrors, Diagnostics};
 use super::load::{self, LoadOptions, LoadedConfig};
@@ -10,21 +9,21 @@ use super::{ConfigChange, ConfigFiles, changes};
 /// What a reload does with a changed key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReloadEffect {
-    /// Takes it over.
+    /// Applies it.
     Reload,
-    /// Names it, and leaves it as it was.
+    /// Reports it; the old value stays in force.
     Restart,
 }
 
 use ReloadEffect::{Reload, Restart};
 
-/// Every key, or the section that it is in; the longest entry that fits counts. A section that has both kinds has no
-/// entry of its own, so that each of its keys must have one: a test sees to it.
+/// Every key, or the section that it is in; the longest match applies. A section with both kinds has no entry of its
+/// own, so that each of its keys must have one, which a test checks.
 const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("listen", Restart),
     ("config", Reload),
     ("log.filter", Reload),
-    // Lines of two forms in one file would be nobody's to read.
+    // A log file must not contain lines of two formats.
     ("log.format", Restart),
     ("server.request_body_limit", Reload),
     ("server.max_runs", Reload),
@@ -37,7 +36,7 @@ const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("server.allowed_hosts", Reload),
     ("server.cors", Reload),
     ("server.request_limits", Reload),
-    // The listener's, whose connections live longer than any generation.
+    // Of the listener, whose connections outlive generations.
     ("server.write_timeout", Restart),
     ("server.shutdown_delay", Restart),
     ("server.drain_timeout", Restart),
@@ -59,11 +58,11 @@ const RELOAD_RULES: &[(&str, ReloadEffect)] = &[
     ("models", Reload),
     ("store", Restart),
     ("telemetry", Restart),
-    // What clients hold was sealed with them, by requests that are still running.
+    // Clients hold state that was encrypted with these keys, and runs in flight use them.
     ("seal", Restart),
 ];
 
-/// What a reload does with this key. One that no entry has is taken over.
+/// What a reload does with this key. Unlisted keys are applied.
 pub(super) fn reload_effect(key: &str) -> ReloadEffect {
     let fits = |entry: &&(&str, ReloadEffect)| {
         key.strip_prefix(entry.0).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -75,41 +74,41 @@ pub(super) fn reload_effect(key: &str) -> ReloadEffect {
         .map_or(Reload, |(_, effect)| *effect)
 }
 
-/// The settings of a process, what was said for them, and where.
+/// The settings of a process, with the options to load them again.
 #[derive(Debug)]
 pub struct RunningConfig {
     options: LoadOptions,
     loaded: LoadedConfig,
 }
 
-/// What a reload brings.
+/// The result of a reload.
 #[derive(Debug)]
 pub struct ReloadedConfig {
-    /// The settings from now on: what needs a restart is as it was.
+    /// The settings from now on: keys that need a restart are unchanged.
     pub running: RunningConfig,
-    /// What differs from the settings so far.
+    /// Changes against the previous settings.
     pub changes: Vec<ConfigChange>,
 }
 
 impl RunningConfig {
-    /// Settings that were loaded by these options, which will be asked again.
+    /// Settings that were loaded with these options.
     pub fn new(options: LoadOptions, loaded: LoadedConfig) -> Self {
         Self { options, loaded }
     }
 
-    /// What is in force.
+    /// The settings in force.
     pub fn settings(&self) -> &Settings {
         &self.loaded.settings
     }
 
-    /// The files that they were read from, as they were then.
+    /// The files that were read, with their metadata at that time.
     pub fn files(&self) -> &ConfigFiles {
         &self.loaded.files
     }
 
-    /// Reads everything again, and checks it whole: as it is said, and with what needs a restart as it was. Also says
-    /// which files to watch if that was in vain, as they were before: those that are in force, and those that are named
-    /// now, whether they are there or not.
+    /// Loads everything again and checks it twice: as written, and with the old values of keys that need a restart.
+    /// Also returns the files to watch, even after an error: those in force and those that are named now, whether they
+    /// exist or not.
     pub fn reload(&self) -> (ConfigFiles, Result<ReloadedConfig, ConfigErrors>) {
         let mut looked_at = self.files().refreshed();
         let mut files = ConfigFiles::default();
@@ -151,7 +150,7 @@ mod tests {
     use super::super::{de, raw::Raw};
     use super::*;
 
-    /// The keys of the section at this path, as its type knows them; none for a value.
+    /// The keys of the section at this path, as its type declares them; none for a value.
     fn keys_of(path: &str) -> Vec<String> {
         const NO_KEY: &str = "this_is_the_name_of_no_key_at_all_and_near_to_none";
         let mut steps: Vec<String> =

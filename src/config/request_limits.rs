@@ -1,11 +1,11 @@
-//! `server.request_limits`: what a request may hold.
+//! `server.request_limits`: limits of the lists and texts of one request.
 
 use serde::{Deserialize, Serialize};
 
 use super::units;
 use crate::protocol::request::RequestSizeLimits;
 
-/// How the limits are said; what they mean stands at their type.
+/// The keys and units of the limits; their meaning is documented at their type.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "RequestSizeLimits", default, deny_unknown_fields, bound = "")]
 pub(super) struct RequestSizeLimitsDef {
@@ -21,7 +21,7 @@ pub(super) struct RequestSizeLimitsDef {
     max_instructions_bytes: usize,
 }
 
-/// The settings by name.
+/// The limits with their keys.
 pub(super) fn each(limits: &RequestSizeLimits) -> [(&'static str, usize); 8] {
     [
         ("max_tools", limits.max_tools),

@@ -1,6 +1,7 @@
-//! From what was said to what it means: addresses, keys and limits are checked against each other.
+//! Converts the configuration as written into settings: addresses, keys and limits are parsed and checked against each
+//! other.
 //!
-//! Goes on after an error, so that all are reported together. Model servers are in `provider`.
+//! Continues after an error, so that all are reported together. Model servers are in `provider`.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -34,7 +35,7 @@ mod provider;
 mod routes;
 mod tools;
 
-/// Says what `raw` means. `tree` is where it was read from; what is wrong goes to `findings`.
+/// Resolves `raw`, which was read from `tree`; errors are added to `diagnostics`.
 pub(super) fn settings(
     raw: Raw,
     tree: &Tree,
@@ -82,13 +83,13 @@ pub(super) fn settings(
     settings
 }
 
-/// The address and port of a `listen`.
+/// Parses `listen`.
 pub(super) fn parse_listen(text: &str) -> Option<SocketAddr> {
-    // A name would have to be resolved, to who knows how many addresses; this one is always the same.
+    // Other names would have to be resolved, possibly to several addresses; this one is always the same.
     text.replacen("localhost:", "127.0.0.1:", 1).parse().ok()
 }
 
-/// Where what is wrong is noted.
+/// Collects errors with their keys.
 struct Checker<'a> {
     tree: &'a Tree,
     diagnostics: &'a mut Diagnostics,
@@ -100,14 +101,14 @@ impl Checker<'_> {
         self.diagnostics.add(self.tree, path, message);
     }
 
-    /// The same for what was not said; silent where something of the section was not understood.
+    /// An error about a missing value; omitted if a value of the section was rejected.
     fn missing(&mut self, path: &[&str], message: impl Into<String>) {
         if !path.first().is_some_and(|section| self.diagnostics.has_rejected(section)) {
             self.error(path, message);
         }
     }
 
-    /// Notes a limit that would stop everything.
+    /// An error if a limit is 0.
     fn above_zero(&mut self, path: &[&str], zero: bool) {
         if zero {
             self.error(path, "must be more than 0");
@@ -175,7 +176,7 @@ impl Checker<'_> {
 
     fn sha256(&mut self, name: &str, key: &SecretString) -> Option<[u8; 32]> {
         let key = key.expose_secret();
-        // Such a key could never be sent in a header as it is.
+        // Such a key cannot be sent in a header.
         if key.is_empty() || key.contains(|c: char| c.is_whitespace() || c.is_control()) {
             self.error(&["auth", "keys", name, "key"], "is empty or contains white space");
             return None;
@@ -183,7 +184,7 @@ impl Checker<'_> {
         digest::digest(&digest::SHA256, key.as_bytes()).as_ref().try_into().ok()
     }
 
-    /// Who can reach the gateway must show a key, unless someone said that nobody has to.
+    /// Beyond loopback keys are required, unless `auth.none` is set.
     fn check_exposure(&mut self, settings: &Settings) {
         let auth = &settings.auth;
         if settings.listen.ip().is_loopback()
@@ -225,7 +226,7 @@ impl Checker<'_> {
         SealSettings { keys, file: raw.file.map(PathBuf::from).or_else(beside_store) }
     }
 
-    /// Limits that would stop everything, or contradict each other.
+    /// Limits of 0, and limits that contradict each other.
     fn check_limits(&mut self, settings: &Settings) {
         let (server, sse, engine, store) =
             (&settings.server, &settings.sse, &settings.engine, &settings.store);
@@ -272,10 +273,10 @@ impl Checker<'_> {
         }
     }
 
-    /// What one tenant or key may have of what all share.
+    /// Limits of a tenant or key against the shared ones.
     fn check_shares(&mut self, settings: &Settings) {
         let server = &settings.server;
-        // An eighth of it is for small bodies.
+        // An eighth is reserved for small bodies.
         if server.request_body_limit > server.max_buffered_body_bytes / 8 * 7 {
             let message = "is more than seven eighths of server.max_buffered_body_bytes: such a body would never be accepted";
             self.error(&["server", "request_body_limit"], message);
@@ -336,17 +337,17 @@ impl Checker<'_> {
     }
 }
 
-/// A URL that can be called over HTTP.
+/// Parses an http or https URL.
 fn parse_http(url: &str) -> Option<Url> {
     let url = Url::parse(url).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.has_host()).then_some(url)
 }
 
-/// Whether browsers could send this as `Origin`, which they do without a path.
+/// Whether browsers could send this as `Origin`, which has no path.
 fn is_origin(text: &str) -> bool {
     let serialized = |url: &Url| match url.scheme() {
         "http" | "https" => url.origin().ascii_serialization() == text,
-        // Of extensions and applications, such as chrome-extension://id.
+        // Of extensions and apps, such as chrome-extension://id.
         _ => {
             url.as_str() == text && url.path().is_empty() && url.query().is_none() && url.fragment().is_none()
         }
@@ -355,7 +356,7 @@ fn is_origin(text: &str) -> bool {
         || Url::parse(text).is_ok_and(|url| url.has_host() && url.username().is_empty() && serialized(&url))
 }
 
-/// Whether `Host` could have this name.
+/// Whether this can be a host name in `Host`.
 fn is_host_name(text: &str) -> bool {
     text == "*"
         || (!text.is_empty()
@@ -366,7 +367,7 @@ fn parse_digest(text: &str) -> Option<[u8; 32]> {
     let hex = text.strip_prefix("sha256:").filter(|hex| hex.len() == 64)?;
     let mut hash = [0; 32];
     for (byte, pair) in hash.iter_mut().zip(hex.as_bytes().chunks(2)) {
-        // `from_str_radix` alone would take a sign.
+        // `from_str_radix` alone would accept a sign.
         let pair =
             std::str::from_utf8(pair).ok().filter(|pair| pair.bytes().all(|c| c.is_ascii_hexdigit()))?;
         *byte = u8::from_str_radix(pair, 16).ok()?;

@@ -1,8 +1,8 @@
-//! What the settings mean: every key with its type and default, one struct a section.
+//! Checked settings: every key with its type and default, one struct per section.
 //!
-//! Sections whose values stand for themselves are read straight into these structs; those that need a
-//! second look (addresses, keys, URLs, presets) are said in `raw` and resolved from there.
-//! `config/default.yaml` shows the same keys to people; a test holds the two together.
+//! Sections that need no further check are deserialized straight into these structs; those that do (addresses, keys,
+//! URLs, presets) have a twin in `raw`, which `resolve` converts. `config/default.yaml` documents the same keys; a test
+//! compares the two.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -39,48 +39,48 @@ use crate::protocol::dialect::Dialect;
 use crate::protocol::request::RequestSizeLimits;
 pub use crate::protocol::request::{ClientActionStatus, OnMismatch};
 
-/// Everything that can be configured, checked.
+/// All settings, checked.
 #[derive(Debug, Clone, Serialize)]
 pub struct Settings {
-    /// Where to serve.
+    /// The address to listen on.
     pub listen: SocketAddr,
-    /// The configuration itself.
+    /// Reloading of the configuration.
     pub config: ConfigSettings,
-    /// What is logged and how.
+    /// Log filter and format.
     pub log: LogSettings,
-    /// Limits of the HTTP server.
+    /// Limits and timeouts of the HTTP server.
     pub server: ServerSettings,
-    /// Event streams.
+    /// Server-sent events.
     pub sse: SseSettings,
-    /// Who may call.
+    /// API keys.
     pub auth: AuthSettings,
-    /// How responses are made.
+    /// Runs of the engine.
     pub engine: EngineSettings,
     /// Server-side tools.
     pub tools: ToolsSettings,
     /// Servers of the Model Context Protocol.
     pub mcp: McpSettings,
-    /// What tools may reach on the network.
+    /// Network access of tools.
     pub egress: EgressSettings,
-    /// How other machines are reached.
+    /// Proxies.
     pub network: NetworkSettings,
-    /// Which servers are trusted.
+    /// Trusted certificate authorities.
     pub tls: TlsSettings,
     /// Agent profiles by name.
     pub agents: BTreeMap<String, AgentSettings>,
-    /// Leniency towards clients.
+    /// Compatibility with clients.
     pub compat: CompatSettings,
-    /// Where responses are kept.
+    /// The database of responses.
     pub store: StoreSettings,
     /// Model servers by name.
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// Traces.
+    /// OpenTelemetry traces.
     pub telemetry: TelemetrySettings,
-    /// The list of models.
+    /// The cache of model lists.
     pub models: ModelsSettings,
-    /// Keys that seal provider state in clients' hands.
+    /// Keys that encrypt provider state that clients hold.
     pub seal: SealSettings,
-    /// What the files of certificates held that it names.
+    /// Hashes of the certificate files that the settings name.
     #[serde(skip)]
     pub contents: FileHashes,
 }
@@ -112,21 +112,21 @@ impl Default for Settings {
     }
 }
 
-/// The configuration itself.
+/// Reloading of the configuration.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConfigSettings {
-    /// Whether it is reloaded when one of its files has changed, as on SIGHUP.
+    /// Whether a changed file triggers a reload, as SIGHUP does.
     pub watch: bool,
 }
 
-/// What is logged and how.
+/// Log filter and format.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
     /// A level, or directives of `tracing_subscriber::EnvFilter`.
     pub filter: String,
-    /// Form of a line.
+    /// Format of a line.
     pub format: LogFormat,
 }
 
@@ -136,72 +136,72 @@ impl Default for LogSettings {
     }
 }
 
-/// Form of a log line.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// Text if stderr is a terminal, JSON otherwise.
     Auto,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// For people.
+    /// Human-readable.
     Text,
 }
 
-/// Limits of the HTTP server.
+/// Limits and timeouts of the HTTP server.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
-    /// Bytes of a request body, both as sent and decompressed; beyond it 413.
+    /// Maximum bytes of a request body, both as sent and decompressed; 413 beyond it.
     #[serde(with = "units::size")]
     pub request_body_limit: usize,
-    /// Responses in the making at a time; beyond it requests wait, then 503 with `Retry-After`.
+    /// Maximum concurrent runs; further requests wait for `queue_timeout`, then 503 with `Retry-After`.
     pub max_runs: usize,
-    /// Of one tenant; absent: half of them where two or more tenants have keys, else all.
+    /// Maximum concurrent runs of one tenant; absent: half of `max_runs` if two or more tenants have keys, else all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runs_per_tenant: Option<usize>,
-    /// How long a request waits for a place among all that are served.
+    /// Maximum time that a request waits in the queue for a run.
     #[serde(with = "units::duration")]
     pub queue_timeout: Duration,
-    /// Bytes of request bodies, from when they are read until their runs have begun, and as many of answers until they
-    /// are sent; beyond it requests wait.
+    /// Maximum bytes of request bodies, from when they are read until their runs have started, and separately of
+    /// buffered responses until they are sent; further requests wait.
     #[serde(with = "units::size")]
     pub max_buffered_body_bytes: usize,
-    /// How long a request body may pause.
+    /// Maximum pause while a request body is received.
     #[serde(with = "units::duration")]
     pub body_idle_timeout: Duration,
-    /// How long a client may take nothing of a stream before it is cut.
+    /// How long a client may read nothing of its response before it is disconnected.
     #[serde(with = "units::duration")]
     pub write_timeout: Duration,
-    /// For how long after SIGTERM work is still accepted, by a gateway that is not ready any more, until load balancers
-    /// have noticed; `None`: 5 s where it listens beyond loopback, else not at all.
+    /// How long after SIGTERM requests are still accepted while `/readyz` fails, until load balancers have noticed;
+    /// `None`: 5 s if the gateway listens beyond loopback, else 0.
     #[serde(with = "units::duration_or_auto")]
     pub shutdown_delay: Option<Duration>,
-    /// How long running responses may take to end after that.
+    /// How long running responses may take to finish after that.
     #[serde(with = "units::duration")]
     pub drain_timeout: Duration,
-    /// What `/readyz` answers for, beside that the process was not told to stop.
+    /// Checks of `/readyz`.
     pub ready_requires: Vec<ReadyRequirement>,
-    /// Connections at a time; `None`: half of the open files that are not reserved for providers, tools and the store.
+    /// Maximum open connections; `None`: half of the open files that are not reserved for providers, tools and the
+    /// store.
     #[serde(with = "units::count_or_auto")]
     pub max_connections: Option<usize>,
     /// How long a new connection may send nothing.
     #[serde(with = "units::duration")]
     pub first_byte_timeout: Duration,
-    /// How long the headers of a request may take from their first byte on.
+    /// How long the headers of a request may take from their first byte.
     #[serde(with = "units::duration")]
     pub header_timeout: Duration,
-    /// How long a connection is kept without a request.
+    /// Idle timeout of a connection without a request.
     #[serde(with = "units::duration")]
     pub keep_alive_timeout: Duration,
-    /// Names that a gateway without keys is served under, beside `localhost` and IP addresses; `*`: any.
+    /// Host names under which a gateway without keys may be called, besides `localhost` and IP addresses; `*`: any.
     pub allowed_hosts: Vec<String>,
-    /// Proxies that are believed what they say of a request's client and host (`Forwarded`, `X-Forwarded-For`,
-    /// `X-Forwarded-Host`).
+    /// Proxies whose `Forwarded`, `X-Forwarded-For` and `X-Forwarded-Host` headers are trusted.
     pub trusted_proxies: Vec<Cidr>,
-    /// Browsers.
+    /// Web pages that may call.
     pub cors: CorsSettings,
-    /// What a request may hold; beyond it 400.
+    /// Limits of one request; 400 beyond them.
     #[serde(with = "RequestSizeLimitsDef")]
     pub request_limits: RequestSizeLimits,
 }
@@ -231,32 +231,32 @@ impl Default for ServerSettings {
     }
 }
 
-/// Something without which a gateway is not ready.
+/// A check of `/readyz`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadyRequirement {
-    /// The store is open and can be written to.
+    /// The store accepts writes.
     Store,
-    /// A model server answers.
+    /// At least one model server answers.
     Provider,
 }
 
-/// Which web pages may call.
+/// Web pages that may call.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorsSettings {
-    /// Origins such as `https://app.example.com`, or the single entry `*`; empty: none but the gateway's own.
+    /// Origins such as `https://app.example.com`, or the single entry `*`; empty: only the gateway's own.
     pub allowed_origins: Vec<String>,
 }
 
-/// Event streams.
+/// Server-sent events.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SseSettings {
-    /// A comment is sent after this long without an event.
+    /// Interval of keepalive comments while no event is sent.
     #[serde(with = "units::duration")]
     pub keepalive: Duration,
-    /// The status 200 is sent after this long without a word from the provider.
+    /// How long status 200 is delayed while the provider has sent no output.
     #[serde(with = "units::duration")]
     pub commit_after: Duration,
 }
@@ -267,55 +267,55 @@ impl Default for SseSettings {
     }
 }
 
-/// How responses are made.
+/// Runs of the engine.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
     /// Status of a response that waits for the client's functions.
     pub client_action_status: ClientActionStatus,
-    /// Which names are used on the wire, unless key or request say otherwise.
+    /// Names on the wire, unless the key or the request overrides it.
     pub dialect: Dialect,
-    /// How raw reasoning is shown.
+    /// How raw reasoning is returned.
     pub reasoning: ReasoningDisplay,
-    /// Items in one response's output.
+    /// Maximum items of a response's output.
     pub max_output_items: usize,
-    /// Bytes of one output item.
+    /// Maximum bytes of one output item.
     #[serde(with = "units::size")]
     pub max_item_bytes: usize,
-    /// Bytes of a response's whole output.
+    /// Maximum bytes of a response's output.
     #[serde(with = "units::size")]
     pub max_response_bytes: usize,
-    /// Bytes of a conversation: the history, what is referred to, and the input.
+    /// Maximum bytes of a conversation: history, referenced items and input.
     #[serde(with = "units::size")]
     pub max_conversation_bytes: usize,
-    /// How long a response may take from its request to its end.
+    /// Maximum time of a run.
     #[serde(with = "units::duration")]
     pub run_timeout: Duration,
-    /// Limits of one run, unless an agent or a request says otherwise.
+    /// Limits of one run, unless an agent or a request overrides them.
     pub limits: RunLimits,
-    /// The most that a request may ask for; absent: what holds without asking.
+    /// The highest limits that a request may ask for; an absent one cannot be raised.
     pub ceilings: LimitOverrides,
-    /// Answers in a form that was asked for.
+    /// Structured output.
     pub structured: StructuredSettings,
-    /// A call that the request demands and that the model does not make, though it was asked twice.
+    /// The model omits a call that the request requires, after one retry.
     pub on_missing_call: OnMissingCall,
 }
 
-/// What becomes of a response that lacks the call that its request demands.
+/// How a response ends that lacks a required call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMissingCall {
     /// It fails.
     Fail,
-    /// What came is kept, and the response is completed.
+    /// It is completed with what the model returned.
     Keep,
 }
 
-/// Answers in a form that was asked for, unless an agent or a request says otherwise.
+/// Structured output, unless an agent or a request overrides it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StructuredSettings {
-    /// What becomes of one that misses it.
+    /// How a response ends whose output violates the schema.
     pub on_mismatch: OnMismatch,
 }
 
@@ -338,27 +338,27 @@ impl Default for EngineSettings {
     }
 }
 
-/// How raw reasoning is shown. Summaries that a provider sends as such are always summaries.
+/// How raw reasoning is returned. Summaries of a provider are always summaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningDisplay {
     /// As raw reasoning text.
     ReasoningText,
-    /// As a summary, which more clients show.
+    /// As a summary, which more clients display.
     Summary,
-    /// Not at all.
+    /// Not returned.
     Off,
 }
 
-/// Leniency towards clients.
+/// Compatibility with clients.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompatSettings {
-    /// Request fields that nobody knows.
+    /// How unknown request fields are treated.
     pub unknown_fields: UnknownFields,
-    /// Whether clients that need something else than everybody are recognised by their headers.
+    /// Whether clients that need another behaviour are detected by their headers.
     pub client_profiles: Switch,
-    /// Tools of the API that are not served here.
+    /// How tools of the API that are not served here are treated.
     pub unserved_tools: UnservedTools,
 }
 
@@ -372,49 +372,49 @@ impl Default for CompatSettings {
     }
 }
 
-/// Whether something is done.
+/// A feature is on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Switch {
-    /// It is.
+    /// On.
     On,
-    /// It is not.
+    /// Off.
     Off,
 }
 
-/// What happens to request fields that nobody knows.
+/// How unknown request fields are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownFields {
     /// 400 `unknown_parameter`.
     Refuse,
-    /// Ignored, and named in a response header.
+    /// Ignored, and listed in a response header.
     Ignore,
 }
 
-/// What happens to tools of the API that are not served here.
+/// How tools of the API that are not served here are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UnservedTools {
-    /// Left out for clients that send them by default, refused for all others.
+    /// Left out for clients that send them by default, refused otherwise.
     Auto,
     /// 400 `unsupported_parameter`.
     Refuse,
-    /// Left out, and named in a response header.
+    /// Left out, and listed in a response header.
     Omit,
 }
 
-/// Traces.
+/// OpenTelemetry traces.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetrySettings {
-    /// Base URL of an OTLP collector over HTTP, such as `http://localhost:4318`; `None`: no spans are made.
+    /// Base URL of an OTLP collector over HTTP, such as `http://localhost:4318`; `None`: no traces.
     pub otlp_endpoint: Option<String>,
     /// `service.name` of the spans.
     pub service_name: String,
-    /// Share of traces that start here and are recorded, 0 to 1; traces of callers keep their decision.
+    /// Ratio of traces starting here that are sampled, 0 to 1; the sampling decision of callers is respected.
     pub sample_ratio: f64,
-    /// How the collector is reached.
+    /// Proxy and certificates of the exporter.
     #[serde(skip)]
     pub http: HttpClientOptions,
 }
@@ -430,11 +430,11 @@ impl Default for TelemetrySettings {
     }
 }
 
-/// The list of models.
+/// The cache of model lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsSettings {
-    /// How long a provider's list is kept.
+    /// How long a provider's list is cached.
     #[serde(with = "units::duration")]
     pub cache_ttl: Duration,
 }
@@ -445,15 +445,15 @@ impl Default for ModelsSettings {
     }
 }
 
-/// A key of 32 bytes that is never printed and wiped when dropped.
+/// A key of 32 bytes that is never printed, and zeroed when dropped.
 pub type SealKey = Arc<SecretBox<[u8; 32]>>;
 
-/// Keys that seal provider state in clients' hands.
+/// Keys that encrypt provider state that clients hold.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SealSettings {
-    /// The first seals, all open. Empty: the key in `file`.
+    /// The first encrypts, all decrypt. Empty: the key in `file`.
     #[serde(serialize_with = "units::masked_keys")]
     pub keys: Vec<SealKey>,
-    /// Where a generated key is kept; by default beside the SQLite file, `None` with a store in memory.
+    /// Where a generated key is stored; by default beside the SQLite file, `None` with a store in memory.
     pub file: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
-//! The settings in force, for people: YAML without secrets, and where each was said.
+//! Shows the settings in force as YAML, secrets masked, with the origins of non-default values.
 
 use std::fmt::Write;
 
 use super::LoadedConfig;
 
-/// Every key with its default and a comment, as `config/default.yaml` has them.
+/// `config/default.yaml`: every key with its default and a comment.
 pub const DEFAULT_CONFIG: &str = include_str!("../../config/default.yaml");
 
-/// The settings as YAML, secrets masked; above it, in comments, where those were said that are no defaults.
+/// The settings as YAML, secrets masked, after comments with the origins of all non-default values.
 pub fn show(loaded: &LoadedConfig) -> String {
     let mut text = String::new();
     match &loaded.file {
@@ -22,7 +22,7 @@ pub fn show(loaded: &LoadedConfig) -> String {
     }
     match serde_norway::to_string(&loaded.settings) {
         Ok(yaml) => text.push_str(&yaml),
-        // Our own types always can; a reader of the output must not take a part for the whole.
+        // Our own types always serialize; still, incomplete output must not look complete.
         Err(error) => _ = writeln!(text, "# The settings cannot be shown: {error}"),
     }
     text

@@ -1,4 +1,4 @@
-//! Where responses are kept, and for how long.
+//! The database of responses, and retention.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,26 +8,26 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::units::{self, DAY, GIB};
 
-/// Where responses are kept.
+/// The database of responses.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreSettings {
-    /// Which database.
+    /// SQLite file or memory.
     pub url: StoreUrl,
-    /// What a commit survives.
+    /// Durability of a commit.
     pub synchronous: Synchronous,
-    /// What a server does with a file of an earlier version.
+    /// Migration of a database of an earlier version.
     pub migrate: Migrate,
-    /// How long a response is kept after its last use; `None`: for ever.
+    /// How long a response is stored after its last use; `None`: forever.
     #[serde(with = "units::duration_or_off")]
     pub ttl: Option<Duration>,
-    /// Bytes beyond which the oldest responses are deleted; `None`: no cap.
+    /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
     #[serde(with = "units::size_or_off")]
     pub max_size: Option<usize>,
-    /// How long a running response belongs to a process that gives no sign of life.
+    /// How long a running response belongs to a process after the lease was last renewed.
     #[serde(with = "units::duration")]
     pub lease: Duration,
-    /// Between two rounds of renewing leases and deleting what expired.
+    /// Interval in which leases are renewed and expired responses deleted.
     #[serde(with = "units::duration")]
     pub maintenance_interval: Duration,
 }
@@ -46,12 +46,12 @@ impl Default for StoreSettings {
     }
 }
 
-/// Which database.
+/// SQLite file or memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreUrl {
-    /// A SQLite file, made if it does not exist.
+    /// A SQLite file, created if it does not exist.
     Sqlite(PathBuf),
-    /// Nothing outlives the process.
+    /// In memory; lost when the process ends.
     Memory,
 }
 
@@ -74,14 +74,14 @@ impl FromStr for StoreUrl {
     type Err = &'static str;
 
     fn from_str(url: &str) -> Result<Self, Self::Err> {
-        // Not echoed: a PostgreSQL URL holds a password.
+        // Not quoted: a PostgreSQL URL holds a password.
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             return Err("PostgreSQL is not supported yet; use sqlite:PATH or memory:");
         }
         if ["memory:", "sqlite::memory:"].contains(&url) {
             return Ok(Self::Memory);
         }
-        // `sqlite://relative` and `sqlite:///absolute` are what other programs write.
+        // Other programs write `sqlite://relative` and `sqlite:///absolute`.
         let path = url.strip_prefix("sqlite:").ok_or("expected sqlite:PATH or memory:")?;
         match path.strip_prefix("//").unwrap_or(path) {
             "" => Err("the path is missing: sqlite:PATH"),
@@ -91,22 +91,22 @@ impl FromStr for StoreUrl {
     }
 }
 
-/// What a commit survives.
+/// Durability of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Synchronous {
-    /// The end of the process, however it comes.
+    /// Survives a crash of the process.
     Normal,
-    /// Loss of power too; slower.
+    /// Survives loss of power, too; slower.
     Full,
 }
 
-/// What a server does with a file of an earlier version.
+/// Migration of a database of an earlier version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Migrate {
-    /// Backs it up and migrates it, before it serves.
+    /// Backs it up and migrates it at the start.
     Auto,
-    /// Does not start, and names the command that does.
+    /// Refuses to start, and names the command that migrates it.
     Off,
 }

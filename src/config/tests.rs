@@ -1,4 +1,4 @@
-//! Settings from all their sources: which counts, what is refused, and that nothing is shown that is secret.
+//! Settings from all sources: precedence, errors, and that no secret is shown.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn settings(yaml: &str, environment: &[(&str, &str)]) -> Settings {
     load_with(yaml, environment).map(|loaded| loaded.settings).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
-/// `path: message` of everything that is wrong.
+/// `path: message` of all errors.
 fn errors(yaml: &str, environment: &[(&str, &str)]) -> Vec<String> {
     let errors = load_with(yaml, environment).expect_err("wrong settings");
     errors.iter().map(|error| format!("{}: {}", error.path, error.message)).collect()
@@ -61,7 +61,7 @@ fn default_yaml_says_the_defaults() {
     assert_eq!(yaml(&settings(DEFAULT_CONFIG, &[])), yaml(&default));
 }
 
-/// A key that is not in the file cannot be found by those who read it.
+/// Readers of the file would not find a missing key.
 #[test]
 fn default_yaml_has_every_key() {
     fn keys(value: &serde_norway::Value, prefix: &str, found: &mut Vec<String>) {
@@ -338,7 +338,7 @@ fn merge_keys_and_aliases_are_expanded() {
     assert_eq!(providers["c"].models, ["m"]);
 }
 
-/// A caller must not be told that keys are missing when they are there and misspelt.
+/// A misspelt key must not be reported as missing, too.
 #[test]
 fn what_was_said_wrongly_is_not_said_to_be_missing() {
     let found = errors("listen: 0.0.0.0:80\nauth: {keys: {a: {kye: k}}}", &[]);
@@ -413,7 +413,7 @@ fn the_environment_reaches_names_with_dashes_and_capitals() {
 fn misspelt_variables_are_warned_of_and_those_of_kubernetes_are_not() {
     let environment = [
         ("ANTWORT_UPSTREAM_APIKEY", "x"),
-        // One letter of three is close enough, three of six are not.
+        // One typo in three letters is close enough, three in six are not.
         ("ANTWORT_LOF", "x"),
         ("ANTWORT_LOGGER", "x"),
         ("ANTWORT_PORT", "tcp://10.0.0.1:80"),
@@ -482,7 +482,7 @@ fn what_is_shown_reads_back_and_holds_no_secret() {
     assert!(!shown.contains("s3cret") && !shown.contains("AAEC"), "{shown}");
     assert!(shown.contains("#   listen (ANTWORT_LISTEN)"), "{shown}");
     assert!(!format!("{loaded:?}").contains("s3cret"));
-    // The masked key is the one thing that cannot be what it was.
+    // Only the masked key cannot be read back.
     let again = settings(&shown.replace("keys:\n  - '********'", "keys: []"), &[]);
     assert_eq!(again.store.ttl, None);
     assert_eq!(

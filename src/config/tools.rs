@@ -1,4 +1,4 @@
-//! Server-side tools: which there are, who may use them, and how a call is made.
+//! Server-side tools: availability, execution and results.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,54 +16,54 @@ pub use crate::protocol::request::ToolVisibility;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolsSettings {
-    /// `false`: single-shot. No tool is run and no response waits: one inference, then `completed`.
+    /// `false`: single-shot. No tool is run: one inference, then `completed`.
     pub execution_enabled: bool,
     /// What clients see of calls that the gateway runs.
     pub stream_visibility: ToolVisibility,
-    /// Whether what tools say to the user becomes an item of the output.
+    /// Whether messages of tools to the user become items of the output.
     pub user_messages: UserMessages,
-    /// How long a call may take, unless its tool says otherwise.
+    /// Timeout of a call, unless the tool has its own.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
-    /// Calls of one turn that run at the same time.
+    /// Maximum concurrent calls of one turn.
     pub max_parallel: usize,
-    /// Two tools of one name from different executors.
+    /// How two tools with the same name, of different executors, are treated.
     pub collision: ToolCollision,
-    /// What becomes of a call that failed.
+    /// How failed calls are treated.
     pub on_error: OnError,
-    /// Globs of the tools that may be used; absent: all. An empty list allows none.
+    /// Globs of allowed tools; absent: all. An empty list allows none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Globs of the tools that may not be used, whatever is allowed.
+    /// Globs of blocked tools; they override the allowed ones.
     pub blocked_tools: Vec<String>,
-    /// Whether tools that touch files (tag `fs`) may be used.
+    /// Whether tools that access files (tag `fs`) are available.
     pub allow_file_access: bool,
-    /// Whether tools that use the network (tag `net`) may be used.
+    /// Whether tools that use the network (tag `net`) are available.
     pub allow_network_access: bool,
     /// Further lists by tenant; they narrow the general ones.
     pub tenants: BTreeMap<String, ToolLists>,
-    /// Sizes and checks of results.
+    /// Limits and validation of results.
     pub results: ToolResultSettings,
-    /// Results that are used again.
+    /// The cache of results.
     pub cache: ToolCacheSettings,
-    /// Calls that are made again.
+    /// Retries of calls.
     pub retry: ToolRetry,
-    /// When a tool is left alone.
+    /// The circuit breaker of each tool.
     pub breaker: BreakerSettings,
-    /// What differs by tool, by name.
+    /// Settings of single tools, by name.
     pub overrides: BTreeMap<String, ToolOverride>,
-    /// What holds for all tools of one executor, by its id.
+    /// Settings of all tools of one executor, by its id.
     pub executors: BTreeMap<String, ExecutorSettings>,
     /// Tools that several executors serve, by name.
     pub routes: BTreeMap<String, RouteSettings>,
-    /// The tools that are part of the gateway.
+    /// Built-in tools.
     pub builtin: BuiltinSettings,
-    /// Tools with fixed answers, for demonstrations and tests, by name.
+    /// Tools with fixed results, for demonstrations and tests, by name.
     pub mock: BTreeMap<String, MockTool>,
-    /// Before they answer, unless they say otherwise.
+    /// Delay of mock tools without one of their own.
     #[serde(with = "units::duration")]
     pub mock_delay: Duration,
-    /// How models are told results of tools that the gateway ran.
+    /// How results are sent to models.
     pub result_format: ResultFormat,
 }
 
@@ -97,47 +97,47 @@ impl Default for ToolsSettings {
     }
 }
 
-/// Whether what tools say to the user becomes an item.
+/// Whether messages of tools to the user become items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserMessages {
     /// An `antwort:user_message` item.
     Item,
-    /// It is dropped.
+    /// They are dropped.
     #[default]
     Off,
 }
 
-/// How models are told results of tools.
+/// How results are sent to models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResultFormat {
-    /// The result's text; `Error: …` where there is none.
+    /// The result's text; `Error: …` for failures.
     #[default]
     Text,
     /// `{"id", "success": true, "data"}`, `{"id", "success": false, "error"}`.
     JsonEnvelope,
 }
 
-/// What happens to two tools of one name.
+/// How two tools with the same name are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCollision {
     /// The gateway does not start.
     Error,
-    /// The first one stays.
+    /// The first one is kept.
     First,
-    /// The last one stays.
+    /// The last one is kept.
     Last,
-    /// Each gets its executor's name in front.
+    /// Each name is prefixed with its executor.
     Prefix,
 }
 
-/// What becomes of a call that failed. Written `continue`, `fail`, `skip` or `fallback:<tool>`.
+/// How a failed call is treated. Written `continue`, `fail`, `skip` or `fallback:<tool>`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum OnError {
-    /// The model is told why.
+    /// The model gets the error.
     #[default]
     Continue,
     /// The response fails.
@@ -175,7 +175,7 @@ impl From<OnError> for String {
     }
 }
 
-/// Lists of tools for a tenant or an agent.
+/// Allowed and blocked tools of a tenant or an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolLists {
@@ -186,23 +186,23 @@ pub struct ToolLists {
     pub blocked_tools: Vec<String>,
 }
 
-/// Sizes and checks of results.
+/// Limits and validation of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolResultSettings {
-    /// Bytes of one result that the model reads; of a larger one it sees head and tail.
+    /// Maximum bytes of one result that the model reads; a larger one is truncated to head and tail.
     #[serde(with = "units::size")]
     pub max_bytes: usize,
-    /// Bytes of one result that are kept for `read_tool_output`; what is beyond that is dropped.
+    /// Maximum bytes of one result that is stored for `read_tool_output`; the rest is dropped.
     #[serde(with = "units::size")]
     pub max_stored_bytes: usize,
-    /// Bytes of all results that are kept for `read_tool_output`.
+    /// Maximum bytes of all results that are stored for `read_tool_output`.
     #[serde(with = "units::size")]
     pub store_bytes: usize,
-    /// How long they are kept.
+    /// How long results are stored.
     #[serde(with = "units::duration")]
     pub store_ttl: Duration,
-    /// Structured results that are not by the tool's return schema.
+    /// How results that violate the tool's return schema are treated.
     pub return_schema: ReturnSchema,
 }
 
@@ -218,30 +218,30 @@ impl Default for ToolResultSettings {
     }
 }
 
-/// What happens to structured results that are not by the tool's return schema.
+/// How structured results that violate the tool's return schema are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReturnSchema {
-    /// It is logged.
+    /// They are logged.
     Warn,
     /// The call fails.
     Error,
-    /// Nothing.
+    /// They are not validated.
     Off,
 }
 
-/// Results that are used again.
+/// The cache of results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolCacheSettings {
-    /// Whether any are.
+    /// Whether results are cached.
     pub enabled: bool,
-    /// How long, by tool; `default` stands for all others.
+    /// By tool; `default` for all others.
     #[serde(with = "units::duration_map")]
     pub ttl: BTreeMap<String, Duration>,
-    /// Tools whose results are never used again.
+    /// Globs of tools whose results are never cached.
     pub never: Vec<String>,
-    /// Bytes of all cached results.
+    /// Maximum bytes of all cached results.
     #[serde(with = "units::size")]
     pub max_bytes: usize,
 }
@@ -261,16 +261,16 @@ impl Default for ToolCacheSettings {
     }
 }
 
-/// When a call of an idempotent tool is made again.
+/// Retries of calls of idempotent tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolRetry {
-    /// How often after the first time.
+    /// Maximum retries.
     pub max: u32,
-    /// Before the first repetition; doubled before each further one, with jitter.
+    /// Backoff before the first retry; doubles with each, with jitter.
     #[serde(with = "units::duration")]
     pub delay: Duration,
-    /// The longest wait.
+    /// Maximum backoff.
     #[serde(with = "units::duration")]
     pub max_delay: Duration,
 }
@@ -281,13 +281,13 @@ impl Default for ToolRetry {
     }
 }
 
-/// When a tool is left alone for a while.
+/// The circuit breaker of a tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BreakerSettings {
-    /// Failures to reach it, one after the other; 0: never.
+    /// Consecutive failures to reach the tool that open the circuit; 0: never.
     pub failures: u32,
-    /// How long it is left alone before one call tries again.
+    /// How long the circuit stays open before one call probes the tool.
     #[serde(with = "units::duration")]
     pub open_for: Duration,
 }
@@ -298,60 +298,60 @@ impl Default for BreakerSettings {
     }
 }
 
-/// What differs for one tool; what is absent is as in general.
+/// Settings of one tool; absent ones are the general ones.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolOverride {
-    /// How long a call may take.
+    /// Timeout of a call.
     #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// Calls of it that run at the same time, in the whole process.
+    /// Maximum concurrent calls of it in the whole process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<usize>,
     /// One call at a time, in the whole process.
     pub serial: bool,
-    /// Calls of it in one run.
+    /// Maximum calls of it in one run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u64>,
-    /// Whether results are used again.
+    /// Whether results are cached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cacheable: Option<bool>,
-    /// Results are used again only for the same user.
+    /// Cached results are used only for the same user.
     pub cache_per_user: bool,
-    /// What becomes of a call that failed.
+    /// How failed calls are treated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<OnError>,
-    /// Calls that are made again.
+    /// Retries of calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry: Option<ToolRetry>,
-    /// When it is left alone.
+    /// The circuit breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker: Option<BreakerSettings>,
-    /// Bytes of a result that the model reads.
+    /// Maximum bytes of a result that the model reads.
     #[serde(with = "units::opt_size", skip_serializing_if = "Option::is_none")]
     pub max_result_bytes: Option<usize>,
-    /// Whether a call may be made twice, where its executor does not know or is wrong.
+    /// Whether calls may be repeated, if the executor does not declare it or is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// Further tags.
+    /// Additional tags.
     pub tags: Vec<String>,
 }
 
-/// What holds for all tools of one executor.
+/// Settings of all tools of one executor.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExecutorSettings {
-    /// How long one attempt may take; the tool's own timeout holds in any case.
+    /// Timeout of one attempt; the tool's own timeout applies in any case.
     #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
-    /// Calls of all its tools that run at the same time, in the whole process.
+    /// Maximum concurrent calls of all its tools in the whole process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_parallel: Option<usize>,
-    /// Further tags of all its tools.
+    /// Additional tags of all its tools.
     pub tags: Vec<String>,
 }
 
-/// The label of the MCP server that an executor's id names.
+/// The label of the MCP server in the id of an executor.
 pub fn mcp_label(executor: &str) -> Option<&str> {
     executor.strip_prefix("mcp:")
 }
@@ -364,32 +364,32 @@ pub struct RouteSettings {
     pub executors: Vec<String>,
     /// Tags that an executor's tool must have.
     pub require: Vec<String>,
-    /// How one of them is chosen.
+    /// How the executor of a call is chosen.
     pub strategy: RouteStrategy,
-    /// By executor, for `weighted`; 1 where absent.
+    /// By executor, for `weighted`; 1 if absent.
     pub weights: BTreeMap<String, u32>,
 }
 
-/// How an executor is chosen.
+/// How the executor of a call is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RouteStrategy {
-    /// The first that works.
+    /// The first one that works.
     #[default]
     Ordered,
-    /// In turns.
+    /// Round robin.
     RoundRobin,
     /// The one with the fewest calls in flight.
     LeastInflight,
-    /// By weight.
+    /// At random, by weight.
     Weighted,
-    /// The less busy of two that are picked at random.
+    /// The one with fewer calls in flight of two random ones.
     P2c,
-    /// The same for a conversation, or else a user.
+    /// The same one for a conversation, or else for a user.
     Sticky,
 }
 
-/// The tools that are part of the gateway.
+/// Built-in tools.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BuiltinSettings {
@@ -405,11 +405,11 @@ pub struct BuiltinSettings {
     pub file_read: FileReadSettings,
 }
 
-/// A tool that needs no settings.
+/// A tool without settings.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimpleTool {
-    /// Whether there is one.
+    /// Whether the tool exists.
     pub enabled: bool,
 }
 
@@ -423,12 +423,12 @@ impl Default for SimpleTool {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeatherSettings {
-    /// Without it there is no such tool.
+    /// The tool is not available without it.
     #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretString>,
-    /// Where it is asked.
+    /// The base URL of the API.
     pub base_url: String,
-    /// The gateway does not start without it.
+    /// The gateway does not start without the tool.
     pub required: bool,
 }
 
@@ -442,36 +442,36 @@ impl Default for WeatherSettings {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebSearchSettings {
-    /// Who searches. Without one, and without a key that tells it, there is no such tool.
+    /// The search provider. Without one, the key decides; without both, the tool is not available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<SearchProvider>,
-    /// Where it is asked; required for SearXNG.
+    /// The base URL of the API; required for SearXNG.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_url: Option<String>,
     /// Required for Brave and Tavily.
     #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretString>,
-    /// The gateway does not start without it.
+    /// The gateway does not start without the tool.
     pub required: bool,
 }
 
-/// Who searches.
+/// A search provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SearchProvider {
-    /// An instance of SearXNG with its JSON format enabled.
+    /// A SearXNG instance with its JSON format enabled.
     Searxng,
     /// Brave Search.
     Brave,
     /// Tavily.
     Tavily,
-    /// Instant answers of DuckDuckGo, for which no key is needed.
+    /// Instant answers of DuckDuckGo; needs no key.
     #[serde(rename = "duckduckgo")]
     DuckDuckGo,
 }
 
 impl WebSearchSettings {
-    /// Who searches: as said, or else whose key it seems to be.
+    /// The configured search provider, or else the one that the key belongs to.
     pub fn search_provider(&self) -> Option<SearchProvider> {
         let of_key = |key: &SecretString| match key.expose_secret().trim() {
             "" => None,
@@ -482,16 +482,16 @@ impl WebSearchSettings {
     }
 }
 
-/// `file_read`; there is none unless `allow_file_access` is said.
+/// `file_read`; not available unless `allow_file_access` is set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FileReadSettings {
-    /// Directories below which files may be read; those that do not exist are left out with a warning.
+    /// Directories below which files may be read; missing ones are ignored with a warning.
     pub allowed_paths: Vec<PathBuf>,
-    /// Bytes of one read.
+    /// Maximum bytes of one read.
     #[serde(with = "units::size")]
     pub max_bytes: usize,
-    /// The gateway does not start without it.
+    /// The gateway does not start without the tool.
     pub required: bool,
 }
 
@@ -505,22 +505,22 @@ impl Default for FileReadSettings {
     }
 }
 
-/// A tool with a fixed answer.
+/// A tool with a fixed result.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MockTool {
-    /// For the model.
+    /// Shown to the model.
     pub description: String,
     /// JSON Schema of its arguments; absent: any object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters: Option<serde_json::Value>,
-    /// What it answers: a text, or any value. Without it, and without an `error`, every call is an error.
+    /// The result: a text, or any value. Without it, and without an `error`, every call fails.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<serde_json::Value>,
-    /// Instead of an answer: this failure.
+    /// Fail with this message instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Before it answers; absent: `tools.mock_delay`.
+    /// Delay of the result; absent: `tools.mock_delay`.
     #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
     pub delay: Option<Duration>,
 }
@@ -537,30 +537,30 @@ impl Default for MockTool {
     }
 }
 
-/// What requests of tools may reach on the network.
+/// Network access of tools.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EgressSettings {
-    /// Hosts and CIDRs that may be reached although they are private, loopback or link-local.
+    /// Hosts and CIDRs that may be reached though they are private, loopback or link-local.
     pub allow: Vec<String>,
-    /// Domains that may be reached, with what is below them; absent: all public ones.
+    /// Allowed domains, with their subdomains; absent: all public ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_domains: Option<Vec<String>>,
-    /// Redirects that are followed; each hop is checked.
+    /// Maximum redirects; each is checked.
     pub max_redirects: usize,
-    /// Bytes of one answer.
+    /// Maximum bytes of one response.
     #[serde(with = "units::size")]
     pub max_response_bytes: usize,
-    /// How long one request may take.
+    /// Timeout of one request.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
-    /// The proxy through which everything but this machine is reached; absent: as `network.proxy` says.
+    /// The HTTP proxy for everything but this machine; absent: as `network.proxy`.
     #[serde(deserialize_with = "network::proxy", skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyUrl>,
-    /// A PEM file of authorities that are trusted beside the system's and those of `tls.ca_file`.
+    /// A PEM file of trusted certificate authorities, besides the system's and those of `tls.ca_file`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
-    /// What the two above come to, with what holds for all clients.
+    /// The two settings above, combined with those for all clients.
     #[serde(skip)]
     pub http: HttpClientOptions,
 }

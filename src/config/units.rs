@@ -1,6 +1,6 @@
 //! How durations, sizes and secrets are written in YAML: `15s`, `64KiB`, `********`.
 //!
-//! Each submodule is for serde's `with`. What is written can be read back, save for masks.
+//! Each submodule is for serde's `with`. Serialized values can be deserialized again, except for masks.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +17,7 @@ pub(super) const MIB: usize = 1 << 20;
 pub(super) const GIB: usize = 1 << 30;
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
-/// What stands in a secret's place.
+/// Replaces secrets in output.
 pub(super) const MASK: &str = "********";
 
 const TIME_UNITS: [(&str, u64); 5] =
@@ -37,7 +37,7 @@ pub(super) mod duration {
     }
 }
 
-/// A value as it is written, or the word that stands for none.
+/// A value, or a word for none.
 fn text_or<S: Serializer>(value: Option<impl fmt::Display>, none: &str, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(value) => to.collect_str(&value),
@@ -45,7 +45,7 @@ fn text_or<S: Serializer>(value: Option<impl fmt::Display>, none: &str, to: S) -
     }
 }
 
-/// The same, or `off`.
+/// A duration, or `off`.
 pub(super) mod duration_or_off {
     use super::{Deserializer, Duration, DurationVisitor, OrOff, Serializer, format_duration, text_or};
 
@@ -63,7 +63,7 @@ pub(super) mod duration_or_off {
     }
 }
 
-/// The same, or `auto`.
+/// A duration, or `auto`.
 pub(super) mod duration_or_auto {
     use super::{Deserializer, Duration, DurationOrAuto, Serializer, format_duration, text_or};
 
@@ -94,7 +94,7 @@ pub(super) mod size {
     }
 }
 
-/// A duration where nothing being said means something else than the default.
+/// An optional duration, for keys whose absence differs from the default.
 pub(super) mod some_duration {
     use super::{Deserializer, Duration, DurationVisitor, Serializer, duration};
 
@@ -139,7 +139,7 @@ pub(super) mod duration_map {
     }
 }
 
-/// A size where nothing being said means something else than the default.
+/// An optional size, for keys whose absence differs from the default.
 pub(super) mod opt_size {
     use super::{Deserializer, Serializer, size};
 
@@ -160,12 +160,12 @@ pub(super) mod opt_size {
     }
 }
 
-/// A size where nothing being said means something else than the default.
+/// An optional size, for keys whose absence differs from the default.
 pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
     from.deserialize_any(SizeVisitor).map(Some)
 }
 
-/// The same, or `off`.
+/// A size, or `off`.
 pub(super) mod size_or_off {
     use super::{Deserializer, OrOff, Serializer, SizeVisitor, format_size, text_or};
 
@@ -183,7 +183,7 @@ pub(super) mod size_or_off {
     }
 }
 
-/// A number of something, or `off` for any number.
+/// A count, or `off` for no limit.
 pub(super) mod count_or_off {
     use super::{CountVisitor, Deserializer, OrOff, Serializer};
 
@@ -201,7 +201,7 @@ pub(super) mod count_or_off {
     }
 }
 
-/// A number, or `auto`.
+/// A count, or `auto`.
 pub(super) mod count_or_auto {
     use super::{CountOrAuto, Deserializer, Serializer};
 
@@ -222,12 +222,12 @@ pub(super) mod count_or_auto {
     }
 }
 
-/// A secret as it is shown: not at all.
+/// Masks a secret.
 pub(super) fn masked<S: Serializer>(_: &SecretString, to: S) -> Result<S::Ok, S::Error> {
     to.serialize_str(MASK)
 }
 
-/// Whether there is a secret, and nothing more.
+/// Masks a secret, if there is one.
 pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
     match value {
         Some(_) => to.serialize_str(MASK),
@@ -235,7 +235,7 @@ pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) 
     }
 }
 
-/// A URL without its query, in which some services expect their keys.
+/// A URL without its query, which may contain a key.
 pub(super) fn masked_query<S: Serializer>(value: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
     match value.as_deref().map(|url| url.split_once('?').ok_or(url)) {
         Some(Ok((place, _))) => to.collect_str(&format_args!("{place}?{MASK}")),
@@ -244,7 +244,7 @@ pub(super) fn masked_query<S: Serializer>(value: &Option<String>, to: S) -> Resu
     }
 }
 
-/// The names of secrets.
+/// Masks the secrets, not their names.
 pub(super) fn masked_map<S: Serializer>(
     value: &BTreeMap<String, SecretString>,
     to: S,
@@ -256,12 +256,12 @@ pub(super) fn masked_map<S: Serializer>(
     map.end()
 }
 
-/// The number of keys.
+/// Masks each key.
 pub(super) fn masked_keys<S: Serializer>(value: &[SealKey], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(value.iter().map(|_| MASK))
 }
 
-/// `sha256:` and hex digits. A hash is no secret: keys are too long to be guessed from it.
+/// `sha256:` and hex digits. A hash is not secret: keys are too long to be guessed from it.
 pub(super) fn digest<S: Serializer>(value: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
     struct Hex<'a>(&'a [u8]);
     impl fmt::Display for Hex<'_> {
@@ -357,7 +357,7 @@ impl Visitor<'_> for CountOrAuto {
     }
 }
 
-/// What `V` reads, or `off` (or `false`, which some YAML writers make of it).
+/// What `V` deserializes, or `off` (or `false`, as which some YAML writers emit it).
 struct OrOff<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for OrOff<V> {
@@ -381,7 +381,7 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for OrOff<V> {
     }
 }
 
-/// Reads `1h30m`: each number with its unit, nothing else.
+/// Parses `1h30m`: each number with its unit.
 fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut millis) = (text, 0u64);
     if rest.is_empty() {
@@ -406,12 +406,12 @@ fn parse_size(text: &str) -> Option<usize> {
     number.parse::<usize>().ok()?.checked_mul(factor)
 }
 
-/// As it can be read again; what is less than a millisecond is left out.
+/// Can be parsed again; less than a millisecond is omitted.
 pub(super) fn format_duration(value: Duration) -> String {
     let millis = u64::try_from(value.as_millis()).unwrap_or(u64::MAX);
     let (unit, factor) =
         TIME_UNITS.into_iter().find(|(_, factor)| millis.is_multiple_of(*factor)).unwrap_or(("ms", 1));
-    // Zero is divisible by all; seconds read best.
+    // Zero is a multiple of every unit; seconds read best.
     if millis == 0 { "0s".into() } else { format!("{}{unit}", millis / factor) }
 }
 

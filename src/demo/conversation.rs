@@ -1,4 +1,4 @@
-//! The demo's client: asks, runs the function that the model calls, and shows every event.
+//! The demo's client: sends a prompt, runs the function that the model calls, and prints every event.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
 
@@ -11,7 +11,7 @@ use crate::net::sse::Decoder;
 
 const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// Two requests: one in which the model calls a function, and one that answers it.
+/// Two requests: the model calls a function in the first, the second returns its output.
 pub(super) async fn show(base: &str) -> anyhow::Result<()> {
     let tools = json!([{"type": "function", "name": "get_weather", "description": "The weather of a city",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}]);
@@ -72,7 +72,7 @@ async fn stream(base: &str, body: &Value) -> anyhow::Result<Value> {
     Ok(last)
 }
 
-/// Text as it grows; everything else one line an event.
+/// Text deltas on one line; one line for every other event.
 fn show_event(event: &Value, writing: &mut bool) {
     let kind = event["type"].as_str().unwrap_or_default();
     if let (true, Some(delta)) = (kind.ends_with(".delta"), event["delta"].as_str()) {

@@ -1,26 +1,26 @@
-//! What the demo shows a person.
+//! Output of the demo.
 
 use std::io::{IsTerminal, Write};
 
 use crate::config::{Settings, StoreUrl};
 
-/// Writes a line to standard output. A pipe that was closed is no reason to stop serving.
+/// Writes a line to standard output. A closed pipe does not stop the gateway.
 pub(super) fn line(text: &str) {
     let _closed = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Writes without ending the line, at once.
+/// Writes without a line end, and flushes.
 pub(super) fn piece(text: &str) {
     let mut out = std::io::stdout();
     let _closed = write!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// Text that stands back, on a terminal.
+/// Dimmed on a terminal.
 pub(super) fn dim(text: &str) -> String {
     styled(text, "2")
 }
 
-/// Text that stands out, on a terminal.
+/// Bold on a terminal.
 pub(super) fn bold(text: &str) -> String {
     styled(text, "1")
 }
@@ -29,7 +29,7 @@ fn styled(text: &str, code: &str) -> String {
     if std::io::stdout().is_terminal() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
 }
 
-/// Where everything is.
+/// URLs of the gateway, the providers and the store.
 pub(super) fn opening(base: &str, settings: &Settings) {
     let store = match &settings.store.url {
         StoreUrl::Sqlite(path) => format!("SQLite, {}", path.display()),
@@ -44,7 +44,7 @@ pub(super) fn opening(base: &str, settings: &Settings) {
     line("");
 }
 
-/// What to try next.
+/// Commands to try.
 pub(super) fn closing(base: &str, model: &str) {
     line(&bold("Try it:"));
     line(&format!(

@@ -1,4 +1,4 @@
-//! The scripted model: calls the function it is offered, and concludes from what the client answers.
+//! The scripted model: calls the function that it is offered, and answers with its output.
 
 #![expect(clippy::indexing_slicing, reason = "a JSON value indexed by what it lacks is null")]
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Name of the scripted model.
 pub(crate) const MODEL: &str = "demo";
-/// Between two pieces of a stream, so that one sees it streaming.
+/// Delay between two chunks, so that streaming is visible.
 const PACE: Duration = Duration::from_millis(40);
 
 /// Serves chat completions until `shutdown`.
@@ -40,7 +40,7 @@ async fn complete(Json(request): Json<Value>) -> Response {
     if request["stream"] == true { streamed(&turn) } else { Json(turn.completion()).into_response() }
 }
 
-/// What the script says in one turn.
+/// The output of one turn.
 enum Turn {
     Call { name: String, arguments: String },
     Say(String),
@@ -114,7 +114,7 @@ impl Turn {
         chunks
     }
 
-    /// A script spends no tokens; words stand for them.
+    /// A script has no tokens; words are counted instead.
     fn usage(&self) -> Value {
         let words = match self {
             Self::Call { .. } => 1,
@@ -135,7 +135,7 @@ fn streamed(turn: &Turn) -> Response {
     ([(header::CONTENT_TYPE, "text/event-stream")], Body::from_stream(frames)).into_response()
 }
 
-/// Text in pieces as a model would stream it: words, with the space that follows.
+/// Chunks of a text as a model would stream it: words with the space behind them.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive(' ')
 }
@@ -148,7 +148,7 @@ fn content(content: &Value) -> String {
     }
 }
 
-/// Arguments that fit a schema: what the script knows of the world.
+/// Arguments that match a schema.
 fn example(schema: &Value) -> Value {
     let properties = schema["properties"].as_object().into_iter().flatten();
     properties

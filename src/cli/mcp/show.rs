@@ -1,4 +1,4 @@
-//! What `antwort mcp list` says of a server: lines for people, JSON for programs.
+//! Output of `antwort mcp list`: lines for humans, JSON for programs.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::tools::ToolDefinition;
 use crate::tools::mcp::{CallDecision, ServedTool, ServerStatus};
 
-/// What is known of a server.
+/// The report about a server.
 #[derive(Serialize)]
 pub(super) struct ServerReport {
     server_label: String,
@@ -26,7 +26,7 @@ pub(super) struct ServerReport {
 struct Shown {
     #[serde(flatten)]
     definition: Arc<ToolDefinition>,
-    /// Whether a person has to allow calls of it, where a request does not say.
+    /// Whether calls need approval, unless the request decides otherwise.
     needs_approval: bool,
 }
 
@@ -38,7 +38,7 @@ struct LeftOut {
 }
 
 impl ServerReport {
-    /// A server that answered.
+    /// A server that responded.
     pub(super) fn connected<'a>(
         label: &str,
         state: Option<ServerStatus>,
@@ -58,7 +58,7 @@ impl ServerReport {
         }
     }
 
-    /// A server that did not.
+    /// A server that failed.
     pub(super) fn failed(label: &str, state: Option<ServerStatus>, error: String) -> Self {
         Self { error: Some(error), ..Self::bare(label, state) }
     }
@@ -76,12 +76,11 @@ impl ServerReport {
         }
     }
 
-    /// Whether it did not answer.
     pub(super) fn has_failed(&self) -> bool {
         self.error.is_some()
     }
 
-    /// A line for the server, and one for each of its tools.
+    /// One line for the server, and one for each tool.
     pub(super) fn lines(&self) -> String {
         let mut lines = self.server_label.clone();
         if let Some(error) = &self.error {

@@ -1,4 +1,4 @@
-//! Follows a run to its end and shows what came of it.
+//! Follows a run to its end and prints the result.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::protocol::response::{Response, ResponseSnapshot, ResponseStatus};
 use crate::response::machine::Events;
 use crate::store::Owner;
 
-/// Starts the run and shows it. Where it waits for functions of a client, goes on with an answer to each.
+/// Starts the run and prints it. Calls of client functions are answered, and the run is continued.
 pub(super) async fn show(
     args: &PromptArgs,
     mut body: Map<String, Value>,
@@ -44,7 +44,7 @@ pub(super) async fn show(
     Err(args.failed("the model keeps calling tools that are not available"))
 }
 
-/// One response, shown while it is made.
+/// One response, printed while it is generated.
 async fn ask(
     args: &PromptArgs,
     body: &Map<String, Value>,
@@ -57,7 +57,7 @@ async fn ask(
     let caller = RunContext {
         owner: Owner { tenant: TENANT.into(), principal: "cli".into() },
         key: "cli".into(),
-        // Items look the same to `view` whatever the configuration says of the wire.
+        // The printer expects the same items whatever the configured dialect is.
         dialect: if args.json() { gateway.settings.engine.dialect } else { Dialect::OpenAi },
         client_action_status: None,
         request_id: "cli".into(),
@@ -93,7 +93,7 @@ async fn ask(
     Ok(snapshot)
 }
 
-/// Shows events while they come; gives the response of the last one.
+/// Prints events as they arrive; returns the final response.
 async fn follow(
     args: &PromptArgs,
     run: &mut RunHandle,
@@ -121,7 +121,7 @@ async fn follow(
     last.ok_or_else(|| args.failed("the answer was interrupted"))
 }
 
-/// Tokens of all responses.
+/// Token usage of all responses.
 #[derive(Default)]
 struct Spent {
     prompt: u64,
@@ -138,7 +138,7 @@ impl Spent {
     }
 }
 
-/// What is said once the response is whole.
+/// The output for a finished response.
 fn conclude(args: &PromptArgs, snapshot: &ResponseSnapshot, spent: &Spent) -> Result<(), String> {
     let response = &snapshot.response;
     if args.json() {
@@ -157,7 +157,7 @@ fn conclude(args: &PromptArgs, snapshot: &ResponseSnapshot, spent: &Spent) -> Re
     } else if !args.stream && !text.is_empty() {
         print_line(&text);
     }
-    // Nothing at all was spent by no model: the provider did not say.
+    // A total of 0 means that the provider did not report usage.
     if spent.total > 0 {
         let Spent { prompt, completion, total } = spent;
         print_line(&format!("Tokens: {prompt} prompt + {completion} completion = {total} total"));
@@ -165,7 +165,7 @@ fn conclude(args: &PromptArgs, snapshot: &ResponseSnapshot, spent: &Spent) -> Re
     Ok(())
 }
 
-/// The text of the last message: what was said before it belongs to the calls in between.
+/// The text of the last message: earlier messages belong to the calls in between.
 fn text(response: &Response) -> String {
     let message = response.output.iter().rev().find_map(|item| match item {
         Item::Message(message) => Some(message),
@@ -180,7 +180,7 @@ fn text(response: &Response) -> String {
     text.collect()
 }
 
-/// The calls that nobody has answered, as the Go program shows them: arguments as an object where they are one.
+/// The unanswered calls in the format of the Go program: arguments as an object if they are one.
 fn calls(response: &Response) -> Vec<Value> {
     let functions = response.output.iter().filter_map(|item| match item {
         Item::FunctionCall(call) => Some(call),
@@ -201,7 +201,7 @@ fn pretty(value: &impl serde::Serialize) -> String {
 }
 
 impl PromptArgs {
-    /// Nothing came of the request.
+    /// The message for a refused request.
     fn refused(&self, message: &str) -> String {
         match (self.stream, self.runs_tools()) {
             (true, true) => format!("Tools stream execution failed: {message}"),
@@ -209,7 +209,7 @@ impl PromptArgs {
         }
     }
 
-    /// The answer went wrong on its way.
+    /// The message for a failed response.
     fn failed(&self, message: &str) -> String {
         match (self.stream, self.runs_tools()) {
             (true, _) => format!("Stream error: {message}"),

@@ -1,4 +1,4 @@
-//! The vector of a text: how long it is and how it begins.
+//! The embedding of a text: its length and its first values.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
@@ -11,9 +11,9 @@ use crate::cli::print_line;
 use crate::protocol::error::ApiError;
 use crate::provider::CallContext;
 
-/// Values that are shown.
+/// Number of values that are printed.
 const SHOWN: usize = 5;
-/// More than the longest vector takes.
+/// Larger than the longest embedding.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct Tokens {
     prompt_tokens: u64,
 }
 
-/// Asks for the prompt's vector and shows it.
+/// Requests the prompt's embedding and prints it.
 pub(super) async fn show(args: &PromptArgs, model: &str, assembly: &Assembly) -> Result<(), String> {
     let body = json!({"model": model, "input": args.prompt}).to_string();
     let call = CallContext { deadline: None, traceparent: None, request_id: "cli".into(), response_id: None };

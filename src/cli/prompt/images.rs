@@ -1,11 +1,11 @@
-//! Pictures: URLs as they are, files as `data:` URLs.
+//! Images: URLs unchanged, files as `data:` URLs.
 
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-/// What models are given for a picture.
+/// The URL of an image for the model.
 pub(super) fn url(image: &str) -> Result<String, String> {
     let image = image.trim();
     if ["http://", "https://", "data:"].iter().any(|scheme| image.starts_with(scheme)) {
@@ -18,7 +18,7 @@ pub(super) fn url(image: &str) -> Result<String, String> {
     Ok(format!("data:image/{kind};base64,{}", BASE64_STANDARD.encode(bytes)))
 }
 
-/// By its first bytes, or else by its name.
+/// Detected from the first bytes, or else from the file name.
 fn kind(bytes: &[u8], path: &Path) -> Option<&'static str> {
     for (start, kind) in
         [(b"\x89PNG".as_slice(), "png"), (b"\xff\xd8\xff", "jpeg"), (b"GIF8", "gif"), (b"RIFF", "webp")]

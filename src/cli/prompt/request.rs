@@ -1,4 +1,4 @@
-//! What is asked: the body of a request for a response.
+//! The request for a response.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::{Gateway, PromptArgs, Protocol, images, tools_file};
 use crate::app::Assembly;
 use crate::config::Settings;
 
-/// The model: of the flag, of the agent, or the first that a provider lists.
+/// The model: of the flag, of the agent, or the first one that a provider lists.
 pub(super) async fn model(
     args: &PromptArgs,
     agent: Option<&str>,
@@ -27,7 +27,7 @@ pub(super) async fn model(
     Err(format!("Error: the provider lists no models; {hint}"))
 }
 
-/// The request.
+/// The request body.
 pub(super) fn body(
     args: &PromptArgs,
     model: &str,
@@ -51,7 +51,7 @@ pub(super) fn body(
         let tools = tools_file::offer(tools, |name| gateway.serves(name), args.execute_tools);
         body.insert("tools".into(), tools.into());
     }
-    // Only a response that is kept can be continued: in memory, until this process ends.
+    // Only a stored response can be continued. The store is in memory and ends with this process.
     body.insert("store".into(), args.execute_tools.into());
     Ok(body)
 }

@@ -1,4 +1,4 @@
-//! With what settings a prompt is asked: our own file or an agent file, and the flags over both.
+//! The settings of a prompt: a configuration or an agent file, overridden by flags.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,15 +14,15 @@ use crate::config::{
     ToolVisibility, UnknownFields,
 };
 
-/// Read if it is there and no other file is named.
+/// Read if it exists and no other file is named.
 const DEFAULT_FILE: &str = "config.ollama.json";
 
-/// With what a prompt is asked.
+/// The settings of a prompt.
 pub(super) struct Setup {
     pub settings: Settings,
-    /// The agent profile that is asked.
+    /// The selected agent profile.
     pub agent: Option<String>,
-    /// What the file says of every request.
+    /// Options of the file for every request.
     pub options: Map<String, Value>,
 }
 
@@ -47,33 +47,33 @@ pub(super) fn load(args: &PromptArgs, mut options: LoadOptions) -> Result<Setup,
         settings.tools.mock_delay = delay;
     }
     if args.mock_tools.is_some() && settings.tools.collision == ToolCollision::Error {
-        // A mock stands in for the tool of its name.
+        // A mock replaces the tool of its name.
         settings.tools.collision = ToolCollision::Last;
         if settings.log.filter == "info" {
-            // And is said to, at every prompt.
+            // Otherwise every prompt would log the collision.
             "warn,antwort::tools::assemble=error".clone_into(&mut settings.log.filter);
         }
     }
     if !args.json() {
         settings.tools.stream_visibility = ToolVisibility::Full;
     } else if args.execute_tools && settings.tools.stream_visibility == ToolVisibility::Hidden {
-        // Calls that wait for a client must be told from those that the gateway has made.
+        // Calls that wait for the client must be distinguishable from calls that the gateway has made.
         settings.tools.stream_visibility = ToolVisibility::Items;
     }
     settings.engine.client_action_status = ClientActionStatus::RequiresAction;
-    // Agent files hold options that only their own provider knows; what is ignored is said.
+    // Agent files hold options that only their own provider knows; ignored ones are reported.
     settings.compat.unknown_fields = UnknownFields::Ignore;
     settings.store.url = StoreUrl::Memory;
     settings.seal.file = None;
     if !args.execute_tools {
-        // An agent may have tools too: they are shown like those of the file.
+        // An agent may have tools, too: they are shown like those of the tools file.
         settings.tools.execution_enabled = false;
     }
     let agent = agent(args, &settings)?;
     Ok(Setup { settings, agent, options: imported.map(|imported| imported.request).unwrap_or_default() })
 }
 
-/// The agent that was named, or the only one that there is.
+/// The named agent, or the only one.
 fn agent(args: &PromptArgs, settings: &Settings) -> Result<Option<String>, String> {
     let names = || settings.agents.keys().cloned().collect::<Vec<_>>();
     match &args.agent {
@@ -86,11 +86,11 @@ fn agent(args: &PromptArgs, settings: &Settings) -> Result<Option<String>, Strin
     }
 }
 
-/// Where the file is an agent file, puts our words in its place.
+/// Replaces an agent file by its translation.
 fn import_file(options: &mut LoadOptions) -> Result<Option<ImportedConfig>, String> {
     let named = options.environment.get("ANTWORT_CONFIG").filter(|name| !name.is_empty()).map(PathBuf::from);
     let Some(file) = options.file.clone().or(named) else { return Ok(None) };
-    // What cannot be read is for the loader to say.
+    // The loader reports files that cannot be read.
     let Ok(text) = fs::read_to_string(&file) else { return Ok(None) };
     if !import::is_go_agents(&text) {
         return Ok(None);
@@ -105,7 +105,7 @@ fn import_file(options: &mut LoadOptions) -> Result<Option<ImportedConfig>, Stri
     Ok(Some(imported))
 }
 
-/// The flags about the provider count for the one that takes what nobody claims.
+/// Flags about the provider apply to the default provider.
 fn provider(args: &PromptArgs, settings: &mut Settings) -> Result<(), String> {
     if let Some(url) = &args.base_url {
         if !Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {

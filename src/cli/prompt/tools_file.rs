@@ -1,10 +1,10 @@
-//! The file of tools: as chat completions have them, as responses have them, or name, description and schema.
+//! The tools file: tools in the format of chat completions or responses, or name, description and schema.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// Reads the tools, each in the form that responses have.
+/// Parses the tools, each in the format of responses.
 pub(super) fn read(path: &Path) -> Result<Vec<Value>, String> {
     parse(&super::read(path)?).map_err(|error| format!("Error: {}: {error}", path.display()))
 }
@@ -26,7 +26,7 @@ fn read_one(tool: Value) -> Result<Value, String> {
     let Value::Object(mut tool) = tool else { return Err("expected a JSON object".into()) };
     match tool.get("type").and_then(Value::as_str) {
         None | Some("function") => {}
-        // A tool of another kind is for the gateway to judge.
+        // Other types are validated by the gateway.
         Some(_) => return Ok(tool.into()),
     }
     match tool.shift_remove("function") {
@@ -42,14 +42,14 @@ fn flat(mut function: Map<String, Value>) -> Result<Value, String> {
     }
     function.insert("type".into(), "function".into());
     function.entry("parameters").or_insert_with(|| json!({"type": "object", "properties": {}}));
-    // Schemas that were written for chat completions are rarely strict ones.
+    // Schemas for chat completions are rarely strict.
     function.entry("strict").or_insert(Value::Bool(false));
     Ok(function.into())
 }
 
-/// The tools as they are offered: functions that the gateway has are its own if they are to be run, all others stay
-/// the client's. What names a tool that the gateway has not becomes such a function too: the model is told when it
-/// calls it, and nobody is refused for it.
+/// The tools of the request: functions that the gateway has become server-side tools if they are to be run, all others
+/// stay client functions. Server-side tools that the gateway lacks become functions, too: the model gets an error when
+/// it calls them, and the request is not refused.
 pub(super) fn offer(tools: Vec<Value>, served: impl Fn(&str) -> bool, run: bool) -> Vec<Value> {
     let names: Vec<String> = tools.iter().filter_map(function_name).map(str::to_owned).collect();
     let one = |tool: Value| match (function_name(&tool), server_tool_name(&tool)) {
@@ -67,7 +67,7 @@ fn function_name(tool: &Value) -> Option<&str> {
     tool.get("name")?.as_str().filter(|_| tool.get("type").is_some_and(|kind| kind == "function"))
 }
 
-/// The tool that an entry of another kind names.
+/// The tool that an entry of another type names.
 fn server_tool_name(tool: &Value) -> Option<&str> {
     match tool.get("type")?.as_str()? {
         "web_search" | "web_search_preview" => Some("web_search"),
@@ -75,7 +75,7 @@ fn server_tool_name(tool: &Value) -> Option<&str> {
     }
 }
 
-/// A function with any arguments.
+/// A function with arbitrary arguments.
 fn stand_in(name: &str) -> Value {
     let parameters = json!({"type": "object", "properties": {"query": {"type": "string"}}});
     json!({"type": "function", "name": name, "parameters": parameters, "strict": false})
@@ -123,7 +123,7 @@ mod tests {
         let offered = offer(tools(), |name| name == "calculate", true);
         assert_eq!(offered[0], json!({"type": "antwort:calculate"}));
         assert_eq!((&offered[1]["type"], &offered[1]["name"]), (&json!("function"), &json!("mine")));
-        // Nothing searches: the model may ask, and is told.
+        // No search provider: the model may call it, and gets an error.
         assert_eq!((&offered[2]["type"], &offered[2]["name"]), (&json!("function"), &json!("web_search")));
         assert_eq!(offered.len(), 3, "a function that is there has its name alone");
         let offered = offer(tools(), |name| name == "web_search", true);

@@ -1,7 +1,7 @@
-//! Calls of tools that nobody runs here: the model is told so, and goes on with what it has.
+//! Answers calls of tools that are not available, so that the model can continue without them.
 //!
-//! At the command line the client of the gateway is this command. It has no functions of its own, so it answers calls
-//! of them with errors: a tool that is absent, forbidden or without its key is no reason to lose what the others gave.
+//! At the command line this command is the client. It has no functions, so it answers calls of them with errors: a
+//! missing, blocked or unconfigured tool must not lose the results of the others.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::protocol::response::Response;
 use crate::response::result_text::format_result;
 use crate::tools::{MockExecutor, ToolError, ToolErrorCode, builtin};
 
-/// The outputs of the calls that wait for a client, as items of the next request.
+/// The outputs of the calls that wait for the client, as items of the next request.
 pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'_>) -> Vec<Value> {
     let answer = |item: &Item| {
         let (kind, call_id, name) = match item {
@@ -28,7 +28,7 @@ pub(super) fn answers(args: &PromptArgs, response: &Response, gateway: Gateway<'
     response.output.iter().filter_map(answer).collect()
 }
 
-/// Why nobody runs it.
+/// Why the tool is not run.
 fn problem(args: &PromptArgs, name: &str, gateway: Gateway<'_>) -> ToolError {
     let toolbox = &gateway.assembly.toolbox;
     let subject = gateway.subject();

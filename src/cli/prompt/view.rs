@@ -1,4 +1,4 @@
-//! A run while it is made: words as they come, and on a terminal a line for every tool that the gateway runs.
+//! Prints a run as it progresses: text as it arrives, and on a terminal one line per tool call of the gateway.
 
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
@@ -8,18 +8,18 @@ use super::{PromptArgs, Protocol};
 use crate::protocol::event::ResponseEvent;
 use crate::protocol::item::{Item, ItemStatus};
 
-/// Characters of arguments and errors that fit into a line.
+/// Characters of arguments and errors per line.
 const MAX_LINE_CHARS: usize = 60;
 
-/// Turns events into what is written for them.
+/// Renders events as text.
 pub(super) struct EventPrinter {
-    /// Words are shown as they come.
+    /// Text is printed as it arrives.
     stream: bool,
-    /// Somebody looks on: tools are shown.
+    /// Standard output is a terminal: tool calls are printed.
     terminal: bool,
-    /// Words stand in a line that has not ended.
+    /// Text is on an unfinished line.
     writing: bool,
-    /// Calls that have begun, by place in the output.
+    /// Calls in progress, by output index.
     running: BTreeMap<u32, Instant>,
 }
 
@@ -32,7 +32,7 @@ impl EventPrinter {
         Self { stream, terminal, writing: false, running: BTreeMap::new() }
     }
 
-    /// What is written for an event.
+    /// The text for an event.
     pub(super) fn show(&mut self, event: &ResponseEvent) -> String {
         match event {
             ResponseEvent::OutputItemAdded { output_index, item } => self.added(*output_index, item),
@@ -47,7 +47,7 @@ impl EventPrinter {
         }
     }
 
-    /// Ends the line that words stand in.
+    /// Ends an unfinished line.
     pub(super) fn end(&mut self) -> String {
         if std::mem::take(&mut self.writing) { "\n".into() } else { String::new() }
     }
@@ -62,8 +62,8 @@ impl EventPrinter {
     fn done(&mut self, index: u32, item: &Item) -> String {
         let Some(since) = self.running.remove(&index) else { return String::new() };
         let Some(line) = line(item).filter(|_| self.terminal) else { return String::new() };
-        // Calls of one turn run together and are shown in order: one that was over before its turn came took no
-        // further time, and how long it took is not known here.
+        // Calls of one turn run in parallel and are printed in order: the duration of one that finished before its turn
+        // is unknown here.
         let time = match since.elapsed().as_millis() {
             0 => String::new(),
             millis => format!("  {millis} ms"),
@@ -72,13 +72,13 @@ impl EventPrinter {
     }
 }
 
-/// What stands above a stream in which tools may run.
+/// The heading of a stream in which tools may run.
 pub(super) fn banner(args: &PromptArgs) -> Option<&'static str> {
     let runs = args.stream && !args.json() && args.execute_tools && args.protocol == Protocol::Tools;
     runs.then_some("Streaming response with tool execution:")
 }
 
-/// Whether the gateway runs it.
+/// Whether the gateway runs this item's tool.
 fn is_ours(item: &Item) -> bool {
     matches!(item, Item::McpCall(_) | Item::WebSearchCall(_) | Item::FileSearchCall(_))
 }
@@ -97,7 +97,7 @@ fn line(item: &Item) -> Option<String> {
     }
 }
 
-/// In one line, and no longer than fits.
+/// As one line of limited length.
 fn shortened(text: &str) -> String {
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut short: String = plain.clone().take(MAX_LINE_CHARS).collect();
@@ -107,12 +107,12 @@ fn shortened(text: &str) -> String {
     short
 }
 
-/// What models write may hold the escapes by which terminals are steered.
+/// Text of models may contain terminal escape sequences.
 fn harmless(text: &str) -> String {
     text.replace(|c: char| c.is_control() && c != '\n' && c != '\t', "\u{fffd}")
 }
 
-/// A text for whoever reads standard output: harmless on a terminal, in a pipe as it is.
+/// Text for standard output: escaped on a terminal, unchanged in a pipe.
 pub(super) fn for_reader(text: String) -> String {
     if io::stdout().is_terminal() { harmless(&text) } else { text }
 }

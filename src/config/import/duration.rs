@@ -1,8 +1,8 @@
-//! Durations as Go writes them: `30s`, `1m30s`, `1.5s`, `250µs`.
+//! Durations in Go's format: `30s`, `1m30s`, `1.5s`, `250µs`.
 
 use std::time::Duration;
 
-/// Reads a duration; `None`: it is none, or negative.
+/// Parses a duration; `None`: invalid or negative.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);

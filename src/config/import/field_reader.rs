@@ -1,4 +1,4 @@
-//! A section of a file that is imported: each key is taken once, and what nobody took is known.
+//! Reads a section of an imported file: each key is taken once, so the unknown ones remain.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::duration;
 use crate::config::units;
 
-/// A section and where it is.
+/// A section and its path.
 pub(super) struct FieldReader {
     path: String,
     entries: Map<String, Value>,
@@ -22,7 +22,7 @@ impl FieldReader {
         }
     }
 
-    /// A section in which nothing was said.
+    /// A section without keys.
     pub(super) fn empty() -> Self {
         Self { path: String::new(), entries: Map::new() }
     }
@@ -31,7 +31,7 @@ impl FieldReader {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// A value of any kind.
+    /// A value of any type.
     pub(super) fn take(&mut self, key: &str) -> Option<Value> {
         self.entries.shift_remove(key).filter(|value| !value.is_null())
     }
@@ -49,7 +49,7 @@ impl FieldReader {
         }
     }
 
-    /// True or false; absent means false, as in Go.
+    /// A boolean; absent means false, as in Go.
     pub(super) fn flag(&mut self, key: &str) -> Result<bool, String> {
         match self.take(key) {
             None => Ok(false),
@@ -66,7 +66,7 @@ impl FieldReader {
         }
     }
 
-    /// A duration as our files have it; a number is nanoseconds. Zero, which means none there, is not said.
+    /// A duration in our format; a number is nanoseconds. Zero means none there, and is omitted.
     pub(super) fn duration(&mut self, key: &str) -> Result<Option<String>, String> {
         let time = match self.take(key) {
             None => return Ok(None),
@@ -80,13 +80,13 @@ impl FieldReader {
         Ok((time.as_millis() > 0).then(|| units::format_duration(time)))
     }
 
-    /// What nobody took, said for a person.
+    /// Notes about the keys that were not taken.
     pub(super) fn unknown_fields(&self) -> Vec<String> {
         let entries = self.entries.iter().filter(|(_, value)| !value.is_null());
         entries.map(|(key, _)| format!("{} is an unknown key and was not imported", self.at(key))).collect()
     }
 
-    /// Everything that is left.
+    /// All remaining keys.
     pub(super) fn into_entries(self) -> impl Iterator<Item = (String, Value)> {
         self.entries.into_iter().filter(|(_, value)| !value.is_null())
     }

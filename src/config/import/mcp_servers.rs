@@ -1,5 +1,5 @@
-//! Lists of MCP servers, as programs on the desktop keep them: `{"mcpServers": {name: {command, args, env} | {url,
-//! headers}}}`.
+//! Imports lists of MCP servers, as desktop programs have them: `{"mcpServers": {name: {command, args, env}
+//! | {url, headers}}}`.
 
 use serde_json::{Map, Value, json};
 
@@ -7,18 +7,18 @@ use super::field_reader::FieldReader;
 use super::{ImportedConfig, agent_name, render_yaml};
 use crate::config::units;
 
-/// Names that the address of a server has in one program or another.
+/// Names of the URL in various programs.
 const URLS: [&str; 4] = ["url", "serverUrl", "server_url", "httpUrl"];
 
-/// Whether a text is such a list and no configuration of ours.
+/// Whether a text is a list of MCP servers.
 pub(crate) fn is_mcp_servers(text: &str) -> bool {
     serde_json::from_str(text).is_ok_and(|value: Value| value.get("mcpServers").is_some_and(Value::is_object))
 }
 
-/// Reads such a list.
+/// Imports a list of MCP servers.
 ///
 /// # Errors
-/// If it is none, or a value is of the wrong kind; the message names it.
+/// If it is no such list, or a value has the wrong type; the message names it.
 pub(crate) fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let mut file = FieldReader::new("", file)?;
@@ -46,7 +46,7 @@ pub(crate) fn from_mcp_servers(text: &str) -> Result<ImportedConfig, String> {
     Ok(ImportedConfig { yaml, notes, agent: String::new(), request: Map::new() })
 }
 
-/// A label that servers can have.
+/// A valid label.
 fn label(name: &str, notes: &mut Vec<String>) -> String {
     let label = agent_name(Some(name.to_owned()), &mut Vec::new());
     let label = if label == "antwort" { "antwort-server".to_owned() } else { label };
@@ -110,7 +110,7 @@ fn server(
     Ok(server)
 }
 
-/// A text in which our variables are still variables, and nothing else becomes one.
+/// A text in which `${NAME}` is still a variable, and everything else is literal.
 fn escape_variables(path: &str, text: &str, notes: &mut Vec<String>) -> String {
     if text.starts_with("file:") {
         notes.push(format!("{path}: a value that begins with `file:` will be read from that file"));
@@ -118,7 +118,7 @@ fn escape_variables(path: &str, text: &str, notes: &mut Vec<String>) -> String {
     let mut pieces = text.split("${");
     let mut escaped = pieces.next().unwrap_or_default().to_owned();
     for piece in pieces {
-        // `${env:NAME}` is what some call `${NAME}`.
+        // Some programs write `${env:NAME}` for `${NAME}`.
         let piece = piece.strip_prefix("env:").unwrap_or(piece);
         let name = piece.split_once('}').map_or("", |(inside, _)| inside);
         let name = name.split_once(":-").map_or(name, |(name, _)| name);

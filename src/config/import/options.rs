@@ -1,10 +1,10 @@
-//! The model's options of an agent file: those that agent profiles have go there, the others stay with requests.
+//! The model's options of an agent file: some become part of the agent profile, the others stay options of requests.
 
 use serde_json::{Map, Value, json};
 
 use crate::config::AgentSettings;
 
-/// Takes out what an agent profile has, as its keys and values. What stays is under the names that requests have.
+/// Takes the options that an agent profile has, as its keys and values. The others stay, under their names in requests.
 pub(super) fn take(options: &mut Map<String, Value>) -> Map<String, Value> {
     let mut profile = Map::new();
     let mut rest = Map::new();
@@ -19,7 +19,7 @@ pub(super) fn take(options: &mut Map<String, Value>) -> Map<String, Value> {
     escaped(profile)
 }
 
-/// The key that an option has here: chat completions name some of them differently.
+/// The key of an option here: chat completions name some of them differently.
 fn map_option(name: String, value: Value) -> (Vec<String>, Value) {
     let path: &[&str] = match name.as_str() {
         "max_tokens" | "max_completion_tokens" => &["max_output_tokens"],
@@ -28,14 +28,14 @@ fn map_option(name: String, value: Value) -> (Vec<String>, Value) {
         "response_format" => &["text", "format"],
         _ => return (vec![name], value),
     };
-    // Go writes whole numbers of its own kind `float64` with a point.
+    // Go writes whole numbers of type `float64` with a decimal point.
     let integer = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=4e9).contains(number));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integer and in range")]
     let value = integer.map_or(value, |number| Value::from(number as u64));
     (path.iter().map(|step| (*step).to_owned()).collect(), value)
 }
 
-/// The profile with one option more; `None`: profiles have no such option, or not with this value.
+/// The profile with one more option; `None`: profiles do not have it, or not with this value.
 fn profile_with(profile: &Map<String, Value>, path: &[String], value: &Value) -> Option<Map<String, Value>> {
     const KEYS: [&str; 5] = ["temperature", "top_p", "max_output_tokens", "reasoning", "text"];
     let (first, below) = path.split_first()?;
@@ -54,7 +54,7 @@ fn profile_with(profile: &Map<String, Value>, path: &[String], value: &Value) ->
     read.invalid_model_options().is_empty().then_some(longer)
 }
 
-/// Our files fill in `${…}`: what looks like it stays what it is.
+/// A configuration expands `${…}`: such texts are escaped.
 fn escaped(profile: Map<String, Value>) -> Map<String, Value> {
     profile.into_iter().map(|(key, value)| (key, escape(value))).collect()
 }

@@ -8,7 +8,7 @@ use super::{ImportedConfig, from_go_agents, is_go_agents};
 use crate::config::provider::Preset;
 use crate::config::{LoadOptions, LoadedConfig, load};
 
-/// The example of the document that this format comes from, as it stands there.
+/// The example of the format's documentation, unchanged.
 const EXAMPLE: &str = include_str!("../../../tests/it/data/go-agents.json");
 
 fn imported(text: &str) -> ImportedConfig {
@@ -105,7 +105,7 @@ fn options_that_profiles_have_are_kept_and_the_others_said() {
     let shown = serde_json::to_value((&agent.reasoning, &agent.text)).expect("a value");
     let format = json!({"type": "json_schema", "name": "price", "schema": schema});
     assert_eq!(shown, json!([{"effort": "low"}, {"format": format, "verbosity": "high"}]));
-    // What a profile could not have would make a configuration that is refused.
+    // An option that a profile cannot have would make the configuration invalid.
     let said =
         file(json!({"temperature": 3, "max_tokens": "many", "top_k": 4, "reasoning_effort": "brutal"}));
     assert_eq!(

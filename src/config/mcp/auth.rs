@@ -1,80 +1,80 @@
-//! How the gateway shows a server who it is.
+//! Credentials of the gateway for an MCP server.
 
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
 use crate::config::units;
 
-/// How the gateway shows a server who it is.
+/// Credentials of the gateway for an MCP server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case", try_from = "RawMcpAuth")]
 pub enum McpAuth {
-    /// Not at all, or by the `headers`.
+    /// None, other than the `headers`.
     #[default]
     None,
     /// A fixed token.
     Bearer {
-        /// The token.
+        /// The bearer token.
         #[serde(serialize_with = "units::masked")]
         token: SecretString,
     },
     /// OAuth 2 client credentials.
     ClientCredentials(ClientCredentials),
-    /// The caller's own token, exchanged for one of the server's (RFC 8693).
+    /// The caller's token, exchanged for one for the server (RFC 8693).
     TokenExchange(TokenExchange),
-    /// The caller's own `Authorization`, as it came. Only for servers that may act as the caller.
+    /// The caller's `Authorization`, unchanged. Only for servers that may act as the caller.
     Forward,
 }
 
 /// OAuth 2 client credentials (RFC 6749 §4.4).
 #[derive(Debug, Clone, Serialize)]
 pub struct ClientCredentials {
-    /// The client.
+    /// The OAuth client of the gateway.
     pub client_id: String,
-    /// Its secret; this or `private_key`.
+    /// This or `private_key`.
     #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<SecretString>,
-    /// PEM of the key that signs its assertions (RFC 7523); this or `client_secret`.
+    /// PEM of the key that signs client assertions (RFC 7523); this or `client_secret`.
     #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
     pub private_key: Option<SecretString>,
     /// `RS256`, `PS256`, `ES256` or `EdDSA`; absent: by the key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
-    /// The key's id, for the assertion's header.
+    /// `kid` of the assertion's header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key_id: Option<String>,
-    /// Where tokens are had; absent: found by the server's metadata (RFC 9728, RFC 8414).
+    /// The token endpoint; absent: discovered from the server's metadata (RFC 9728, RFC 8414).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
-    /// What the token is to allow.
+    /// Scopes of the token.
     pub scopes: Vec<String>,
-    /// For whom the token is (RFC 8707); absent: the server's URL.
+    /// The resource indicator (RFC 8707); absent: the server's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
 }
 
-/// The exchange of the caller's token for one of the server's (RFC 8693).
+/// The exchange of the caller's token for one for the server (RFC 8693).
 #[derive(Debug, Clone, Serialize)]
 pub struct TokenExchange {
-    /// Where tokens are exchanged. Required: the server must not choose who gets callers' tokens.
+    /// The token endpoint. Required: the server must not choose who receives callers' tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_url: Option<String>,
-    /// The gateway as a client.
+    /// The OAuth client of the gateway.
     pub client_id: String,
-    /// Its secret.
+    /// The secret of that client.
     #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<SecretString>,
-    /// What the token is to allow.
+    /// Scopes of the token.
     pub scopes: Vec<String>,
-    /// For whom the token is; absent: nobody is named.
+    /// The audience of the token; absent: none is sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audience: Option<String>,
-    /// For which resource the token is; absent: the server's URL.
+    /// The resource indicator; absent: the server's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource: Option<String>,
 }
 
-/// All keys that any kind has. Read as one section, so that errors name the key that they are about.
+/// The keys of all types. Deserialized as one section, so that errors name their key.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RawMcpAuth {
@@ -103,7 +103,7 @@ enum Kind {
 }
 
 impl RawMcpAuth {
-    /// The first key that was said and that the kind has no use for.
+    /// The first key that is set and that the type does not use.
     fn unused_key(&self) -> Option<&'static str> {
         use Kind::{Bearer, ClientCredentials, TokenExchange};
         let both = [ClientCredentials, TokenExchange].as_slice();

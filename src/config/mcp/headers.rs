@@ -1,8 +1,8 @@
-//! Headers that a server is sent beside those of its transport.
+//! Headers that are sent to a server, besides those of the transport.
 
 use http::header::{HeaderName, HeaderValue};
 
-/// Headers that belong to the connection, to the body or to the protocol.
+/// Headers of the connection, the body or the protocol.
 const RESERVED_HEADERS: [&str; 22] = [
     "host",
     "content-length",
@@ -28,10 +28,10 @@ const RESERVED_HEADERS: [&str; 22] = [
     "last-event-id",
 ];
 
-/// Reads a header.
+/// Parses a header.
 ///
 /// # Errors
-/// What is wrong with it, to be said behind its name. Never holds the value.
+/// What is wrong with it, as text behind its name. Never contains the value.
 pub(crate) fn read(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), &'static str> {
     let name = HeaderName::try_from(name).map_err(|_| "is not a valid header name")?;
     if RESERVED_HEADERS.contains(&name.as_str()) {
@@ -42,10 +42,10 @@ pub(crate) fn read(name: &str, value: &str) -> Result<(HeaderName, HeaderValue),
     Ok((name, value))
 }
 
-/// The `Authorization` of a token.
+/// The `Authorization` header of a token.
 ///
 /// # Errors
-/// Why there can be none; to be said behind the token's name.
+/// Why the token is invalid, as text behind its name.
 pub(crate) fn bearer(token: &str) -> Result<HeaderValue, &'static str> {
     if token.is_empty() || token.contains(|c: char| c.is_whitespace() || !c.is_ascii()) {
         return Err("is empty, or contains white space or other invalid characters");

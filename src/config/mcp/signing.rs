@@ -1,16 +1,16 @@
-//! Keys that sign a client's assertions.
+//! Keys that sign client assertions.
 
 use std::str::FromStr;
 
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 
-/// Algorithms that may be said.
+/// Supported algorithms.
 pub(crate) const ALGORITHMS: [&str; 4] = ["RS256", "PS256", "ES256", "EdDSA"];
 
-/// Reads a private key in PEM. Without an algorithm it is the usual one of the key's kind.
+/// Parses a private key in PEM. Without an algorithm, the default of the key's type is used.
 ///
 /// # Errors
-/// What is wrong with the key, to be said behind its name. Never holds anything of it.
+/// What is wrong with the key, as text behind its name. Never contains parts of it.
 pub(crate) fn key(pem: &str, algorithm: Option<&str>) -> Result<(EncodingKey, Algorithm), &'static str> {
     let pem = pem.as_bytes();
     let read = [
@@ -25,7 +25,7 @@ pub(crate) fn key(pem: &str, algorithm: Option<&str>) -> Result<(EncodingKey, Al
         Some(name) => Algorithm::from_str(name).map_err(|_| "does not match the algorithm")?,
         None => usual,
     };
-    // Only signing shows what is wrong with its numbers: the curve, the length.
+    // Only signing shows an unsupported curve or length.
     match jsonwebtoken::encode(&Header::new(algorithm), &(), &key) {
         Ok(_) => Ok((key, algorithm)),
         Err(_) => {

@@ -1,4 +1,4 @@
-//! What is known of kinds of model servers: the defaults that each changes, and why.
+//! Presets: the defaults that each kind of model server changes, and why.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,12 @@ use super::{
     DeveloperRole, ForwardedField, MaxTokensField, ProviderFeatures, ReasoningField, Roles, SystemPlacement,
 };
 
-/// A kind of server whose ways are known.
+/// A kind of model server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Preset {
-    /// What every OpenAI-compatible server takes.
+    /// Any OpenAI-compatible server.
     #[default]
     Generic,
     #[serde(rename = "openai")]
@@ -31,7 +31,7 @@ impl Preset {
             Self::OpenAi | Self::OpenRouter => {
                 Roles { developer: DeveloperRole::Developer, system: SystemPlacement::Keep }
             }
-            // These apply the model's chat template, and most templates raise on a second system message.
+            // These apply the model's chat template, and most templates raise an error on a second system message.
             Self::Generic | Self::Vllm | Self::Ollama | Self::LlamaCpp | Self::LiteLlm => {
                 Roles { developer: DeveloperRole::System, system: SystemPlacement::Merge }
             }
@@ -50,10 +50,10 @@ impl Preset {
 
     pub(super) fn reasoning_field(self) -> ReasoningField {
         match self {
-            // There is only something to send back to a server that sent it, and this is how most do.
+            // Reasoning is only sent back to a server that sent it, and most servers use this field.
             Self::Generic | Self::LlamaCpp | Self::LiteLlm => ReasoningField::ReasoningContent,
             Self::Vllm | Self::Ollama | Self::OpenRouter => ReasoningField::Reasoning,
-            // OpenAI refuses message fields that it does not know.
+            // OpenAI refuses unknown message fields.
             Self::OpenAi => ReasoningField::None,
         }
     }
@@ -62,14 +62,14 @@ impl Preset {
         let local = matches!(self, Self::Ollama | Self::LlamaCpp);
         ProviderFeatures {
             stream_options: true,
-            // What a server of unknown kind makes of a field, it says itself.
+            // A server of unknown kind refuses the field itself if it does not support it.
             strict: !local,
             parallel_tool_calls: self != Self::Ollama,
             response_format: true,
             custom_tools: false,
-            // llama.cpp takes a word there, and an object for none.
+            // llama.cpp accepts only a string, no object.
             named_tool_choice: self != Self::LlamaCpp,
-            // Others refuse the word, or take it for `auto`.
+            // Other servers refuse the type, or treat it as `auto`.
             allowed_tools: self == Self::OpenAi,
             images: true,
             audio: self != Self::Ollama,
@@ -80,7 +80,7 @@ impl Preset {
 
     pub(super) fn forward(self) -> &'static [ForwardedField] {
         match self {
-            // Not `metadata`: OpenAI takes it only with `store: true`, and keeping is our own business.
+            // Not `metadata`: OpenAI accepts it only with `store: true`, and responses are stored here.
             Self::OpenAi => &[
                 ForwardedField::User,
                 ForwardedField::SafetyIdentifier,
@@ -93,7 +93,7 @@ impl Preset {
         }
     }
 
-    /// Only what the server heeds: a field that it drops in silence is better refused.
+    /// Only fields that the server honours: a request with a field that it would silently drop is refused instead.
     pub(super) fn passthrough(self) -> &'static [&'static str] {
         match self {
             Self::Generic | Self::LiteLlm => &[

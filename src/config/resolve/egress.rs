@@ -1,4 +1,4 @@
-//! What tools may reach on the network: entries that could never match are refused.
+//! Network access of tools: entries that could never match are errors.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ pub(super) fn check(egress: &EgressSettings, check: &mut Checker<'_>) {
     }
 }
 
-/// Notes domains that no URL could have.
+/// Errors for domains that no URL can have.
 pub(super) fn domains(path: &[&str], domains: Option<&[String]>, check: &mut Checker<'_>) {
     for (index, domain) in domains.unwrap_or_default().iter().enumerate() {
         if !is_host(domain) || domain.starts_with('.') {
@@ -37,7 +37,7 @@ pub(super) fn domains(path: &[&str], domains: Option<&[String]>, check: &mut Che
     }
 }
 
-/// A host, an address or a CIDR, each with or without `:port`; as the guard of tools' requests reads them.
+/// A host, an address or a CIDR, each with or without `:port`, as `net::egress` parses them.
 fn is_destination(text: &str) -> bool {
     if is_network(text) {
         return true;
@@ -55,7 +55,7 @@ fn is_network(text: &str) -> bool {
     text.parse::<IpNet>().is_ok() || text.parse::<IpAddr>().is_ok()
 }
 
-/// Whether a URL could have this host and nothing beside it.
+/// Whether this is a host name and nothing else.
 fn is_host(name: &str) -> bool {
     let invalid = |c: char| c.is_whitespace() || "/\\?#@*:".contains(c);
     !name.is_empty() && !name.contains(invalid) && Url::parse(&format!("http://{name}/")).is_ok()

@@ -1,4 +1,4 @@
-//! MCP servers: that each can be reached in one way, that what it is sent can be sent, limits that stop nothing.
+//! MCP servers: URL or command, headers and credentials, limits.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
     }
 }
 
-/// A URL is never quoted in an error: people put keys into it.
+/// The URL is never quoted in an error: it may contain a key.
 fn check_remote(label: &str, url: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
     let of = |key| ["mcp", "servers", label, key];
     if server.transport == Some(McpTransport::Stdio) {

@@ -1,5 +1,4 @@
-//! Proxies, authorities and certificates of clients: files are read here, so that what is wrong with them is said with
-//! its key.
+//! Proxies, certificate authorities and client certificates. The files are read here, so that errors name their keys.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +14,7 @@ use crate::net::client::{
     CaCertificates, ClientCertificate, EnvironmentProxies, HttpClientOptions, Proxies, is_loopback_url,
 };
 
-/// What holds for every client that says nothing else.
+/// The options of every client without its own.
 pub(super) fn for_all_clients(
     network: &NetworkSettings,
     tls: &TlsSettings,
@@ -36,7 +35,7 @@ pub(super) fn for_all_clients(
     HttpClientOptions { proxies, authorities: authorities.into_iter().collect(), certificate: None }
 }
 
-/// What a provider has of its own.
+/// The options of a provider.
 pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, check: &mut Checker<'_>) {
     let of = |key| ["providers", name, key];
     if let Some(proxy) = &settings.proxy {
@@ -71,7 +70,7 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
     };
 }
 
-/// What tools and MCP servers have of their own.
+/// The options of tools and MCP servers.
 pub(super) fn egress(settings: &mut EgressSettings, clients: &HttpClientOptions, check: &mut Checker<'_>) {
     settings.http = clients.clone();
     if let Some(proxy) = &settings.proxy {
@@ -81,7 +80,7 @@ pub(super) fn egress(settings: &mut EgressSettings, clients: &HttpClientOptions,
     settings.http.authorities.extend(own);
 }
 
-/// The authorities of a file, if one was said.
+/// The certificate authorities of a file, if one is configured.
 fn authorities(path: &[&str], file: Option<&Path>, check: &mut Checker<'_>) -> Option<CaCertificates> {
     let pem = read(path, file?, check)?;
     CaCertificates::from_pem(&pem).map_err(|problem| check.error(path, problem.to_string())).ok()
@@ -101,7 +100,8 @@ fn client_certificate(
     read.map_err(|problem| check.error(&of(at_fault(problem.is_of_certificate())), problem.to_string())).ok()
 }
 
-/// The content of a file. Where the content was said instead of the path, as `file:` has it, it is not repeated.
+/// The content of a file. If the content was configured instead of the path, as with `file:`, the error does not quote
+/// it.
 fn read(path: &[&str], file: &Path, check: &mut Checker<'_>) -> Option<Vec<u8>> {
     let shown = file.to_string_lossy();
     if shown.contains('\n') || shown.contains("-----BEGIN") {

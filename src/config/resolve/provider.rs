@@ -1,4 +1,4 @@
-//! Model servers: URL, preset and overrides of each, and that no two claim the same.
+//! Model servers: URL, preset and overrides of each; duplicate prefixes and aliases.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::config::provider::{ContextWindow, Preset, ProviderFeatures, ProviderS
 use crate::config::raw::{RawProvider, RawRoles, RawSupports};
 use crate::net::client::HttpClientOptions;
 
-/// Request fields that the translation writes itself: letting one through would send it twice.
+/// Request fields that the gateway writes itself: passing one through would send it twice.
 const TRANSLATED_FIELDS: &[&str] = &[
     "model",
     "messages",
@@ -43,7 +43,7 @@ const TRANSLATED_FIELDS: &[&str] = &[
     "function_call",
 ];
 
-/// Headers that belong to the connection or to the request's body.
+/// Headers of the connection or the request body.
 const RESERVED_HEADERS: &[&str] = &[
     "host",
     "content-length",
@@ -75,7 +75,7 @@ pub(super) fn resolve_all(
     providers
 }
 
-/// Where nobody was said to be the default, the only one is, or the one that the environment names.
+/// If no provider is marked as default: the only one, or the one that the environment defines.
 fn choose_default(providers: &mut BTreeMap<String, ProviderSettings>) {
     if providers.values().any(|provider| provider.default) {
         return;
@@ -167,7 +167,7 @@ fn resolve_one(
     settings
 }
 
-/// The URL is never quoted in an error: people put keys into it.
+/// The URL is never quoted in an error: it may contain a key.
 fn base_url(name: &str, url_text: Option<&str>, check: &mut Checker<'_>) -> Option<Url> {
     let path = ["providers", name, "url"];
     let Some(url_text) = url_text else {
@@ -192,7 +192,7 @@ fn base_url(name: &str, url_text: Option<&str>, check: &mut Checker<'_>) -> Opti
     None
 }
 
-/// The preset of a well-known address, for those who say no more than the URL.
+/// The preset of a well-known address, if only the URL is configured.
 fn guess_preset(url: &Url) -> Preset {
     match (url.host_str(), url.port()) {
         (Some("api.openai.com"), _) => Preset::OpenAi,

@@ -1,4 +1,4 @@
-//! Routes to MCP servers: that there are such servers, and that calls need nobody's approval.
+//! Routes to MCP servers: the servers must exist, and their calls must not need approval.
 
 use globset::Glob;
 
@@ -7,7 +7,7 @@ use crate::config::settings::{
     McpRule, McpServerSettings, McpTrust, OnError, RouteSettings, Settings, mcp_label,
 };
 
-/// The executor of all servers that requests bring.
+/// The executor of all servers of requests.
 const REQUEST_EXECUTOR: &str = "mcp:request";
 
 pub(super) fn check(settings: &Settings, check: &mut Checker<'_>) {
@@ -54,7 +54,7 @@ pub(super) fn check(settings: &Settings, check: &mut Checker<'_>) {
     }
 }
 
-/// Why calls of a tool of a server could never be routed.
+/// Why calls of a tool of a server can never be routed.
 fn unroutable_reason(server: &McpServerSettings, label: &str, tool: &str) -> Option<String> {
     let fits = |pattern: &str| Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(tool));
     let rule = server.rules.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rule)| *rule);

@@ -1,4 +1,4 @@
-//! Server-side tools: names and globs that can match, needs of the built-in ones, limits that stop nothing.
+//! Server-side tools: names and globs, requirements of the built-in tools, limits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,16 +43,16 @@ pub(super) fn check(tools: &ToolsSettings, check: &mut Checker<'_>) {
     }
 }
 
-/// What is wrong with a name that models and clients could not use.
+/// The error for an invalid name.
 pub(super) const TOOL_NAME_RULE: &str = "a name has 1 to 64 letters, digits, `_` or `-`";
 
-/// Whether models and clients can use this name.
+/// Whether this is a valid tool name for models and clients.
 pub(super) fn is_tool_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-/// Notes patterns of which nothing could ever be matched.
+/// Errors for patterns that can never match.
 pub(super) fn globs(path: &[&str], patterns: Option<&[String]>, check: &mut Checker<'_>) {
     for (index, pattern) in patterns.unwrap_or_default().iter().enumerate() {
         if let Some(wrong) = glob(pattern) {
@@ -61,7 +61,7 @@ pub(super) fn globs(path: &[&str], patterns: Option<&[String]>, check: &mut Chec
     }
 }
 
-/// What is wrong with a pattern.
+/// The error of a pattern.
 pub(super) fn glob(pattern: &str) -> Option<String> {
     match Glob::new(pattern) {
         Ok(_) if pattern.is_empty() => Some("is empty; `*` stands for all tools".to_owned()),
@@ -149,13 +149,13 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
     }
 }
 
-/// Whether the fallbacks of a tool lead back to it.
+/// Whether a tool's chain of fallbacks leads back to it.
 fn has_fallback_cycle(name: &str, overrides: &BTreeMap<String, ToolOverride>) -> bool {
     let next = |name: &str| match overrides.get(name).and_then(|own| own.on_error.as_ref()) {
         Some(OnError::Fallback(tool)) => Some(tool.clone()),
         _ => None,
     };
-    // A circle that it is part of is no longer than there are overrides.
+    // A cycle is no longer than the number of overrides.
     let mut steps = std::iter::successors(next(name), |tool| next(tool)).take(overrides.len());
     steps.any(|tool| tool == name)
 }
@@ -205,7 +205,7 @@ fn builtin(tools: &ToolsSettings, check: &mut Checker<'_>) {
             check.error(&["tools", "builtin", name, "api_key"], "contains line ends or control characters");
         }
     }
-    // Without `required`, a tool whose key is missing is left out with a warning: that is not wrong.
+    // Without `required`, a tool whose key is missing is unavailable with a warning; that is no error.
     if weather.required && weather.api_key.is_none() {
         check.error(&["tools", "builtin", "get_weather", "api_key"], "is missing, and the tool is required");
     }
@@ -236,7 +236,7 @@ fn builtin(tools: &ToolsSettings, check: &mut Checker<'_>) {
     }
 }
 
-/// What is wrong with the address of a server that tools ask.
+/// The error of the base URL of an API that tools call.
 fn base_url(text: &str) -> Option<&'static str> {
     match parse_http(text) {
         None => Some("expected an http or https URL"),

@@ -1,4 +1,4 @@
-//! MCP servers: what is refused, and what of them is shown.
+//! MCP servers: errors, and what is shown of them.
 
 use std::time::Duration;
 

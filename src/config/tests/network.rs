@@ -1,4 +1,4 @@
-//! Proxies, authorities and certificates: each mistake is said with its key, and no password is shown.
+//! Proxies, certificate authorities and certificates: each error names its key, and no password is shown.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Tools, agents and limits: what is refused, and the older spellings of their keys.
+//! Tools, agents and limits: errors, and legacy keys.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -144,7 +144,7 @@ fn keys_of_the_environment_alone_switch_their_tools_on() {
         ("", &[("SEARCH_API_KEY", "tvly-1")], (Some(SearchProvider::Tavily), key("tvly-1"))),
         ("", &[("TAVILY_API_KEY", "t")], (Some(SearchProvider::Tavily), key("t"))),
         ("", &[("SEARCH_API_KEY", "s"), ("TAVILY_API_KEY", "t")], (Some(SearchProvider::Brave), key("s"))),
-        // Nobody is shown the key of somebody else.
+        // A key is sent only to its own provider.
         (
             "tools: {builtin: {web_search: {provider: brave}}}",
             &[("TAVILY_API_KEY", "t")],

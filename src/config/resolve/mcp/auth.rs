@@ -1,4 +1,4 @@
-//! Who the gateway is to an MCP server: headers that can be sent, tokens that can be had.
+//! Credentials for an MCP server: headers, tokens and OAuth clients.
 
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ impl AuthChecker<'_, '_> {
         }
     }
 
-    /// Callers' tokens are not for whomever the server names.
+    /// Callers' tokens must not be sent to an endpoint that the server chooses.
     fn require_token_url(&mut self, token_url: Option<&str>) {
         if token_url.is_none() {
             let path = ["mcp", "servers", self.label, "auth", "token_url"];
