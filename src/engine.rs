@@ -178,14 +178,6 @@ impl RunHandle {
             Some(RunOutput::Rejected(_)) | None => None,
         }
     }
-
-    /// As [`Self::next`], for readers that poll.
-    pub fn poll_next(&mut self, context: &mut std::task::Context<'_>) -> std::task::Poll<Option<Events>> {
-        self.events.poll_recv(context).map(|delivery| match delivery {
-            Some(RunOutput::Events(events)) => Some(events),
-            Some(RunOutput::Rejected(_)) | None => None,
-        })
-    }
 }
 
 impl Engine {

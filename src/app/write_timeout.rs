@@ -1,6 +1,7 @@
-//! A socket that is cut when its peer takes nothing for too long, and that says when it reads or has to wait.
+//! A connection whose writes time out when its client takes nothing (`tokio-io-timeout`), and that says when it reads or
+//! has to wait.
 //!
-//! Whatever is sent — streams, whole bodies — a peer that stops reading would otherwise hold the connection and
+//! Whatever is sent — streams, whole bodies — a client that stops reading would otherwise hold the connection and
 //! all that waits behind it for as long as it likes.
 
 use std::io::{self, IoSlice};
@@ -10,58 +11,54 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep};
+use tokio_io_timeout::TimeoutWriter;
 
 use super::connection::ConnectionActivity;
 use crate::telemetry::request_log::RequestOutcome;
 
-/// A connection whose writes fail once the peer has taken nothing for `patience`.
+/// A connection whose writes fail once the client has taken nothing for the timeout.
 pub(super) struct WriteTimeout<S> {
-    stream: S,
-    patience: Duration,
-    /// Runs from the first write that had to wait.
-    alarm: Pin<Box<Sleep>>,
-    waiting: bool,
+    stream: Pin<Box<TimeoutWriter<S>>>,
+    /// The last write has to wait.
+    blocked: bool,
     activity: Arc<ConnectionActivity>,
 }
 
-impl<S> WriteTimeout<S> {
-    pub(super) fn new(stream: S, patience: Duration, activity: Arc<ConnectionActivity>) -> Self {
-        Self { stream, patience, alarm: Box::pin(tokio::time::sleep(patience)), waiting: false, activity }
+impl<S: AsyncWrite> WriteTimeout<S> {
+    pub(super) fn new(stream: S, timeout: Duration, activity: Arc<ConnectionActivity>) -> Self {
+        let mut stream = TimeoutWriter::new(stream);
+        stream.set_timeout(Some(timeout));
+        Self { stream: Box::pin(stream), blocked: false, activity }
     }
 
-    fn check_timeout<T>(
-        &mut self,
-        written: Poll<io::Result<T>>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            if self.waiting {
-                self.waiting = false;
-                self.activity.set_blocked(false);
+    /// Tells the connection what came of a write: whether it waits for the client, and that it is over if that took
+    /// too long.
+    fn record<T>(&mut self, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        match &written {
+            // The system's own timeout of a connection has an error number.
+            Poll::Ready(Err(error))
+                if error.kind() == io::ErrorKind::TimedOut && error.raw_os_error().is_none() =>
+            {
+                self.activity.abort(RequestOutcome::TimedOut);
             }
-            return written;
+            _ if written.is_pending() != self.blocked => {
+                self.blocked = written.is_pending();
+                self.activity.set_blocked(self.blocked);
+            }
+            _ => {}
         }
-        if !self.waiting {
-            self.waiting = true;
-            self.activity.set_blocked(true);
-            self.alarm.as_mut().reset(Instant::now() + self.patience);
-        }
-        self.alarm.as_mut().poll(context).map(|()| {
-            self.activity.abort(RequestOutcome::TimedOut);
-            Err(io::ErrorKind::TimedOut.into())
-        })
+        written
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
+impl<S: AsyncRead + AsyncWrite> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        ready!(self.stream.as_mut().poll_read(context, buffer))?;
         if buffer.filled().len() > before {
             self.activity.on_read();
         }
@@ -69,14 +66,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
+impl<S: AsyncWrite> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.check_timeout(written, context)
+        let written = self.stream.as_mut().poll_write(context, bytes);
+        self.record(written)
     }
 
     fn poll_write_vectored(
@@ -84,8 +81,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.check_timeout(written, context)
+        let written = self.stream.as_mut().poll_write_vectored(context, pieces);
+        self.record(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -93,11 +90,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        self.stream.as_mut().poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        self.stream.as_mut().poll_shutdown(context)
     }
 }
 

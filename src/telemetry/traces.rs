@@ -8,9 +8,7 @@ mod parent;
 use std::time::Duration;
 
 use opentelemetry::KeyValue;
-use opentelemetry::trace::{
-    SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState, TracerProvider,
-};
+use opentelemetry::trace::{TraceContextExt, TracerProvider};
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
@@ -95,16 +93,9 @@ fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking:
 /// Puts `span` below the caller's, if the caller sent a valid `traceparent` and spans are made. Call it before
 /// the span is entered.
 pub(crate) fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
-    let Some(caller) = caller else { return };
-    let context = SpanContext::new(
-        TraceId::from_bytes(caller.trace_id),
-        SpanId::from_bytes(caller.span_id),
-        TraceFlags::new(caller.flags),
-        true,
-        TraceState::NONE,
-    );
+    let Some(TraceParent(caller)) = caller else { return };
     // Fails where no spans are made, and then there is nothing to join.
-    _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(context));
+    _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(caller));
 }
 
 /// What goes upstream from within `span`: the span itself where spans are made, else what the caller sent.
@@ -112,14 +103,7 @@ pub(crate) fn upstream_parent(span: &Span, caller: Option<TraceParent>) -> Optio
     let context = span.context();
     let current = context.span();
     let current = current.span_context();
-    if !current.is_valid() {
-        return caller;
-    }
-    Some(TraceParent {
-        trace_id: current.trace_id().to_bytes(),
-        span_id: current.span_id().to_bytes(),
-        flags: current.trace_flags().to_u8(),
-    })
+    if current.is_valid() { Some(TraceParent(current.clone())) } else { caller }
 }
 
 #[cfg(test)]
@@ -136,8 +120,8 @@ mod tests {
     fn without_spans_the_callers_word_is_handed_on() {
         let caller = TraceParent::parse(CALLER);
         let span = tracing::info_span!("request");
-        set_remote_parent(&span, caller);
-        assert_eq!(upstream_parent(&span, caller), caller);
+        set_remote_parent(&span, caller.clone());
+        assert_eq!(upstream_parent(&span, caller.clone()), caller);
         assert_eq!(upstream_parent(&span, None), None);
     }
 
@@ -148,13 +132,14 @@ mod tests {
         tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
             let caller = TraceParent::parse(CALLER).expect("valid");
             let span = tracing::info_span!("request");
-            set_remote_parent(&span, Some(caller));
-            let ours = upstream_parent(&span, Some(caller)).expect("a span");
-            assert_eq!((ours.trace_id, ours.flags), (caller.trace_id, 1));
-            assert_ne!(ours.span_id, caller.span_id);
+            set_remote_parent(&span, Some(caller.clone()));
+            let ours = upstream_parent(&span, Some(caller.clone())).expect("a span");
+            assert_eq!(ours.0.trace_id(), caller.0.trace_id());
+            assert!(ours.0.is_sampled());
+            assert_ne!(ours.0.span_id(), caller.0.span_id());
 
             let root = upstream_parent(&tracing::info_span!("request"), None).expect("a span");
-            assert_ne!(root.trace_id, caller.trace_id);
+            assert_ne!(root.0.trace_id(), caller.0.trace_id());
         });
     }
 }

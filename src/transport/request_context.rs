@@ -61,7 +61,7 @@ impl RequestContext {
 
     /// The `traceparent` to send upstream from within the current span.
     pub(super) fn upstream_traceparent(&self) -> Option<String> {
-        traces::upstream_parent(&Span::current(), self.trace_parent).map(|parent| parent.to_string())
+        traces::upstream_parent(&Span::current(), self.trace_parent.clone()).map(|parent| parent.to_string())
     }
 }
 
@@ -92,7 +92,7 @@ pub(super) async fn observe_request(
         %method,
         status = Empty
     );
-    traces::set_remote_parent(&span, trail.trace_parent);
+    traces::set_remote_parent(&span, trail.trace_parent.clone());
     let mut response = next.run(request).instrument(span.clone()).await;
     span.record("status", response.status().as_u16());
     if response.status().is_server_error() {

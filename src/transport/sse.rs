@@ -2,18 +2,19 @@
 //!
 //! What happened together is written together: one batch of the run, or all that wait, become one body
 //! frame and so one write. Idle streams are kept alive by comments. What a client does not take is bounded: a frame with
-//! large events in it, as the first and the last of a response may be, is reserved like other answers.
+//! large events in it, as the first and the last of a response may be, is reserved like other responses.
 
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use async_stream::try_stream;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body::Frame;
+use futures_util::{FutureExt, Stream};
 use tokio::time::Sleep;
 
 use super::error::ErrorResponse;
@@ -29,12 +30,12 @@ const KEEPALIVE: &[u8] = b": keepalive\n\n";
 /// Bytes of a delta with its frame, about; room is made for as many at once as there are.
 const TYPICAL_EVENT_BYTES: usize = 256;
 const DONE: &[u8] = b"data: [DONE]\n\n";
-/// A frame is closed at about this size, so that one slow reader does not hold much.
+/// A frame is closed at about this size, so that one slow client does not hold much.
 const FRAME_BYTES: usize = 64 * 1024;
 /// A frame beyond this has large events in it.
 const MAX_UNRESERVED_BYTES: usize = 2 * FRAME_BYTES;
 
-/// The answer to a streamed request.
+/// The response to a streamed request.
 ///
 /// # Errors
 /// 503 if there is no room for its first events.
@@ -45,11 +46,12 @@ pub(super) async fn response(
     budget: ResponseBudget,
     log: Arc<RequestLog>,
 ) -> Result<Response, ErrorResponse> {
-    let mut body = EventBody::new(first, run, keepalive, budget, log);
-    if body.buffer.len() > MAX_UNRESERVED_BYTES {
-        body.reserved = Some(body.budget.clone().acquire(body.buffer.len()).await?);
+    let mut frames = FrameReader::new(run, keepalive, budget, log);
+    frames.buffer.push(first);
+    if frames.buffer.bytes.len() > MAX_UNRESERVED_BYTES {
+        frames.reserved = Some(frames.budget.clone().acquire(frames.buffer.bytes.len()).await?);
     }
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::from_stream(stream(frames)));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -58,133 +60,151 @@ pub(super) async fn response(
     Ok(response)
 }
 
-type Reserving = Pin<Box<dyn Future<Output = Result<Permit, ErrorResponse>> + Send>>;
-
-struct EventBody {
-    run: RunHandle,
-    encoding: EventEncoder,
-    buffer: Vec<u8>,
-    /// For the frame that is next, if it is large.
-    reserved: Option<Permit>,
-    reserving: Option<Reserving>,
-    budget: ResponseBudget,
-    log: Arc<RequestLog>,
-    ended: bool,
-    keepalive: Duration,
-    last: Instant,
-    alarm: Pin<Box<Sleep>>,
+/// Dropping it drops the run, and so cancels it.
+fn stream(mut frames: FrameReader) -> impl Stream<Item = io::Result<Bytes>> {
+    try_stream! {
+        while let Some(frame) = frames.next().await? {
+            yield frame;
+        }
+    }
 }
 
-impl EventBody {
-    fn new(
-        first: &Events,
-        run: RunHandle,
-        keepalive: Duration,
-        budget: ResponseBudget,
-        log: Arc<RequestLog>,
-    ) -> Self {
-        let encoding = run.encoding;
-        let mut body = Self {
-            run,
-            encoding,
-            buffer: Vec::new(),
-            reserved: None,
-            reserving: None,
-            budget,
-            log,
-            ended: false,
-            keepalive,
-            last: Instant::now(),
-            alarm: Box::pin(tokio::time::sleep(keepalive)),
-        };
-        body.encode(first);
-        body
-    }
+/// Encoded events that are not sent yet.
+struct FrameBuffer {
+    encoding: EventEncoder,
+    bytes: Vec<u8>,
+    /// The terminal event is among them, or was.
+    ended: bool,
+}
 
-    fn encode(&mut self, events: &Events) {
-        self.buffer.reserve(events.len() * TYPICAL_EVENT_BYTES);
+impl FrameBuffer {
+    fn push(&mut self, events: &Events) {
+        self.bytes.reserve(events.len() * TYPICAL_EVENT_BYTES);
         for event in events {
-            self.encoding.write_sse(event, &mut self.buffer);
+            self.encoding.write_sse(event, &mut self.bytes);
             if event.event.terminal().is_some() {
-                self.buffer.extend_from_slice(DONE);
+                self.bytes.extend_from_slice(DONE);
                 self.ended = true;
             }
         }
     }
 
-    /// What is to be sent, once there is room for it.
-    fn poll_bytes(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, ErrorResponse>> {
-        if self.buffer.len() <= MAX_UNRESERVED_BYTES {
-            return Poll::Ready(Ok(std::mem::take(&mut self.buffer).into()));
-        }
-        let permit = match self.reserved.take() {
-            Some(permit) => permit,
-            None => {
-                let (budget, bytes) = (&self.budget, self.buffer.len());
-                let reserving = self.reserving.get_or_insert_with(|| Box::pin(budget.clone().acquire(bytes)));
-                let outcome = ready!(reserving.as_mut().poll(context));
-                self.reserving = None;
-                outcome?
-            }
-        };
-        Poll::Ready(Ok(response_budget::keep(std::mem::take(&mut self.buffer).into(), Arc::new(permit))))
-    }
-
-    /// The alarm is not set anew for each event: when it rings, it is moved to where it belongs by then.
-    fn poll_keepalive(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        loop {
-            ready!(self.alarm.as_mut().poll(context));
-            let due = self.last + self.keepalive;
-            let rings = Instant::now() >= due;
-            self.alarm.as_mut().reset((if rings { Instant::now() + self.keepalive } else { due }).into());
-            if rings {
-                return Poll::Ready(());
-            }
-        }
+    fn takes_more(&self) -> bool {
+        !self.ended && self.bytes.len() < FRAME_BYTES
     }
 }
 
-impl http_body::Body for EventBody {
-    type Data = Bytes;
-    type Error = std::io::Error;
+/// Reads a run's events frame by frame.
+struct FrameReader {
+    run: RunHandle,
+    buffer: FrameBuffer,
+    keepalive: Keepalive,
+    /// For the first frame, if it is large.
+    reserved: Option<Permit>,
+    budget: ResponseBudget,
+    log: Arc<RequestLog>,
+}
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        while !self.ended && self.buffer.len() < FRAME_BYTES {
-            match self.run.poll_next(context) {
-                Poll::Ready(Some(events)) => self.encode(&events),
-                // The reader was given up by the run. The connection breaks, so that what it has does not
-                // look whole.
-                Poll::Ready(None) => {
-                    tracing::info!(response_id = %self.run.id, "a reader that took nothing was cut");
-                    self.log.set_outcome(RequestOutcome::TimedOut);
-                    self.ended = true;
-                    self.buffer.clear();
-                    return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));
-                }
-                Poll::Pending => break,
-            }
-        }
-        if self.buffer.is_empty() {
-            if self.ended {
-                return Poll::Ready(None);
-            }
-            ready!(self.poll_keepalive(context));
-            self.buffer.extend_from_slice(KEEPALIVE);
-        }
-        let Ok(bytes) = ready!(self.poll_bytes(context)) else {
-            tracing::info!(response_id = %self.run.id, "a reader was cut: there was no room for what it does not take");
-            self.ended = true;
-            self.buffer.clear();
-            return Poll::Ready(Some(Err(std::io::ErrorKind::TimedOut.into())));
-        };
-        self.last = Instant::now();
-        Poll::Ready(Some(Ok(Frame::data(bytes))))
+impl FrameReader {
+    fn new(run: RunHandle, keepalive: Duration, budget: ResponseBudget, log: Arc<RequestLog>) -> Self {
+        let buffer = FrameBuffer { encoding: run.encoding, bytes: Vec::new(), ended: false };
+        Self { run, buffer, keepalive: Keepalive::new(keepalive), reserved: None, budget, log }
     }
 
-    fn is_end_stream(&self) -> bool {
-        self.ended && self.buffer.is_empty()
+    /// Waits for the next frame; `None` after the one with the terminal event.
+    async fn next(&mut self) -> io::Result<Option<Bytes>> {
+        if self.buffer.bytes.is_empty() {
+            if self.buffer.ended {
+                return Ok(None);
+            }
+            self.wait().await?;
+        }
+        while self.buffer.takes_more()
+            && let Some(events) = self.run.next().now_or_never()
+        {
+            self.push(events)?;
+        }
+        let frame = self.take_frame().await?;
+        self.keepalive.restart();
+        Ok(Some(frame))
+    }
+
+    /// Waits for events, or until a keepalive is due.
+    async fn wait(&mut self) -> io::Result<()> {
+        tokio::select! {
+            biased;
+            events = self.run.next() => self.push(events)?,
+            () = self.keepalive.expired() => self.buffer.bytes.extend_from_slice(KEEPALIVE),
+        }
+        Ok(())
+    }
+
+    /// The run ends its events early when the client takes none. Then the connection breaks, so that what the client
+    /// has does not look whole.
+    fn push(&mut self, events: Option<Events>) -> io::Result<()> {
+        let Some(events) = events else {
+            tracing::info!(
+                response_id = %self.run.id,
+                "client stalled for longer than server.write_timeout; closing its stream"
+            );
+            self.log.set_outcome(RequestOutcome::TimedOut);
+            return Err(io::ErrorKind::TimedOut.into());
+        };
+        self.buffer.push(&events);
+        Ok(())
+    }
+
+    /// What is buffered, once there is room for it.
+    async fn take_frame(&mut self) -> io::Result<Bytes> {
+        let frame = Bytes::from(std::mem::take(&mut self.buffer.bytes));
+        if frame.len() <= MAX_UNRESERVED_BYTES {
+            return Ok(frame);
+        }
+        let permit = match self.reserved.take() {
+            Some(permit) => permit,
+            // Boxed, as few streams wait here and the body of each would have room for it.
+            None => match Box::pin(self.budget.clone().acquire(frame.len())).await {
+                Ok(permit) => permit,
+                Err(_) => {
+                    tracing::info!(
+                        response_id = %self.run.id,
+                        "no room for a large frame that the client has not read; closing its stream"
+                    );
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+            },
+        };
+        Ok(response_budget::keep(frame, Arc::new(permit)))
+    }
+}
+
+/// When an idle stream needs a sign of life.
+struct Keepalive {
+    interval: Duration,
+    /// When the last frame was sent.
+    last: Instant,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Keepalive {
+    fn new(interval: Duration) -> Self {
+        Self { interval, last: Instant::now(), timer: Box::pin(tokio::time::sleep(interval)) }
+    }
+
+    fn restart(&mut self) {
+        self.last = Instant::now();
+    }
+
+    /// The timer is not reset for each frame: when it fires, it is moved to where it belongs by then.
+    async fn expired(&mut self) {
+        loop {
+            self.timer.as_mut().await;
+            let due = self.last + self.interval;
+            let now = Instant::now();
+            self.timer.as_mut().reset((if now >= due { now + self.interval } else { due }).into());
+            if now >= due {
+                return;
+            }
+        }
     }
 }

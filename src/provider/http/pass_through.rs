@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use async_stream::try_stream;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use memchr::memmem;
@@ -78,14 +79,16 @@ fn whole(server: &Server, body: Vec<u8>) -> Vec<u8> {
 }
 
 /// A stream without the secrets in its errors.
-fn events(filter: EventFilter, incoming: UpstreamBody) -> impl Stream<Item = Result<Bytes, ProviderError>> {
-    stream::try_unfold(Some((filter, incoming)), |state| async {
-        let Some((mut filter, mut incoming)) = state else { return Ok(None) };
-        match incoming.next().await? {
-            Some(piece) => filter.take(piece).map(|events| Some((events, Some((filter, incoming))))),
-            None => filter.end().map(|rest| Some((rest, None))),
+fn events(
+    mut filter: EventFilter,
+    mut incoming: UpstreamBody,
+) -> impl Stream<Item = Result<Bytes, ProviderError>> {
+    try_stream! {
+        while let Some(piece) = incoming.next().await? {
+            yield filter.take(piece)?;
         }
-    })
+        yield filter.end()?;
+    }
 }
 
 /// Finds errors among the events of a stream.

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use async_stream::try_stream;
 use bytes::Bytes;
-use futures_util::{FutureExt, Stream, stream};
+use futures_util::{FutureExt, Stream};
 use reqwest::header::CONTENT_TYPE;
 
 use super::transport_error;
@@ -86,10 +87,12 @@ impl UpstreamBody {
     }
 
     /// The body as a stream that fails when its time is up.
-    pub(super) fn into_stream(self) -> impl Stream<Item = Result<Bytes, ProviderError>> {
-        stream::try_unfold(self, |mut incoming| async {
-            Ok(incoming.next().await?.map(|piece| (piece, incoming)))
-        })
+    pub(super) fn into_stream(mut self) -> impl Stream<Item = Result<Bytes, ProviderError>> {
+        try_stream! {
+            while let Some(piece) = self.next().await? {
+                yield piece;
+            }
+        }
     }
 }
 

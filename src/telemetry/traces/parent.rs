@@ -1,56 +1,45 @@
 //! The header `traceparent` of W3C Trace Context: <https://www.w3.org/TR/trace-context/#traceparent-header>.
+//!
+//! The SDK's `TraceContextPropagator` accepts what the standard calls invalid: ids that are too short or have a sign, and
+//! flags of one digit. Such an id would join a trace that nobody sent. So the shape is checked here, and the
+//! SDK reads the numbers.
 
 use std::fmt;
 
+use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
+
 /// Where in which trace a request comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TraceParent {
-    /// The trace; never all zeros.
-    pub trace_id: [u8; 16],
-    /// The caller's span; never all zeros.
-    pub span_id: [u8; 8],
-    /// Bit 0: the caller records this trace.
-    pub flags: u8,
-}
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TraceParent(pub(super) SpanContext);
 
 impl TraceParent {
     /// Reads the header; `None` if it is not valid, which the standard wants treated as absent.
     pub(crate) fn parse(header: &str) -> Option<Self> {
-        let mut parts = header.trim_ascii().splitn(5, '-');
-        let (version, trace_id, span_id, flags) =
-            (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-        let [version] = hex(version)?;
-        // Later versions may append parts; this one may not, and 255 is forbidden.
-        if version == 0xff || (version == 0 && parts.next().is_some()) {
-            return None;
-        }
-        let [flags] = hex(flags)?;
-        let parent = Self { trace_id: hex(trace_id)?, span_id: hex(span_id)?, flags };
-        (parent.trace_id != [0; 16] && parent.span_id != [0; 8]).then_some(parent)
+        // version "-" trace id "-" span id "-" flags, then what later versions append
+        let (fields, rest) = header.trim_ascii().split_at_checked(55)?;
+        let is_shaped = fields.bytes().enumerate().all(|(at, byte)| match at {
+            2 | 35 | 52 => byte == b'-',
+            _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
+        });
+        let is_allowed = match fields.get(..2)? {
+            "00" => rest.is_empty(),
+            "ff" => false,
+            _ => rest.is_empty() || rest.starts_with('-'),
+        };
+        let trace_id = TraceId::from_hex(fields.get(3..35)?).ok()?;
+        let span_id = SpanId::from_hex(fields.get(36..52)?).ok()?;
+        // Only the flags that this version knows may be sent on.
+        let flags = TraceFlags::new(u8::from_str_radix(fields.get(53..)?, 16).ok()? & 0b11);
+        let context = SpanContext::new(trace_id, span_id, flags, true, TraceState::NONE);
+        (is_shaped && is_allowed && context.is_valid()).then_some(Self(context))
     }
 }
 
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("00-")?;
-        self.trace_id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str("-")?;
-        self.span_id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        // Only the flags that this version knows may be sent on.
-        write!(f, "-{:02x}", self.flags & 0b11)
+        let (trace_id, span_id) = (self.0.trace_id(), self.0.span_id());
+        write!(f, "00-{trace_id}-{span_id}-{:02x}", self.0.trace_flags().to_u8() & 0b11)
     }
-}
-
-/// Reads exactly so many bytes of lower-case hex, as the standard demands.
-fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    if text.len() != 2 * N || !text.bytes().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]
@@ -62,7 +51,8 @@ mod tests {
     #[test]
     fn what_is_read_is_written() {
         let parent = TraceParent::parse(VALID).expect("valid");
-        assert_eq!((parent.trace_id[0], parent.span_id[0], parent.flags), (0x0a, 0xb7, 1));
+        assert_eq!((parent.0.trace_id().to_bytes()[0], parent.0.span_id().to_bytes()[0]), (0x0a, 0xb7));
+        assert!(parent.0.is_sampled() && parent.0.is_remote());
         assert_eq!(parent.to_string(), VALID);
         let unknown_flags = TraceParent::parse(&VALID.replace("-01", "-ff")).expect("valid");
         assert!(unknown_flags.to_string().ends_with("-03"));
@@ -72,6 +62,7 @@ mod tests {
     fn later_versions_are_read_as_this_one() {
         let later = TraceParent::parse(&format!("cc{}-what-else", &VALID[2..])).expect("valid");
         assert_eq!(later.to_string(), VALID);
+        assert_eq!(TraceParent::parse(&format!("cc{}0", &VALID[2..])), None);
     }
 
     #[test]
@@ -84,11 +75,29 @@ mod tests {
             "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
             "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01",
             "00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
+            "00-+af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "+0-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+            "00-1-2-01",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-1",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-",
             "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
             "00-0af7651916cd43dd8448eb211c80319\u{e9}-b7ad6b7169203331-01",
         ] {
             assert_eq!(TraceParent::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    /// Why the SDK's propagator does not read the header. Should this fail, it can.
+    #[test]
+    fn the_sdks_propagator_takes_ids_that_nobody_sent() {
+        use opentelemetry::propagation::TextMapPropagator;
+        use opentelemetry::trace::TraceContextExt;
+        use opentelemetry_sdk::propagation::TraceContextPropagator;
+
+        for wrong in ["00-1-2-01", "00-+a-+b-+1"] {
+            let headers = std::collections::HashMap::from([("traceparent".to_owned(), wrong.to_owned())]);
+            let context = TraceContextPropagator::new().extract(&headers);
+            assert!(context.span().span_context().is_valid(), "{wrong}");
         }
     }
 }

@@ -1,8 +1,9 @@
 //! A server's stream of events, as the SDK is to hear it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
+use async_stream::try_stream;
+use bytes::Bytes;
 use futures_util::{Stream, TryStream};
 use reqwest::Response;
 use rmcp::transport::common::client_side_sse::BoxedSseResponse;
@@ -20,7 +21,6 @@ pub(super) struct EventStream {
     response: Option<Response>,
     decoder: SkippingDecoder,
     reader: EventReader,
-    ready: VecDeque<Sse>,
 }
 
 /// Gives each message to whom it is for, and the SDK what it needs to see.
@@ -47,71 +47,67 @@ impl EventStream {
             response: Some(response),
             decoder: SkippingDecoder::new(router.max_event_bytes()),
             reader: EventReader { router, request, answered: false },
-            ready: VecDeque::new(),
         }
     }
 
     /// The events for the SDK.
-    pub(super) fn into_stream(self) -> impl Stream<Item = Result<Sse, SseError>> + Send {
-        futures_util::stream::unfold(
-            self,
-            |mut this| async move { this.next().await.map(|event| (event, this)) },
-        )
-    }
-
-    async fn next(&mut self) -> Option<Result<Sse, SseError>> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(Ok(event));
-            }
-            let closed = &self.reader.router.closed;
-            if closed.is_cancelled() {
-                return None;
-            }
-            let Some(response) = &mut self.response else { return self.end().await };
-            let chunk = tokio::select! {
-                chunk = response.chunk() => chunk,
-                () = closed.cancelled() => return None,
-            };
-            match chunk {
-                Ok(Some(bytes)) => self.feed(&bytes),
-                Ok(None) => self.response = None,
-                Err(_) if self.reader.answered => self.response = None,
-                // The error's own words hold the URL.
-                Err(_) => {
-                    self.response = None;
-                    return Some(Err(SseError::Body("the stream broke".into())));
+    pub(super) fn into_stream(mut self) -> impl Stream<Item = Result<Sse, SseError>> + Send {
+        try_stream! {
+            while let Some(bytes) = self.chunk().await? {
+                for event in self.read(&bytes) {
+                    yield event;
                 }
             }
         }
     }
 
-    /// The SDK takes the end of a stream for a reason to resume it, even after the answer. It waits only a moment for
-    /// an end that does not come.
-    async fn end(&self) -> Option<Result<Sse, SseError>> {
-        if self.reader.answered {
-            std::future::pending::<()>().await;
+    /// The next bytes of the body.
+    async fn chunk(&mut self) -> Result<Option<Bytes>, SseError> {
+        let EventStream { response, reader: EventReader { router, answered, .. }, .. } = self;
+        if router.closed.is_cancelled() {
+            return Ok(None);
         }
-        None
+        if let Some(body) = response {
+            let chunk = tokio::select! {
+                chunk = body.chunk() => chunk,
+                () = router.closed.cancelled() => return Ok(None),
+            };
+            if let Ok(Some(bytes)) = chunk {
+                return Ok(Some(bytes));
+            }
+            *response = None;
+            // The error's own words hold the URL.
+            if chunk.is_err() && !*answered {
+                return Err(SseError::Body("the stream broke".into()));
+            }
+        }
+        // The SDK takes the end of a stream for a reason to resume it, even after the answer. It waits only a moment
+        // for an end that does not come.
+        if *answered {
+            router.closed.cancelled().await;
+        }
+        Ok(None)
     }
 
-    fn feed(&mut self, bytes: &[u8]) {
+    /// The events that are whole with these bytes.
+    fn read(&mut self, bytes: &[u8]) -> Vec<Sse> {
+        let mut events = Vec::new();
         self.decoder.feed(bytes);
         while let Some(event) = self.decoder.next() {
-            self.ready.extend(self.reader.read(event));
+            events.extend(self.reader.read(event));
         }
         let router = &self.reader.router;
         router.count_stray_bytes(self.decoder.take_stray_bytes());
-        if !self.decoder.is_skipping() {
-            return;
+        if self.decoder.is_skipping() {
+            router.count_skipped(bytes.len());
+            // No use in reading on: the answer is what is too long.
+            if self.reader.request.is_some() {
+                self.response = None;
+                let data = self.reader.skip(&Excerpt::default());
+                events.extend(data.map(|data| Sse::default().data(data)));
+            }
         }
-        router.count_skipped(bytes.len());
-        // No use in reading on: the answer is what is too long.
-        if self.reader.request.is_some() {
-            self.response = None;
-            let data = self.reader.skip(&Excerpt::default());
-            self.ready.extend(data.map(|data| Sse::default().data(data)));
-        }
+        events
     }
 }
 
