@@ -11,6 +11,8 @@ mod parse;
 use std::borrow::Cow;
 use std::time::Duration;
 
+use memchr::memmem;
+
 use blocks::{Block, BlockSplitter, Split};
 pub(crate) use excerpt::Excerpt;
 use parse::PlainEvent;
@@ -132,6 +134,13 @@ impl SkippingDecoder {
     pub(crate) fn take_stray_bytes(&mut self) -> usize {
         std::mem::take(&mut self.0.stray_bytes)
     }
+}
+
+/// How many bytes whole events take at the beginning: up to the last blank line.
+pub(crate) fn end_of_events(bytes: &[u8]) -> usize {
+    let ends = [&b"\n\n"[..], b"\n\r\n", b"\r\r"];
+    let last = ends.iter().filter_map(|end| Some(memmem::rfind(bytes, end)? + end.len()));
+    last.max().unwrap_or(0)
 }
 
 /// An event that was found, and not yet borrowed from the buffer.

@@ -70,16 +70,16 @@ pub struct Metrics {
 }
 
 fn connections_closed() -> Family<Counter> {
-    let help = "Connections that the gateway closed, and not their clients.";
+    let help = "Client connections closed by the gateway, by reason.";
     Family::counter("antwort_connections_closed_total", help, &["reason"])
 }
 
 fn responses() -> Family<Counter> {
-    Family::counter("antwort_responses_total", "Responses that ended.", &["status", "mode"])
+    Family::counter("antwort_responses_total", "Finished responses, by status.", &["status", "mode"])
 }
 
 fn provider_failures() -> Family<Counter> {
-    let help = "Calls to a provider that failed, each try.";
+    let help = "Failed calls to providers, counting each attempt.";
     Family::counter("antwort_provider_failures_total", help, &["provider", "kind"])
 }
 
@@ -115,7 +115,7 @@ impl Metrics {
             executors: BoundedLabels::new(MAX_EXECUTORS),
             token_usage: Family::histogram(
                 "gen_ai_client_token_usage",
-                "Tokens of a response.",
+                "Tokens per response.",
                 &[
                     "gen_ai_operation_name",
                     "gen_ai_provider_name",
@@ -126,80 +126,80 @@ impl Metrics {
             ),
             operation_duration: Family::histogram(
                 "gen_ai_client_operation_duration_seconds",
-                "From the request to the end of the response.",
+                "Time from the request to the end of the response.",
                 &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"],
                 OPERATION_BUCKETS,
             ),
             time_to_first_token: Family::histogram(
                 "gen_ai_server_time_to_first_token_seconds",
-                "From the request to the provider's first word, of streams.",
+                "Time from the request to the first token, for streams.",
                 MODEL,
                 FIRST_TOKEN_BUCKETS,
             ),
             time_per_output_token: Family::histogram(
                 "gen_ai_server_time_per_output_token_seconds",
-                "Between two tokens after the first, of streams.",
+                "Time per output token after the first, for streams.",
                 MODEL,
                 PER_TOKEN_BUCKETS,
             ),
             responses: responses(),
-            runs_active: Family::gauge("antwort_runs_active", "Responses in the making.", &[]),
-            connections: Family::gauge("antwort_connections", "Connections of clients that are open.", &[]),
+            runs_active: Family::gauge("antwort_runs_active", "Responses in progress.", &[]),
+            connections: Family::gauge("antwort_connections", "Open client connections.", &[]),
             connections_closed: connections_closed(),
             http_requests: Family::counter(
                 "antwort_http_requests_total",
-                "HTTP requests that were answered.",
+                "HTTP requests served.",
                 &["route", "method", "status"],
             ),
             http_duration: Family::histogram(
                 "antwort_http_request_duration_seconds",
-                "From a request's head to its answer's head.",
+                "Time from request headers to response headers.",
                 &["route"],
                 REQUEST_BUCKETS,
             ),
             store_commit: Family::histogram(
                 "antwort_store_commit_seconds",
-                "Of one commit of the store.",
+                "Time per commit of the store.",
                 &[],
                 COMMIT_BUCKETS,
             ),
             upstream_retries: Family::counter(
                 "antwort_upstream_retries_total",
-                "Calls to a provider that were tried again.",
+                "Retries of calls to providers.",
                 &["provider"],
             ),
             provider_failures: provider_failures(),
-            rejected: Family::counter("antwort_rejected_total", "Requests turned away unread.", &["reason"]),
+            rejected: Family::counter(
+                "antwort_rejected_total",
+                "Requests rejected before their body was read, by reason.",
+                &["reason"],
+            ),
             queues: Queues::new(),
             configuration: Configuration::new(),
             tool_calls: Family::counter(
                 "antwort_tool_calls_total",
-                "Calls of tools that the gateway runs.",
+                "Tool calls, by outcome and executor.",
                 &["tool", "outcome", "executor"],
             ),
             tool_duration: Family::histogram(
                 "antwort_tool_duration_seconds",
-                "From the call of a tool to its result.",
+                "Time from a tool call to its result.",
                 &["tool", "executor"],
                 REQUEST_BUCKETS,
             ),
             tool_attempts: Family::counter(
                 "antwort_tool_attempts_total",
-                "Times that an executor was asked to run a call.",
+                "Attempts to run tool calls, retries included.",
                 &["tool", "executor"],
             ),
             tool_cache: Family::counter(
                 "antwort_tool_cache_total",
-                "Calls of tools whose results may be used again.",
+                "Lookups in the cache of tool results, by result.",
                 &["result"],
             ),
-            mcp_sessions: Family::gauge(
-                "antwort_mcp_sessions",
-                "Connections to MCP servers that are open.",
-                &[],
-            ),
-            mcp_calls: Family::gauge("antwort_mcp_calls_in_flight", "Calls that MCP servers work on.", &[]),
-            build_info: Family::gauge("antwort_build_info", "Always 1.", &["version"]),
+            mcp_sessions: Family::gauge("antwort_mcp_sessions", "Open connections to MCP servers.", &[]),
+            mcp_calls: Family::gauge("antwort_mcp_calls_in_flight", "Calls to MCP servers in flight.", &[]),
+            build_info: Family::gauge("antwort_build_info", "Version of the build; always 1.", &["version"]),
         };
         metrics.runs_active.with(&[]);
         metrics.build_info.with(&[env!("CARGO_PKG_VERSION")]).add(1);
@@ -217,7 +217,7 @@ impl Metrics {
         let mode = if report.stream { "stream" } else { "json" };
         self.responses.with(&[report.status.as_str(), mode]).add(1);
         let answered = report.status != ResponseStatus::Failed;
-        // Only a model that has answered exists: clients can invent names without end.
+        // Only a model that has answered gets a series: clients can make up any number of names.
         let model = self.models.value(report.model, answered);
         let error =
             report.error_code.filter(|_| !answered).map_or("", |code| self.error_codes.value(code, true));

@@ -76,7 +76,7 @@ impl TraceExporter {
 
     pub(super) fn shutdown(self) {
         if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
-            tracing::warn!(%error, "the last spans were not sent");
+            tracing::warn!(%error, "spans lost: the exporter did not finish at shutdown");
         }
     }
 }
@@ -94,7 +94,7 @@ fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking:
 /// the span is entered.
 pub(crate) fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
     let Some(TraceParent(caller)) = caller else { return };
-    // Fails where no spans are made, and then there is nothing to join.
+    // Fails if spans are not recorded, and then there is no trace to join.
     _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(caller));
 }
 

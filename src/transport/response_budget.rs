@@ -5,12 +5,14 @@
 //! then it was bounded as a part of its run or call, and all permits of those have been given back, so that nobody
 //! holds one thing and waits for another.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::Bytes;
-use http_body_util::BodyExt;
+use http_body::{Frame, SizeHint};
 
 use super::AppState;
 use super::error::ErrorResponse;
@@ -100,8 +102,13 @@ async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Pe
 fn hold(mut response: Response, permit: Permit) -> Response {
     response.extensions_mut().insert(IsReserved);
     let permit = Arc::new(permit);
-    let reserve = move |bytes| keep(bytes, Arc::clone(&permit));
-    response.map(|body| Body::new(body.map_frame(move |frame| frame.map_data(&reserve))))
+    response.map(|body| Body::new(ReservedBody { body, permit }))
+}
+
+/// A body whose bytes are reserved.
+struct ReservedBody {
+    body: Body,
+    permit: Arc<Permit>,
 }
 
 /// The connection keeps what it could not send yet when the body has ended long since.
@@ -113,5 +120,27 @@ struct ReservedBytes {
 impl AsRef<[u8]> for ReservedBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
+    }
+}
+
+impl HttpBody for ReservedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let keep = |bytes| keep(bytes, Arc::clone(&self.permit));
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(keep))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::upstream_body::UpstreamBody;
 use super::{MAX_ERROR_BODY, Server};
-use crate::net::sse::{Decoder, Event, TooLarge};
+use crate::net::sse::{self, Decoder, Event, TooLarge};
 use crate::provider::lenient::LenientText;
 use crate::provider::{CallContext, ProviderError};
 
@@ -106,7 +106,7 @@ impl EventFilter {
     /// The events that are whole with this piece, byte for byte if there is no error among them.
     fn take(&mut self, mut piece: Bytes) -> Result<Bytes, ProviderError> {
         if self.held.is_empty() {
-            let events = piece.split_to(end_of_events(&piece));
+            let events = piece.split_to(sse::end_of_events(&piece));
             self.held.extend_from_slice(&piece);
             self.check_held()?;
             return self.masked(events);
@@ -114,7 +114,7 @@ impl EventFilter {
         // The end of an event may have been cut in two.
         let looked_at = self.held.len().saturating_sub(3);
         self.held.extend_from_slice(&piece);
-        let end = end_of_events(self.held.get(looked_at..).unwrap_or_default());
+        let end = sse::end_of_events(self.held.get(looked_at..).unwrap_or_default());
         if end == 0 {
             self.check_held()?;
             return Ok(Bytes::new());
@@ -161,13 +161,6 @@ impl EventFilter {
         }
         Ok(if any { told.into() } else { events })
     }
-}
-
-/// How many bytes whole events take at the beginning: up to the last empty line.
-fn end_of_events(bytes: &[u8]) -> usize {
-    let ends = [&b"\n\n"[..], b"\n\r\n", b"\r\r"];
-    let last = ends.iter().filter_map(|end| Some(memmem::rfind(bytes, end)? + end.len()));
-    last.max().unwrap_or(0)
 }
 
 /// Whether there may be an error: a quick look.

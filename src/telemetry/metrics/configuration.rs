@@ -17,12 +17,12 @@ impl Configuration {
         let this = Self {
             reloads: Family::counter(
                 "antwort_config_reloads_total",
-                "Reloads of the configuration.",
+                "Configuration reloads, by outcome.",
                 &["outcome"],
             ),
             last_success: Family::gauge(
                 "antwort_config_last_reload_success_timestamp_seconds",
-                "When the configuration in force was read.",
+                "Unix time at which the current configuration was loaded.",
                 &[],
             ),
         };

@@ -18,18 +18,18 @@ impl Queues {
         Self {
             waiting: Family::gauge(
                 "antwort_queue_waiting",
-                "Requests that wait for their share of a resource.",
+                "Requests waiting in the queue of a resource.",
                 &["resource"],
             ),
             wait: Family::histogram(
                 "antwort_queue_wait_seconds",
-                "How long requests waited for their share of a resource, of those that had to.",
+                "Time that requests spent in the queue of a resource.",
                 &["resource"],
                 REQUEST_BUCKETS,
             ),
             blocking_tasks: Family::counter(
                 "antwort_blocking_tasks_total",
-                "Large requests that were read off the threads that serve all of them.",
+                "Large requests parsed on the blocking thread pool, by outcome.",
                 &["outcome"],
             ),
         }

@@ -1,6 +1,5 @@
-//! Counters, gauges and histograms in families by labels, and their text form.
-//!
-//! Our own, and small: see ADR 0006. Knows no name.
+//! Counters, gauges and histograms in families by labels, and their text form. `docs/adr/0006-own-metrics.md` says why
+//! they are not a crate's.
 
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write};

@@ -136,7 +136,7 @@ fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMes
             None
         }
         Decoded::Event(Event { data, .. }) => router.read(data.as_bytes(), None).unwrap_or_else(|error| {
-            tracing::debug!(target: "antwort::mcp", server = &*router.server, %error, "no message");
+            tracing::debug!(target: "antwort::mcp", server = &*router.server, %error, "ignoring an event that is not a JSON-RPC message");
             None
         }),
         Decoded::Oversized(Event { name: Some(_), .. }, _) => {

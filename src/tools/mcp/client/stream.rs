@@ -145,7 +145,7 @@ impl EventReader {
             Ok(Dispatch::Sdk) => Some(text),
             Ok(Dispatch::Replaced(message)) => Some(message),
             Err(error) => {
-                tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "no message");
+                tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "ignoring an event that is not a JSON-RPC message");
                 None
             }
         }
