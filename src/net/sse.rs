@@ -42,7 +42,7 @@ pub struct TooLarge {
 /// out.
 ///
 /// ```
-/// # use antwort::net::sse::Decoder;
+/// # use antwort::internal::net::Decoder;
 /// let mut decoder = Decoder::new(1024);
 /// decoder.feed(b"data: one\n\nda");
 /// assert_eq!(decoder.next_event().unwrap().unwrap().data, "one");

@@ -1,7 +1,7 @@
-//! What is counted and measured, under the names that dashboards know.
+//! Metrics of the gateway, under the names that dashboards use.
 //!
-//! Names and buckets of `gen_ai_*` are OpenTelemetry's conventions for generative AI in Prometheus form, the
-//! gateway being the client of its providers; the rest is ours. Every label has a bounded set of values.
+//! Names and buckets of `gen_ai_*` are OpenTelemetry's conventions for generative AI in Prometheus form, with the
+//! gateway as the client of its providers; the others are the gateway's own. Every label has a bounded set of values.
 
 mod bounded;
 mod configuration;
@@ -17,13 +17,13 @@ use configuration::Configuration;
 use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram};
 
-/// Models with series of their own; the others share one.
+/// Models with series of their own; all others share the series `other`.
 const MAX_MODELS: usize = 200;
-/// Tools with series of their own. Servers of tools can invent names without end.
+/// Tools with series of their own. MCP servers can make up any number of names.
 const MAX_TOOLS: usize = 500;
-/// Executors with series of their own: those of the configuration and of the program are far fewer.
+/// Executors with series of their own. Configured and built-in ones are far fewer.
 const MAX_EXECUTORS: usize = 200;
-/// Error codes with series of their own. Ours are fewer; providers' are anything.
+/// Error codes with series of their own. The gateway has fewer; a provider can send any.
 const MAX_ERROR_CODES: usize = 64;
 
 const OPERATION_BUCKETS: &[f64] =
@@ -36,8 +36,8 @@ const TOKEN_BUCKETS: &[f64] =
 const REQUEST_BUCKETS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
-/// Everything that is counted in one gateway. Cheap enough for every request: atomics, and a short read lock
-/// where labels vary.
+/// All metrics of one gateway. Cheap enough for every request: an increment is an atomic operation, behind a short read
+/// lock where labels vary.
 #[derive(Debug)]
 pub struct Metrics {
     models: BoundedLabels,
@@ -83,7 +83,7 @@ fn provider_failures() -> Family<Counter> {
     Family::counter("antwort_provider_failures_total", help, &["provider", "kind"])
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunReport<'a> {
     /// Key of the provider.
@@ -105,7 +105,7 @@ pub struct RunReport<'a> {
 }
 
 impl Metrics {
-    /// Everything at zero. Each gateway of a process counts for itself.
+    /// All metrics at zero. Each gateway of a process has its own.
     pub fn new() -> Arc<Self> {
         const MODEL: &[&str] = &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
         let metrics = Self {
@@ -206,12 +206,10 @@ impl Metrics {
         Arc::new(metrics)
     }
 
-    /// A run has begun.
     pub fn run_started(&self) {
         self.runs_active.with(&[]).add(1);
     }
 
-    /// A run has ended in a response.
     pub fn run_ended(&self, report: &RunReport<'_>) {
         self.runs_active.with(&[]).add(-1);
         let mode = if report.stream { "stream" } else { "json" };
@@ -235,7 +233,6 @@ impl Metrics {
         }
     }
 
-    /// How fast the words of a stream came.
     fn record_token_latency(&self, report: &RunReport<'_>, model: &str) {
         let Some(first) = report.first_event.filter(|_| report.stream) else { return };
         let labels = ["chat", report.provider, model];
@@ -247,49 +244,48 @@ impl Metrics {
         }
     }
 
-    /// A run has ended without a response.
+    /// A run has ended in an HTTP error, before there was a response.
     pub fn run_refused(&self, provider: &str, model: &str, code: &str, took: Duration) {
         self.runs_active.with(&[]).add(-1);
         let (model, code) = (self.models.value(model, false), self.error_codes.value(code, true));
         self.operation_duration.with(&["chat", provider, model, code]).observe(took.as_secs_f64());
     }
 
-    /// A request was turned away unread. `reason` is one of few words.
+    /// A request was rejected before its body was read. `reason` has few values.
     pub fn request_rejected(&self, reason: &'static str) {
         self.rejected.with(&[reason]).add(1);
     }
 
-    /// The configuration was read again, and applied if that succeeded.
     pub fn config_reloaded(&self, success: bool) {
         self.configuration.reloaded(success);
     }
 
-    /// A request waits for its share of a resource, which is one of few.
+    /// A request waits in the queue of a resource, of which there are few.
     pub fn queue_entered(&self, resource: &'static str) {
         self.queues.entered(resource);
     }
 
-    /// It waits no more, whatever came of it.
+    /// It has left the queue: served, timed out or cancelled.
     pub fn queue_left(&self, resource: &'static str, waited: Duration) {
         self.queues.left(resource, waited);
     }
 
-    /// Work on a large request has ended. `outcome` is one of few words.
+    /// A task for a large request has left the blocking thread pool. `outcome` has few values.
     pub fn blocking_task(&self, outcome: &'static str) {
         self.queues.blocking_task(outcome);
     }
 
-    /// More connections of clients are open, or fewer.
+    /// Changes the number of open client connections.
     pub fn connections(&self, more: i64) {
         self.connections.with(&[]).add(more);
     }
 
-    /// The gateway closed a connection. `reason` is one of few words.
+    /// The gateway closed a connection. `reason` has few values.
     pub fn connection_closed(&self, reason: &'static str) {
         self.connections_closed.with(&[reason]).add(1);
     }
 
-    /// A request was answered; `took` until its head left. `route` is a pattern and not a path.
+    /// A request was served. `took`: until the response headers were sent. `route` is a pattern, not a path.
     pub fn http_request(&self, route: &str, method: &str, status: u16, took: Duration) {
         const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"];
         let method = METHODS.into_iter().find(|known| *known == method).unwrap_or(bounded::OTHER);
@@ -298,35 +294,33 @@ impl Metrics {
         self.http_duration.with(&[route]).observe(took.as_secs_f64());
     }
 
-    /// The store has committed.
     pub fn store_commit(&self, took: Duration) {
         self.store_commit.with(&[]).observe(took.as_secs_f64());
     }
 
-    /// A call to a provider is tried again.
     pub fn upstream_retry(&self, provider: &str) {
         self.upstream_retries.with(&[provider]).add(1);
     }
 
-    /// A call to a provider failed, or one try of it. `kind` is one of few words.
+    /// An attempt to call a provider failed. `kind` has few values.
     pub fn provider_failure(&self, provider: &str, kind: &'static str) {
         self.provider_failures.with(&[provider, kind]).add(1);
     }
 
-    /// A call of a tool is over. `executor` is who ran it, or would have; `outcome` is one of few words.
+    /// A tool call has ended. `executor` ran it, or would have; `outcome` has few values.
     pub fn tool_call(&self, tool: &str, executor: &str, outcome: &'static str, took: Duration) {
         let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
         self.tool_calls.with(&[tool, outcome, executor]).add(1);
         self.tool_duration.with(&[tool, executor]).observe(took.as_secs_f64());
     }
 
-    /// An executor was asked to run a call, perhaps again.
+    /// An executor was asked to run a call, for the first time or as a retry.
     pub fn tool_attempt(&self, tool: &str, executor: &str) {
         let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
         self.tool_attempts.with(&[tool, executor]).add(1);
     }
 
-    /// Calls of functions are the client's to run. Their names are the client's choice, and so in no label.
+    /// Function calls were left to the client. Clients choose the names of functions, so no label has them.
     pub fn client_calls(&self, calls: usize) {
         if calls == 0 {
             return;
@@ -334,34 +328,34 @@ impl Metrics {
         self.tool_calls.with(&[bounded::OTHER, "handed_over", "client"]).add(calls as u64);
     }
 
-    /// The built-in tools are those that are run here, whatever their executor is called.
+    /// Built-in tools are labelled `local`, whatever their executor is called.
     fn executor<'a>(&self, id: &'a str) -> &'a str {
         if id == "builtin" { "local" } else { self.executors.value(id, true) }
     }
 
-    /// More connections to MCP servers are open, or fewer.
+    /// Changes the number of open connections to MCP servers.
     pub fn mcp_sessions(&self, more: i64) {
         self.mcp_sessions.with(&[]).add(more);
     }
 
-    /// MCP servers work on more calls, or on fewer.
+    /// Changes the number of calls to MCP servers in flight.
     pub fn mcp_calls_in_flight(&self, more: i64) {
         self.mcp_calls.with(&[]).add(more);
     }
 
-    /// The cache of results was asked, or passed by. `result` is one of few words.
+    /// The cache of tool results was looked up, or bypassed. `result` has few values.
     pub fn tool_cache(&self, result: &'static str) {
         self.tool_cache.with(&[result]).add(1);
     }
 
-    /// Gives models series of their own before they have answered: those that a provider lists.
+    /// Gives the models that a provider lists series of their own before their first response.
     pub fn known_models<'a>(&self, models: impl IntoIterator<Item = &'a str>) {
         for model in models {
             self.models.value(model, true);
         }
     }
 
-    /// All of it in the text format of Prometheus, version 0.0.4.
+    /// All metrics in the text format of Prometheus, version 0.0.4.
     pub fn render(&self) -> String {
         let mut out = String::with_capacity(16 << 10);
         self.responses.render(&mut out);

@@ -1,7 +1,7 @@
 //! Traces: W3C `traceparent`, and spans by OTLP where an endpoint is configured.
 //!
-//! Without an endpoint a caller's `traceparent` is handed on as it came, since no span of ours could stand
-//! between; with one, our span takes its place in the trace.
+//! Without an endpoint a caller's `traceparent` is passed on as it is, since the gateway has no span to put
+//! between; with one, the gateway's span becomes the parent of the provider's.
 
 mod parent;
 
@@ -24,16 +24,16 @@ use crate::config::TelemetrySettings;
 use crate::net::client::HttpClientOptions;
 pub(crate) use parent::TraceParent;
 
-/// Where collectors take traces, below their base URL.
+/// Path of the traces endpoint below a collector's base URL.
 const TRACES: &str = "/v1/traces";
 
-/// How long a collector may take for a batch.
+/// For one batch.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the last spans may take to leave.
+/// For the last spans at shutdown.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sends spans to a collector, in batches from a thread of its own.
+/// Exports spans to a collector, in batches, from its own thread.
 #[derive(Debug)]
 pub(super) struct TraceExporter(SdkTracerProvider);
 
@@ -51,7 +51,7 @@ impl TraceExporter {
             .with_service_name(settings.service_name.clone())
             .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
             .build();
-        // A caller that records its trace wants our part of it; only traces that start here are sampled.
+        // A trace that its caller records is recorded here too; sample_ratio decides for traces that begin here.
         let sampler = Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(settings.sample_ratio)));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter.build()?)
@@ -61,7 +61,7 @@ impl TraceExporter {
         Ok(Self(provider))
     }
 
-    /// Turns spans of this crate into spans of the trace; those of libraries would drown them.
+    /// Exports the spans of this crate only: those of libraries would outnumber them.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,
@@ -81,24 +81,24 @@ impl TraceExporter {
     }
 }
 
-/// The exporter's thread waits for each batch, so its client is one that blocks. It must not be made within a runtime.
+/// The exporter's thread waits for each batch, so its client is a blocking one, which must not be built within a runtime.
 fn client(endpoint: &str, http: &HttpClientOptions) -> Result<reqwest::blocking::Client, TelemetryError> {
-    let url = endpoint.parse().map_err(|_| TelemetryError::Client("it is no URL".to_owned()))?;
+    let url = endpoint.parse().map_err(|_| TelemetryError::Client("not a URL".to_owned()))?;
     let builder = reqwest::blocking::ClientBuilder::from(http.builder_for(&url)).timeout(EXPORT_TIMEOUT);
     let built = std::thread::spawn(|| builder.build()).join();
-    let built = built.map_err(|_| TelemetryError::Client("its client could not be made".to_owned()))?;
+    let built = built.map_err(|_| TelemetryError::Client("building the HTTP client failed".to_owned()))?;
     built.map_err(|error| TelemetryError::Client(error.to_string()))
 }
 
-/// Puts `span` below the caller's, if the caller sent a valid `traceparent` and spans are made. Call it before
-/// the span is entered.
+/// Makes the caller's span the parent of `span`, if the caller sent a valid `traceparent` and spans are recorded. To be
+/// called before the span is entered.
 pub(crate) fn set_remote_parent(span: &Span, caller: Option<TraceParent>) {
     let Some(TraceParent(caller)) = caller else { return };
     // Fails if spans are not recorded, and then there is no trace to join.
     _ = span.set_parent(opentelemetry::Context::new().with_remote_span_context(caller));
 }
 
-/// What goes upstream from within `span`: the span itself where spans are made, else what the caller sent.
+/// The `traceparent` for calls made within `span`: the span itself if spans are recorded, else what the caller sent.
 pub(crate) fn upstream_parent(span: &Span, caller: Option<TraceParent>) -> Option<TraceParent> {
     let context = span.context();
     let current = context.span();

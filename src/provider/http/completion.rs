@@ -1,7 +1,7 @@
-//! One inference: sends the request, reads the answer as it comes, and tries again while nothing of it was
-//! handed over.
+//! One inference: sends the request, reads the response as it comes, and retries as long as no event of it was
+//! emitted.
 //!
-//! Whether an answer is a stream is for the server to say: some ignore what they were asked.
+//! The `Content-Type` says whether a response is a stream: some servers ignore what the request asks for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,20 +17,20 @@ use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
 
-/// What arrives together is handed over together, up to this.
+/// Bytes that arrive together are emitted as one batch, up to this.
 const MAX_BATCH_BYTES: usize = 64 * 1024;
 
-/// An answer: yet to be asked for, on its way, or over.
+/// A chat completion: not yet requested, being read, or over.
 pub(super) struct CompletionStream {
     server: Arc<Server>,
     call: CallContext,
     request: ModelRequest,
     body: Bytes,
     tries: RetryState,
-    /// When the first try began.
+    /// When the first attempt began.
     started: Instant,
     state: State,
-    /// Something was handed over: from now on the answer cannot be asked for again, and its body is not needed.
+    /// Events were emitted: there is no retry any more, and the request's body is not needed.
     emitted: bool,
 }
 
@@ -45,7 +45,6 @@ struct Streaming {
     incoming: UpstreamBody,
     decoder: Decoder,
     translator: Translator,
-    /// Something was handed over.
     emitted: bool,
 }
 
@@ -69,7 +68,7 @@ impl CompletionStream {
         })
     }
 
-    /// As far as the next events, the end, or the first failure.
+    /// Reads up to the next events, the end, or the first failure. False at the end.
     async fn advance(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
         loop {
             match std::mem::replace(&mut self.state, State::Over) {
@@ -146,7 +145,7 @@ impl ModelStream for CompletionStream {
             };
             self.server.mask_error(&mut error);
             error.retried = self.tries.has_retried();
-            // What was understood before the failure is handed over with it.
+            // Events that were read before the failure are emitted with it.
             if self.emitted || !events.is_empty() {
                 self.log_failure(&error, None);
                 return Err(error);
@@ -169,7 +168,7 @@ impl ModelStream for CompletionStream {
 }
 
 impl Streaming {
-    /// Waits for a piece, and takes with it all that have arrived. False: the answer is over.
+    /// Waits for bytes, and reads all that have arrived by then. False: the response is over.
     async fn read(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError> {
         let mut taken = 0;
         let mut piece = self.incoming.next().await;
@@ -186,13 +185,13 @@ impl Streaming {
                     }
                 }
                 Ok(None) => return self.end(events).map(|()| false),
-                // The answer may have been whole when the connection broke.
+                // The response may have been complete when the connection broke.
                 Err(error) if error.kind == ProviderErrorKind::Cut => {
                     return self.end(events).map(|()| false).map_err(|_| error);
                 }
                 Err(error) => return Err(error),
             }
-            // The first words are handed over at once: someone waits for them. Later ones wait for each other.
+            // The first events are emitted at once, for the time to the first token. Later ones are batched.
             if taken >= MAX_BATCH_BYTES || (!self.emitted && !events.is_empty()) {
                 self.emitted = true;
                 return Ok(true);
@@ -204,7 +203,6 @@ impl Streaming {
         }
     }
 
-    /// Hands decoded events to the translator.
     fn translate(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         while !self.translator.is_done() {
             match self.decoder.next_event() {
@@ -216,8 +214,8 @@ impl Streaming {
         Ok(())
     }
 
-    /// Ends the answer where the connection did. The last event may be half a one: then it says nothing,
-    /// and the translator decides whether the answer was whole without it.
+    /// Ends the response where the connection ended. The last event may be incomplete: then it is ignored, and the
+    /// translator decides whether the response was complete without it.
     fn end(&mut self, events: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         self.decoder.end();
         match self.translate(events) {
@@ -232,10 +230,10 @@ pub(super) fn too_large(TooLarge { limit }: TooLarge) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Malformed, message)
 }
 
-/// A number between 0 and 1 that differs between callers.
+/// A random number between 0 and 1, for jitter.
 fn random_unit() -> f64 {
     let mut bytes = [0; 2];
-    // Without a source of chance there is only less jitter.
+    // Without randomness there is less jitter, and no other harm.
     let _filled = aws_lc_rs::rand::fill(&mut bytes);
     f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

@@ -1,4 +1,4 @@
-//! A call to a provider that failed: a line in the log with all that an operator needs to find out why, and a count.
+//! A failed call to a provider: a log line with its cause, and a metric.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::telemetry::fields::{
 use crate::telemetry::milliseconds;
 
 impl Server {
-    /// A call to `path` has failed. `retry_in`: it is made again after this.
+    /// `retry_in`: the delay before the retry, if there is one.
     pub(super) fn log_failure(
         &self,
         path: &str,

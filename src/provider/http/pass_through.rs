@@ -1,7 +1,7 @@
-//! An answer that is handed on to the client: as it comes, but for the errors in it, whose words are masked.
+//! A response that is passed through to the client as it is, but for its errors, in which secrets are masked.
 //!
-//! A server that has said 200 tells its errors in the body. Of a stream what has come of an event is held until the
-//! event is whole; of a JSON body the first [`MAX_ERROR_BODY`] bytes, as no error is longer.
+//! After status 200 a server reports errors in the body. Of a stream, incomplete events are buffered until they
+//! are complete; of a JSON body, the first [`MAX_ERROR_BODY`] bytes, as no error is longer.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::net::sse::{self, Decoder, Event, TooLarge};
 use crate::provider::lenient::LenientText;
 use crate::provider::{CallContext, ProviderError};
 
-/// The body of an answer of this type.
+/// The body to pass on, by its content type.
 pub(super) async fn masked_body(
     server: &Arc<Server>,
     mut incoming: UpstreamBody,
@@ -43,14 +43,14 @@ pub(super) async fn masked_body(
     Ok(watched.stream(server, start.chain(incoming.into_stream())))
 }
 
-/// The call whose answer is handed on.
+/// The call whose response is passed on.
 pub(super) struct ProxiedCall {
     pub path: String,
     pub call: CallContext,
 }
 
 impl ProxiedCall {
-    /// A body whose failure is known.
+    /// A body whose failure is logged.
     fn stream(
         self,
         server: &Arc<Server>,
@@ -63,7 +63,7 @@ impl ProxiedCall {
     }
 }
 
-/// A body that is short enough to be an error.
+/// Masks a body that is short enough to be an error.
 fn whole(server: &Server, body: Vec<u8>) -> Vec<u8> {
     if !names_an_error(&body) {
         return body;
@@ -78,7 +78,7 @@ fn whole(server: &Server, body: Vec<u8>) -> Vec<u8> {
     }
 }
 
-/// A stream without the secrets in its errors.
+/// A stream with the secrets in its errors masked.
 fn events(
     mut filter: EventFilter,
     mut incoming: UpstreamBody,
@@ -91,10 +91,10 @@ fn events(
     }
 }
 
-/// Finds errors among the events of a stream.
+/// Masks the secrets in a stream's error events.
 struct EventFilter {
     server: Arc<Server>,
-    /// What has come of an event that is not whole.
+    /// Bytes of an event that is not complete.
     held: Vec<u8>,
 }
 
@@ -103,7 +103,7 @@ impl EventFilter {
         Self { server: Arc::clone(server), held: Vec::new() }
     }
 
-    /// The events that are whole with this piece, byte for byte if there is no error among them.
+    /// The events that are complete with these bytes, byte for byte if none of them is an error.
     fn take(&mut self, mut piece: Bytes) -> Result<Bytes, ProviderError> {
         if self.held.is_empty() {
             let events = piece.split_to(sse::end_of_events(&piece));
@@ -111,7 +111,7 @@ impl EventFilter {
             self.check_held()?;
             return self.masked(events);
         }
-        // The end of an event may have been cut in two.
+        // A blank line may have been split between two pieces.
         let looked_at = self.held.len().saturating_sub(3);
         self.held.extend_from_slice(&piece);
         let end = sse::end_of_events(self.held.get(looked_at..).unwrap_or_default());
@@ -125,7 +125,7 @@ impl EventFilter {
         self.masked(events.into())
     }
 
-    /// What the stream left unfinished.
+    /// The incomplete event at the end of the stream.
     fn end(&mut self) -> Result<Bytes, ProviderError> {
         let rest = std::mem::take(&mut self.held);
         self.masked(rest.into())
@@ -163,13 +163,13 @@ impl EventFilter {
     }
 }
 
-/// Whether there may be an error: a quick look.
+/// Whether there may be an error: cheaper than parsing.
 fn names_an_error(bytes: &[u8]) -> bool {
     memmem::find(bytes, b"error").is_some()
 }
 
-/// Whether a JSON text says that something failed, in one of the places where servers say it. What names an error and
-/// cannot be read is one.
+/// Whether JSON reports an error, in one of the places where servers put it. Text that has the word and is not JSON
+/// counts as one.
 fn is_error(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Said<'a> {

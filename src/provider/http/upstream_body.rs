@@ -1,4 +1,4 @@
-//! The body of an answer, piece by piece, within the time limits of its provider.
+//! The body of a provider's response, read within the timeouts of the provider.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use super::transport_error;
 use crate::config::ProviderTimeouts;
 use crate::provider::{ProviderError, ProviderErrorKind, TransportCause};
 
-/// How long the end of an answer is waited for once the server has said that nothing more will come.
+/// For the end of a body after its last event, so that the connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// An answer whose headers have come.
+/// A response whose headers have arrived.
 pub(super) struct UpstreamBody {
     response: reqwest::Response,
     limits: ProviderTimeouts,
-    /// When the request was sent, and when the first try of it was.
+    /// When this attempt was sent, and when the first one was.
     sent: Instant,
     started: Instant,
     begun: bool,
@@ -34,13 +34,13 @@ impl UpstreamBody {
         Self { response, limits, sent, started, begun: false }
     }
 
-    /// What the server says that the body is, in lower case.
+    /// The `Content-Type`, in lower case.
     pub(super) fn content_type(&self) -> String {
         let value = self.response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         value.unwrap_or_default().to_ascii_lowercase()
     }
 
-    /// Waits for the next piece; `None` at the end.
+    /// Waits for the next bytes; `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, ProviderError> {
         let (limit, kind) = if self.begun {
             (self.limits.idle, ProviderErrorKind::IdleTimeout)
@@ -55,22 +55,20 @@ impl UpstreamBody {
         Ok(piece)
     }
 
-    /// The next piece if it has arrived.
-    ///
-    /// The connection's own task brings pieces one by one, and only when it gets a turn.
+    /// The next bytes if they have arrived. Yields once, since the connection's own task reads them from the socket.
     pub(super) async fn try_next(&mut self) -> Option<Result<Option<Bytes>, ProviderError>> {
         tokio::task::yield_now().await;
         self.response.chunk().now_or_never().map(|piece| piece.map_err(|error| transport_error(&error)))
     }
 
-    /// Lets the connection come to the end of the answer, so that the next call can use it: servers end
-    /// their answer a moment after they have said that it is over.
+    /// Reads to the end of the body, so that the connection can be reused: servers end a stream a moment after
+    /// its last event.
     pub(super) async fn drain(&mut self) {
         let rest = async { while let Ok(Some(_)) = self.response.chunk().await {} };
         let _late = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     }
 
-    /// The whole body, of bounded size.
+    /// The whole body, of at most `limit` bytes.
     pub(super) async fn read_to_end(mut self, limit: usize) -> Result<String, ProviderError> {
         let mut body = Vec::new();
         while let Some(piece) = self.next().await? {
@@ -86,7 +84,7 @@ impl UpstreamBody {
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
-    /// The body as a stream that fails when its time is up.
+    /// The body as a stream that fails at a timeout.
     pub(super) fn into_stream(mut self) -> impl Stream<Item = Result<Bytes, ProviderError>> {
         try_stream! {
             while let Some(piece) = self.next().await? {
@@ -96,7 +94,7 @@ impl UpstreamBody {
     }
 }
 
-/// Runs work within two limits; which of them passes first decides the failure.
+/// Runs work within a timeout and the total one; the error says which of them expired.
 pub(super) async fn with_timeouts<T>(
     limit: Duration,
     kind: ProviderErrorKind,

@@ -1,12 +1,12 @@
-//! Values of labels that others choose: the first ones are kept apart, the rest is `other`.
+//! Label values that clients, providers and servers choose: the first ones get a series of their own, the rest is `other`.
 
 use std::collections::HashSet;
 use std::sync::{PoisonError, RwLock};
 
-/// What stands for all values beyond the bound.
+/// The value of all beyond the bound.
 pub(super) const OTHER: &str = "other";
 
-/// A set of known values that does not grow beyond its bound.
+/// Known values, up to a maximum.
 #[derive(Debug)]
 pub(super) struct BoundedLabels {
     known: RwLock<HashSet<Box<str>>>,

@@ -1,10 +1,9 @@
-//! Reloads of the configuration: how many there were, and when the last one succeeded.
+//! Configuration reloads: their number, and the time of the last success.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::registry::{Counter, Family, Gauge};
 
-/// Counts reloads.
 #[derive(Debug)]
 pub(super) struct Configuration {
     reloads: Family<Counter>,

@@ -1,11 +1,11 @@
-//! Queues for what all requests share, and work off the threads that serve them.
+//! Queues for shared resources, and tasks on the blocking thread pool.
 
 use std::time::Duration;
 
 use super::REQUEST_BUCKETS;
 use super::registry::{Counter, Family, Gauge, Histogram};
 
-/// Of each resource who waits for it, and for how long.
+/// By resource: requests that wait, and for how long.
 #[derive(Debug)]
 pub(super) struct Queues {
     waiting: Family<Gauge>,

@@ -7,7 +7,6 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Only ever grows.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -17,7 +16,6 @@ impl Counter {
     }
 }
 
-/// Goes up and down.
 #[derive(Debug, Default)]
 pub(super) struct Gauge(AtomicI64);
 
@@ -31,12 +29,12 @@ impl Gauge {
     }
 }
 
-/// Counts values by size.
+/// Counts values by bucket.
 #[derive(Debug)]
 pub(super) struct Histogram {
     /// Ascending upper bounds.
     bounds: &'static [f64],
-    /// One for each bound and one for what is beyond.
+    /// One for each bound, and one for values beyond the last.
     counts: Box<[AtomicU64]>,
     /// Bits of an `f64`.
     sum: AtomicU64,
@@ -68,7 +66,7 @@ pub(super) struct Family<M> {
     help: &'static str,
     labels: &'static [&'static str],
     make: Make<M>,
-    /// By the hash of their values, so that looking one up allocates nothing.
+    /// By the hash of the label values, so that a look-up allocates nothing.
     series: RwLock<HashMap<u64, Vec<Series<M>>>>,
     hasher: RandomState,
 }
@@ -108,7 +106,7 @@ impl<M> Family<M> {
         Self { name, help, labels, make, series: RwLock::default(), hasher: RandomState::new() }
     }
 
-    /// The metric with these values, in the order of the labels; made at zero the first time.
+    /// The metric with these label values, in the order of the labels; created at zero.
     pub(super) fn with(&self, values: &[&str]) -> Arc<M> {
         debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
         let hash = self.hasher.hash_one(values);
@@ -158,9 +156,9 @@ impl<M> Debug for Family<M> {
     }
 }
 
-/// Something that has a text form. Writing to a string cannot fail, so results are dropped.
+/// A metric in Prometheus' text format. Writing to a string cannot fail, so results are dropped.
 pub(super) trait Metric {
-    /// Prometheus' name of the kind.
+    /// As in a `# TYPE` line.
     const TYPE: &'static str;
 
     fn render(&self, out: &mut String, name: &str, labels: &Labels<'_>);
@@ -204,7 +202,7 @@ pub(super) struct Labels<'a> {
 }
 
 impl Labels<'_> {
-    /// These and one more, whose value needs no escape.
+    /// With one more label, whose value needs no escape.
     fn and(&self, name: &str, value: &str) -> String {
         let own = self.to_string();
         match own.strip_suffix('}') {

@@ -1,4 +1,4 @@
-//! HTTP with SSE, the transport of 2024-11-05: a stream on which everything arrives, and a URL for what is sent.
+//! HTTP with SSE, the transport of 2024-11-05: one stream for all messages of the server, and a URL to post messages to.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::tools::mcp::error::McpError;
 pub(super) struct SseTransport {
     http: Arc<HttpEndpoint>,
     router: Arc<MessageRouter>,
-    /// Where messages are sent to.
+    /// Where messages are posted to.
     inbox: Url,
     /// `None` once it has ended.
     response: Option<Response>,
@@ -29,7 +29,7 @@ pub(super) struct SseTransport {
 }
 
 impl SseTransport {
-    /// Opens the stream and waits until the server says where messages are sent to.
+    /// Opens the stream and waits for the event with the URL to post messages to.
     pub(super) async fn open(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Result<Self, McpError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
         let request = Outgoing { method: Method::GET, headers, body: None };
@@ -123,7 +123,7 @@ async fn post(
     Err(if lost { McpError::SessionLost } else { error })
 }
 
-/// Gives a message to whom it is for. The SDK's part of it if it has one.
+/// Routes a message; what the SDK needs to see of it, if anything.
 fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMessage> {
     match decoded {
         // Messages come in events without a name.
@@ -149,8 +149,8 @@ fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMes
     }
 }
 
-/// Where the server wants to be written to, once it has said so. Nowhere but where it is: the credentials go there,
-/// and whatever the gateway can reach is not a server's to choose.
+/// The URL of the `endpoint` event, once it has come. Of the server's own origin only: the credentials are sent there, and
+/// a server may not choose what else the gateway reaches.
 fn inbox(decoder: &mut SkippingDecoder, at: &Url) -> Result<Option<Url>, McpError> {
     while let Some(decoded) = decoder.next() {
         let Decoded::Event(Event { name: Some(name), data: place, .. }) = decoded else { continue };

@@ -1,4 +1,4 @@
-//! Lines out of bytes. One that is too long is skipped, and what comes behind it can still be read.
+//! Splits bytes into lines. A line that is too long is skipped, and the next can still be read.
 //!
 //! For stdio, over which the answers of many calls come.
 

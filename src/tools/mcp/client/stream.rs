@@ -1,4 +1,4 @@
-//! A server's stream of events, as the SDK is to hear it.
+//! A server's event stream, as the SDK sees it: responses and notifications are taken out on the way.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct EventStream {
     reader: EventReader,
 }
 
-/// Gives each message to whom it is for, and the SDK what it needs to see.
+/// Routes each message, and keeps what the SDK needs to see.
 struct EventReader {
     router: Arc<MessageRouter>,
     /// The request that the stream answers; `None` for a session's stream.
