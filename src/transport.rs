@@ -44,6 +44,7 @@ use crate::telemetry::metrics::Metrics;
 
 pub(crate) use forwarded::PeerAddress;
 pub(crate) use health::{ReadinessCache, ShutdownFlag, is_ready};
+pub(crate) use request_context::begin_log;
 
 /// What handlers work with.
 #[derive(Clone)]

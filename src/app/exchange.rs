@@ -12,6 +12,7 @@ use http_body::{Body as _, Frame, SizeHint};
 
 use super::connection::{self, ConnectionActivity};
 use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
+use crate::transport::begin_log;
 
 /// A request that is answered. However it ends, its log is told.
 pub(super) struct Exchange {
@@ -28,7 +29,7 @@ pub(super) struct Exchange {
 impl Exchange {
     /// A request has come. Those who answer it find its log in its extensions.
     pub(super) fn begin<B>(connection: &Arc<ConnectionActivity>, request: &mut Request<B>) -> Self {
-        let log = RequestLog::begin();
+        let log = begin_log(request);
         request.extensions_mut().insert(Arc::clone(&log));
         Self {
             log,

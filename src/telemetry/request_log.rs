@@ -66,12 +66,8 @@ impl RequestOutcome {
 /// What is known of a request. What is not, or does not apply, is left out of its line.
 #[derive(Debug, Default)]
 pub struct RequestFacts {
-    /// As in `x-request-id`. Without one there is no line.
-    pub request_id: Option<Arc<str>>,
-    /// HTTP method.
-    pub method: Method,
-    /// Pattern of the path.
-    pub route: Box<str>,
+    /// Pattern of the path, once a router has seen it.
+    pub route: Option<Box<str>>,
     /// Where it came from.
     pub client_address: Option<IpAddr>,
     /// HTTP status, unless the client left before there was one.
@@ -135,6 +131,8 @@ pub struct DeliveryStats {
 /// A request on its way to its line in the log.
 #[derive(Debug)]
 pub struct RequestLog {
+    request_id: Arc<str>,
+    method: Method,
     started: Instant,
     facts: Mutex<RequestFacts>,
     /// What went over the connection, and when that was over.
@@ -142,9 +140,15 @@ pub struct RequestLog {
 }
 
 impl RequestLog {
-    /// A request that begins now.
-    pub fn begin() -> Arc<Self> {
-        Arc::new(Self { started: Instant::now(), facts: Mutex::default(), sent: Mutex::new(None) })
+    /// A request that begins now. Even if its client leaves before anything else is known of it, it has its line.
+    pub fn begin(request_id: Arc<str>, method: Method) -> Arc<Self> {
+        let (facts, sent) = (Mutex::default(), Mutex::new(None));
+        Arc::new(Self { request_id, method, started: Instant::now(), facts, sent })
+    }
+
+    /// As in `x-request-id`.
+    pub fn request_id(&self) -> &Arc<str> {
+        &self.request_id
     }
 
     /// When it began.
@@ -170,56 +174,57 @@ impl RequestLog {
 
 impl Drop for RequestLog {
     fn drop(&mut self) {
-        let facts = self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
         let sent = self.sent.get_mut().unwrap_or_else(PoisonError::into_inner);
         let (sent, over) = sent.take().unzip();
-        write(self.started, facts, sent, over.unwrap_or_else(Instant::now));
+        self.write(sent, over.unwrap_or_else(Instant::now));
     }
 }
 
-fn write(started: Instant, facts: &RequestFacts, sent: Option<DeliveryStats>, over: Instant) {
-    let Some(request_id) = facts.request_id.as_deref() else { return };
-    let code = facts.code.as_deref();
-    let ended = match (facts.ended, sent.map(|sent| sent.ended)) {
-        (Some(ended), _) => Some(ended),
-        (None, Some(RequestOutcome::Done)) => Some(RequestOutcome::from_code(code)),
-        (None, ended) => ended,
-    };
-    let (key, tenant) = facts.key.as_ref().map(|(key, tenant)| (&**key, &**tenant)).unzip();
-    let (provider, model) = facts.model.as_ref().map(|asked| (&*asked.provider, &*asked.model)).unzip();
-    let run = facts.run.as_ref();
-    let usage = run.and_then(|run| run.usage);
-    let ms = |until: Instant| milliseconds(until.saturating_duration_since(started));
-    tracing::info!(
-        target: TARGET,
-        // Whoever lets go last may be in any span.
-        parent: None,
-        {
-            { REQUEST_ID } = request_id,
-            { RESPONSE_ID } = run.map(|run| run.response_id.as_str()),
-            { METHOD } = facts.method.as_str(),
-            { ROUTE } = &*facts.route,
-            { CLIENT_ADDRESS } = facts.client_address.map(tracing::field::display),
-            { STATUS } = facts.status,
-            { CODE } = code.map(truncate_for_display).as_deref(),
-            { PARAM } = facts.param.as_deref().map(truncate_for_display).as_deref(),
-            { ENDED } = ended.map(RequestOutcome::as_str),
-            { KEY } = key,
-            { TENANT } = tenant,
-            { PROVIDER } = provider,
-            { MODEL } = model,
-            { TURNS } = run.map(|run| run.turns),
-            { TOOL_CALLS } = facts.tool_calls,
-            { INPUT_TOKENS } = usage.map(|usage| usage.input_tokens),
-            { CACHED_TOKENS } = usage.map(|usage| usage.input_tokens_details.cached_tokens),
-            { OUTPUT_TOKENS } = usage.map(|usage| usage.output_tokens),
-            { BYTES } = sent.map(|sent| sent.bytes),
-            { MS } = ms(over),
-            { FIRST_BYTE_MS } = sent.and_then(|sent| sent.first_byte).map(ms),
-            { FIRST_DELTA_MS } = run.and_then(|run| run.first_delta).map(ms),
-        },
-        "request"
-    );
+impl RequestLog {
+    fn write(&mut self, sent: Option<DeliveryStats>, over: Instant) {
+        let facts = &*self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let code = facts.code.as_deref();
+        let ended = match (facts.ended, sent.map(|sent| sent.ended)) {
+            (Some(ended), _) => Some(ended),
+            (None, Some(RequestOutcome::Done)) => Some(RequestOutcome::from_code(code)),
+            (None, ended) => ended,
+        };
+        let (key, tenant) = facts.key.as_ref().map(|(key, tenant)| (&**key, &**tenant)).unzip();
+        let (provider, model) = facts.model.as_ref().map(|asked| (&*asked.provider, &*asked.model)).unzip();
+        let run = facts.run.as_ref();
+        let usage = run.and_then(|run| run.usage);
+        let ms = |until: Instant| milliseconds(until.saturating_duration_since(self.started));
+        tracing::info!(
+            target: TARGET,
+            // Whoever lets go last may be in any span.
+            parent: None,
+            {
+                { REQUEST_ID } = &*self.request_id,
+                { RESPONSE_ID } = run.map(|run| run.response_id.as_str()),
+                { METHOD } = self.method.as_str(),
+                { ROUTE } = facts.route.as_deref(),
+                { CLIENT_ADDRESS } = facts.client_address.map(tracing::field::display),
+                { STATUS } = facts.status,
+                { CODE } = code.map(truncate_for_display).as_deref(),
+                { PARAM } = facts.param.as_deref().map(truncate_for_display).as_deref(),
+                { ENDED } = ended.map(RequestOutcome::as_str),
+                { KEY } = key,
+                { TENANT } = tenant,
+                { PROVIDER } = provider,
+                { MODEL } = model,
+                { TURNS } = run.map(|run| run.turns),
+                { TOOL_CALLS } = facts.tool_calls,
+                { INPUT_TOKENS } = usage.map(|usage| usage.input_tokens),
+                { CACHED_TOKENS } = usage.map(|usage| usage.input_tokens_details.cached_tokens),
+                { OUTPUT_TOKENS } = usage.map(|usage| usage.output_tokens),
+                { BYTES } = sent.map(|sent| sent.bytes),
+                { MS } = ms(over),
+                { FIRST_BYTE_MS } = sent.and_then(|sent| sent.first_byte).map(ms),
+                { FIRST_DELTA_MS } = run.and_then(|run| run.first_delta).map(ms),
+            },
+            "request"
+        );
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderName, HeaderValue};
+use axum::body::Body;
+use axum::extract::{MatchedPath, State};
+use axum::http::{HeaderName, HeaderValue, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -42,17 +43,14 @@ pub(super) struct RequestContext {
 }
 
 impl RequestContext {
-    fn from_request(request: &Request, client_profiles: bool, trusted_proxies: &[IpNet]) -> Self {
+    fn from_request(request: &Request<Body>, client_profiles: bool, trusted_proxies: &[IpNet]) -> Self {
         let headers = request.headers();
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let acceptable =
-            |id: &&str| (1..=MAX_REQUEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+        // From whoever gives it the answer, and so knows how the request ends.
+        let log = request.extensions().get().cloned().unwrap_or_else(|| begin_log(request));
         Self {
-            request_id: text("x-request-id")
-                .filter(acceptable)
-                .map_or_else(|| Id::generate("req").as_str().into(), Arc::from),
-            // From whoever gives it the answer, and so knows how the request ends.
-            log: request.extensions().get().cloned().unwrap_or_else(RequestLog::begin),
+            request_id: Arc::clone(log.request_id()),
+            log,
             trace_parent: text("traceparent").and_then(TraceParent::parse),
             client_profile: client_profiles.then(|| client_profile::detect(headers)).flatten(),
             origin: RequestOrigin::from_request(request, trusted_proxies),
@@ -65,10 +63,23 @@ impl RequestContext {
     }
 }
 
+/// The log of a request that begins now: under its client's id, or a new one where that is none.
+pub(crate) fn begin_log<B>(request: &Request<B>) -> Arc<RequestLog> {
+    let acceptable =
+        |id: &&str| (1..=MAX_REQUEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic());
+    let request_id = request
+        .headers()
+        .get(REQUEST_ID)
+        .and_then(|id| id.to_str().ok())
+        .filter(acceptable)
+        .map_or_else(|| Id::generate("req").as_str().into(), Arc::from);
+    RequestLog::begin(request_id, request.method().clone())
+}
+
 /// Outermost of the middleware: sees every answer, whoever gave it.
 pub(super) async fn observe_request(
     State(app): State<AppState>,
-    mut request: Request,
+    mut request: Request<Body>,
     next: Next,
 ) -> Response {
     let trail = RequestContext::from_request(&request, app.client_profiles, &app.trusted_proxies);
@@ -78,9 +89,7 @@ pub(super) async fn observe_request(
     let route = request.extensions().get::<MatchedPath>().cloned();
     let pattern = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     trail.log.update(|facts| {
-        facts.request_id = Some(Arc::clone(&trail.request_id));
-        facts.method = method.clone();
-        facts.route = pattern.into();
+        facts.route = Some(pattern.into());
         facts.client_address = trail.origin.address;
     });
     let span = tracing::info_span!(

@@ -121,6 +121,35 @@ async fn a_stream_is_logged_at_its_end_with_all_of_its_time_and_its_tokens() {
 }
 
 #[tokio::test]
+async fn a_request_whose_client_left_before_it_was_worked_on_is_logged() {
+    let upstream = Upstream::spawn().await;
+    let gateway = Logged::start(&upstream, &[]).await;
+    let address = gateway.process.base.trim_start_matches("http://").to_owned();
+    let body = json!({"model": "test-model", "input": "Hi"}).to_string();
+    let mut ids = Vec::new();
+    // A gateway that finds the whole request and its end at once may drop it before a handler has seen it.
+    for round in 0..40 {
+        gateway.process.signal("STOP");
+        for client in 0..4 {
+            let id = format!("req_{round}_{client}");
+            let mut socket = std::net::TcpStream::connect(&address).unwrap();
+            let request = format!(
+                "POST /v1/responses HTTP/1.1\r\nhost: {address}\r\nx-request-id: {id}\r\n\
+                 content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            std::io::Write::write_all(&mut socket, request.as_bytes()).unwrap();
+            ids.push(id);
+        }
+        gateway.process.signal("CONT");
+    }
+    for id in ids {
+        let line = gateway.end(&id).await;
+        assert_eq!((&line["method"], &line["ended"]), (&json!("POST"), &json!("client_gone")), "{line}");
+    }
+}
+
+#[tokio::test]
 async fn the_end_of_a_cancelled_request_is_logged() {
     let upstream = Upstream::spawn().await;
     let gateway = Logged::start(&upstream, &[]).await;
