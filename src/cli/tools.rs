@@ -83,10 +83,9 @@ pub(super) fn call(name: &str, arguments: &str, options: &LoadOptions) -> ExitCo
 
 /// All tools, including those of MCP servers.
 async fn own(tools: &GatewayTools) -> Result<CallerCatalog, String> {
-    let of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
-    let wanting =
-        McpCaller { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, on_behalf_of: of };
-    let own = tools.mcp.bind_catalog(&tools.toolbox, wanting, |_| true).await;
+    let on_behalf_of = OnBehalfOf { principal: "cli", ..OnBehalfOf::default() };
+    let caller = McpCaller { tenant: &TENANT.into(), key: &"cli".into(), authorization: None, on_behalf_of };
+    let own = tools.mcp.bind_catalog(&tools.toolbox, caller, |_| true).await;
     own.map_err(|error| error.body.message)
 }
 

@@ -132,7 +132,7 @@ pub struct RunLimits {
     /// Inferences.
     pub max_turns: u32,
     /// Calls of server-side tools; `None`: no limit. The request's `max_tool_calls` lowers it.
-    #[serde(with = "units::count_or_off")]
+    #[serde(with = "units::CountOrOff")]
     pub max_tool_calls: Option<u64>,
     /// Input and output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]

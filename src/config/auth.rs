@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::units;
+use super::masks;
 use crate::protocol::dialect::Dialect;
 use crate::protocol::request::ClientActionStatus;
 
@@ -22,7 +22,7 @@ pub struct AuthSettings {
 #[derive(Clone, Serialize)]
 pub struct ApiKeySettings {
     /// SHA-256 of the key. The key itself is not kept.
-    #[serde(serialize_with = "units::digest")]
+    #[serde(serialize_with = "masks::digest")]
     pub hash: [u8; 32],
     /// Isolates rows: rows of other tenants do not exist for it.
     pub tenant: Arc<str>,

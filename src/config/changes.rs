@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::de;
 use super::file_hashes::FileHashes;
 use super::load::LoadedConfig;
+use super::masks::MASK;
 use super::reload::{ReloadEffect, reload_effect};
 use super::tree::{Tree, format_path};
-use super::units::MASK;
 
 /// A changed key.
 #[derive(Debug, Clone, PartialEq, Eq)]

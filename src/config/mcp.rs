@@ -9,6 +9,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use super::masks;
 use super::units::{self, MIB};
 pub use auth::{ClientCredentials, McpAuth, TokenExchange};
 
@@ -27,13 +28,13 @@ pub struct McpSettings {
     /// The pool of open connections.
     pub sessions: McpSessionSettings,
     /// How long a list of tools is cached; a server may set another time.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub tool_ttl: Duration,
     /// Timeout of a connection with its handshake, and of a list of tools.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub list_timeout: Duration,
     /// Maximum bytes of one message of a server; a longer result is an error.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_message_bytes: usize,
     /// Approvals of calls.
     pub approvals: McpApprovalSettings,
@@ -64,7 +65,7 @@ impl Default for McpSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerSettings {
     /// The endpoint; for `json_rpc` without the `/rpc`.
-    #[serde(serialize_with = "units::masked_query", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "masks::masked_query", skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The transport; absent: `stdio` for a command, `auto` for a URL.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,13 +76,13 @@ pub struct McpServerSettings {
     /// The program's arguments.
     pub args: Vec<String>,
     /// The program's environment. Of the gateway's it gets only `PATH` and `HOME`.
-    #[serde(serialize_with = "units::masked_map")]
+    #[serde(serialize_with = "masks::masked_map")]
     pub env: BTreeMap<String, SecretString>,
     /// The program's working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
     /// Sent with each request.
-    #[serde(serialize_with = "units::masked_map")]
+    #[serde(serialize_with = "masks::masked_map")]
     pub headers: BTreeMap<String, SecretString>,
     /// Credentials of the gateway.
     pub auth: McpAuth,
@@ -89,13 +90,13 @@ pub struct McpServerSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Maximum time of a call without a response or a progress report.
-    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "units::OptionalDuration", skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
     /// Maximum time of a call in total.
-    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "units::OptionalDuration", skip_serializing_if = "Option::is_none")]
     pub max_time: Option<Duration>,
     /// Overrides `mcp.tool_ttl`.
-    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "units::OptionalDuration", skip_serializing_if = "Option::is_none")]
     pub tool_ttl: Option<Duration>,
     /// Whether a response that asks for the server fails if its tools cannot be listed.
     pub required: bool,
@@ -211,10 +212,10 @@ pub struct McpRequestSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trust: Option<McpTrust>,
     /// Maximum time of a call without a response or a progress report.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub timeout: Duration,
     /// Maximum time of a call in total.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub max_time: Duration,
     /// Maximum concurrent calls of one server.
     pub max_in_flight: usize,
@@ -247,10 +248,10 @@ pub struct McpSessionSettings {
     /// Maximum connections; the one that has been idle for longest is evicted.
     pub max: usize,
     /// Idle timeout of a connection.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub idle_timeout: Duration,
     /// Maximum bytes of the tool lists of all sessions, with what is derived from them.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_list_bytes: usize,
 }
 
@@ -265,7 +266,7 @@ impl Default for McpSessionSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct McpApprovalSettings {
     /// How long an approval can be given.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub expires_after: Duration,
 }
 

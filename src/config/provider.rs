@@ -13,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 pub use self::preset::Preset;
 use super::agents::ModelPrice;
+use super::masks;
 use super::units::{self, MIB};
 use crate::net::client::{HttpClientOptions, ProxyUrl};
 
@@ -26,7 +27,7 @@ pub struct ProviderSettings {
     /// Base URL, usually ending in `/v1`, without a trailing slash or a query.
     pub url: String,
     /// Sent as `Authorization: Bearer`.
-    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "masks::masked_option", skip_serializing_if = "Option::is_none")]
     pub api_key: Option<SecretString>,
     /// Patterns of the model names that it serves: `*` matches any characters.
     pub models: Vec<String>,
@@ -37,7 +38,7 @@ pub struct ProviderSettings {
     /// Name in requests → the provider's name of the model.
     pub aliases: BTreeMap<String, String>,
     /// Headers of every request. Values are treated as secrets.
-    #[serde(serialize_with = "units::masked_map")]
+    #[serde(serialize_with = "masks::masked_map")]
     pub headers: BTreeMap<String, SecretString>,
     /// Timeouts of calls.
     pub timeouts: ProviderTimeouts,
@@ -78,10 +79,10 @@ pub struct ProviderSettings {
     /// Request fields of the API that are forwarded for the provider's own bookkeeping.
     pub forward: Vec<ForwardedField>,
     /// Maximum bytes of one event of its streams.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_event_bytes: usize,
     /// Maximum bytes of a response that is not streamed, and of a proxied one that is buffered.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_answer_bytes: usize,
 }
 
@@ -130,16 +131,16 @@ impl Default for ProviderSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderTimeouts {
     /// Of connecting, including TLS.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub connect: Duration,
     /// From the request to the first byte of the response body.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub first_byte: Duration,
     /// Between two chunks of a response.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub idle: Duration,
     /// Of one call in total.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub total: Duration,
 }
 
@@ -161,13 +162,13 @@ pub struct RetrySettings {
     /// Maximum retries; 0: none.
     pub max: u32,
     /// Backoff before the first retry; doubles with each, with jitter.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub initial_backoff: Duration,
     /// Maximum backoff.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub max_backoff: Duration,
     /// A longer `Retry-After` is passed to the client instead of being waited for.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub max_retry_after: Duration,
 }
 
@@ -351,4 +352,41 @@ pub enum ForwardedField {
     PromptCacheRetention,
     ServiceTier,
     Metadata,
+}
+
+/// Fields of a chat completion that the gateway writes itself: passing one through would send it twice.
+const TRANSLATED_FIELDS: &[&str] = &[
+    "model",
+    "messages",
+    "stream",
+    "stream_options",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "response_format",
+    "temperature",
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logprobs",
+    "top_logprobs",
+    "max_tokens",
+    "max_completion_tokens",
+    "reasoning_effort",
+    "verbosity",
+    "user",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "service_tier",
+    "metadata",
+    "store",
+    "n",
+    "functions",
+    "function_call",
+];
+
+/// Whether the gateway writes a field of this name itself, so that it cannot be passed through.
+pub(crate) fn is_translated_field(name: &str) -> bool {
+    TRANSLATED_FIELDS.contains(&name)
 }

@@ -103,9 +103,9 @@ pub(super) struct RawProvider {
     pub think_tags: Option<ThinkTags>,
     pub supports: RawSupports,
     pub forward: Option<Vec<ForwardedField>>,
-    #[serde(deserialize_with = "units::some_size")]
+    #[serde(deserialize_with = "units::OptionalSize::deserialize")]
     pub max_event_bytes: Option<usize>,
-    #[serde(deserialize_with = "units::some_size")]
+    #[serde(deserialize_with = "units::OptionalSize::deserialize")]
     pub max_answer_bytes: Option<usize>,
 }
 

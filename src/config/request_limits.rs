@@ -15,9 +15,9 @@ pub(super) struct RequestSizeLimitsDef {
     max_content_parts: usize,
     max_item_references: usize,
     max_schema_patterns: usize,
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     max_schema_bytes: usize,
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     max_instructions_bytes: usize,
 }
 

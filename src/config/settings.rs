@@ -17,7 +17,9 @@ pub use super::agents::{
     AgentSettings, LimitOverrides, ModelPrice, ReasoningDefaults, RunLimits, TextDefaults,
 };
 pub use super::auth::{ApiKeySettings, AuthSettings, Scope};
+pub use super::egress::EgressSettings;
 use super::file_hashes::FileHashes;
+use super::masks;
 pub use super::mcp::{
     ClientCredentials, Elicitation, McpApprovalSettings, McpAuth, McpContext, McpRequestSettings, McpRule,
     McpServerSettings, McpSessionSettings, McpSettings, McpTransport, McpTrust, SamplingSettings,
@@ -28,10 +30,10 @@ use super::provider::ProviderSettings;
 use super::request_limits::RequestSizeLimitsDef;
 pub use super::store::{Migrate, StoreSettings, StoreUrl, Synchronous};
 pub use super::tools::{
-    BreakerSettings, BuiltinSettings, EgressSettings, ExecutorSettings, FileReadSettings, MockTool, OnError,
-    ResultFormat, ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool, ToolCacheSettings,
-    ToolCollision, ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, ToolsSettings,
-    UserMessages, WeatherSettings, WebSearchSettings, mcp_label,
+    BreakerSettings, BuiltinSettings, ExecutorSettings, FileReadSettings, MockTool, OnError, ResultFormat,
+    ReturnSchema, RouteSettings, RouteStrategy, SearchProvider, SimpleTool, ToolCacheSettings, ToolCollision,
+    ToolLists, ToolOverride, ToolResultSettings, ToolRetry, ToolVisibility, ToolsSettings, UserMessages,
+    WeatherSettings, WebSearchSettings, mcp_label,
 };
 use super::units::{self, MIB};
 use crate::net::client::HttpClientOptions;
@@ -153,7 +155,7 @@ pub enum LogFormat {
 #[serde(default, deny_unknown_fields)]
 pub struct ServerSettings {
     /// Maximum bytes of a request body, both as sent and decompressed; 413 beyond it.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub request_body_limit: usize,
     /// Maximum concurrent runs; further requests wait for `queue_timeout`, then 503 with `Retry-After`.
     pub max_runs: usize,
@@ -161,39 +163,39 @@ pub struct ServerSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_runs_per_tenant: Option<usize>,
     /// Maximum time that a request waits in the queue for a run.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub queue_timeout: Duration,
     /// Maximum bytes of request bodies, from when they are read until their runs have started, and separately of
     /// buffered responses until they are sent; further requests wait.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_buffered_body_bytes: usize,
     /// Maximum pause while a request body is received.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub body_idle_timeout: Duration,
     /// How long a client may read nothing of its response before it is disconnected.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub write_timeout: Duration,
     /// How long after SIGTERM requests are still accepted while `/readyz` fails, until load balancers have noticed;
     /// `None`: 5 s if the gateway listens beyond loopback, else 0.
-    #[serde(with = "units::duration_or_auto")]
+    #[serde(with = "units::DurationOrAuto")]
     pub shutdown_delay: Option<Duration>,
     /// How long running responses may take to finish after that.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub drain_timeout: Duration,
     /// Checks of `/readyz`.
     pub ready_requires: Vec<ReadyRequirement>,
     /// Maximum open connections; `None`: half of the open files that are not reserved for providers, tools and the
     /// store.
-    #[serde(with = "units::count_or_auto")]
+    #[serde(with = "units::CountOrAuto")]
     pub max_connections: Option<usize>,
     /// How long a new connection may send nothing.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub first_byte_timeout: Duration,
     /// How long the headers of a request may take from their first byte.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub header_timeout: Duration,
     /// Idle timeout of a connection without a request.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub keep_alive_timeout: Duration,
     /// Host names under which a gateway without keys may be called, besides `localhost` and IP addresses; `*`: any.
     pub allowed_hosts: Vec<String>,
@@ -254,10 +256,10 @@ pub struct CorsSettings {
 #[serde(default, deny_unknown_fields)]
 pub struct SseSettings {
     /// Interval of keepalive comments while no event is sent.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub keepalive: Duration,
     /// How long status 200 is delayed while the provider has sent no output.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub commit_after: Duration,
 }
 
@@ -280,16 +282,16 @@ pub struct EngineSettings {
     /// Maximum items of a response's output.
     pub max_output_items: usize,
     /// Maximum bytes of one output item.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_item_bytes: usize,
     /// Maximum bytes of a response's output.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_response_bytes: usize,
     /// Maximum bytes of a conversation: history, referenced items and input.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_conversation_bytes: usize,
     /// Maximum time of a run.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub run_timeout: Duration,
     /// Limits of one run, unless an agent or a request overrides them.
     pub limits: RunLimits,
@@ -435,7 +437,7 @@ impl Default for TelemetrySettings {
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsSettings {
     /// How long a provider's list is cached.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub cache_ttl: Duration,
 }
 
@@ -452,7 +454,7 @@ pub type SealKey = Arc<SecretBox<[u8; 32]>>;
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SealSettings {
     /// The first encrypts, all decrypt. Empty: the key in `file`.
-    #[serde(serialize_with = "units::masked_keys")]
+    #[serde(serialize_with = "masks::masked_keys")]
     pub keys: Vec<SealKey>,
     /// Where a generated key is stored; by default beside the SQLite file, `None` with a store in memory.
     pub file: Option<PathBuf>,

@@ -19,16 +19,16 @@ pub struct StoreSettings {
     /// Migration of a database of an earlier version.
     pub migrate: Migrate,
     /// How long a response is stored after its last use; `None`: forever.
-    #[serde(with = "units::duration_or_off")]
+    #[serde(with = "units::DurationOrOff")]
     pub ttl: Option<Duration>,
     /// Bytes beyond which the oldest responses are deleted; `None`: no limit.
-    #[serde(with = "units::size_or_off")]
+    #[serde(with = "units::SizeOrOff")]
     pub max_size: Option<usize>,
     /// How long a running response belongs to a process after the lease was last renewed.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub lease: Duration,
     /// Interval in which leases are renewed and expired responses deleted.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub maintenance_interval: Duration,
 }
 

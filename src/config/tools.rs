@@ -1,16 +1,23 @@
-//! Server-side tools: availability, execution and results.
+//! Server-side tools: availability and results. How calls are made is in `calls`, the built-in tools are in `builtin`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
 
-use super::network;
 use super::units::{self, MIB};
-use crate::net::client::{HttpClientOptions, ProxyUrl};
 pub use crate::protocol::request::ToolVisibility;
+pub use builtin::{
+    BuiltinSettings, FileReadSettings, MockTool, SearchProvider, SimpleTool, WeatherSettings,
+    WebSearchSettings,
+};
+pub use calls::{
+    BreakerSettings, ExecutorSettings, OnError, RouteSettings, RouteStrategy, ToolOverride, ToolRetry,
+    mcp_label,
+};
+
+mod builtin;
+mod calls;
 
 /// Server-side tools.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,7 +30,7 @@ pub struct ToolsSettings {
     /// Whether messages of tools to the user become items of the output.
     pub user_messages: UserMessages,
     /// Timeout of a call, unless the tool has its own.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub timeout: Duration,
     /// Maximum concurrent calls of one turn.
     pub max_parallel: usize,
@@ -61,7 +68,7 @@ pub struct ToolsSettings {
     /// Tools with fixed results, for demonstrations and tests, by name.
     pub mock: BTreeMap<String, MockTool>,
     /// Delay of mock tools without one of their own.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub mock_delay: Duration,
     /// How results are sent to models.
     pub result_format: ResultFormat,
@@ -133,48 +140,6 @@ pub enum ToolCollision {
     Prefix,
 }
 
-/// How a failed call is treated. Written `continue`, `fail`, `skip` or `fallback:<tool>`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum OnError {
-    /// The model gets the error.
-    #[default]
-    Continue,
-    /// The response fails.
-    Fail,
-    /// The model is told to answer without it.
-    Skip,
-    /// Another tool is called with the same arguments.
-    Fallback(String),
-}
-
-impl TryFrom<String> for OnError {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.as_str() {
-            "continue" => Ok(Self::Continue),
-            "fail" => Ok(Self::Fail),
-            "skip" => Ok(Self::Skip),
-            other => match other.strip_prefix("fallback:") {
-                Some(tool) if !tool.is_empty() => Ok(Self::Fallback(tool.to_owned())),
-                _ => Err(format!("expected continue, fail, skip or fallback:<tool>, got '{other}'")),
-            },
-        }
-    }
-}
-
-impl From<OnError> for String {
-    fn from(on_error: OnError) -> Self {
-        match on_error {
-            OnError::Continue => "continue".into(),
-            OnError::Fail => "fail".into(),
-            OnError::Skip => "skip".into(),
-            OnError::Fallback(tool) => format!("fallback:{tool}"),
-        }
-    }
-}
-
 /// Allowed and blocked tools of a tenant or an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -191,16 +156,16 @@ pub struct ToolLists {
 #[serde(default, deny_unknown_fields)]
 pub struct ToolResultSettings {
     /// Maximum bytes of one result that the model reads; a larger one is truncated to head and tail.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_bytes: usize,
     /// Maximum bytes of one result that is stored for `read_tool_output`; the rest is dropped.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_stored_bytes: usize,
     /// Maximum bytes of all results that are stored for `read_tool_output`.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub store_bytes: usize,
     /// How long results are stored.
-    #[serde(with = "units::duration")]
+    #[serde(with = "units::HumanDuration")]
     pub store_ttl: Duration,
     /// How results that violate the tool's return schema are treated.
     pub return_schema: ReturnSchema,
@@ -237,12 +202,12 @@ pub struct ToolCacheSettings {
     /// Whether results are cached.
     pub enabled: bool,
     /// By tool; `default` for all others.
-    #[serde(with = "units::duration_map")]
+    #[serde(with = "units::DurationMap")]
     pub ttl: BTreeMap<String, Duration>,
     /// Globs of tools whose results are never cached.
     pub never: Vec<String>,
     /// Maximum bytes of all cached results.
-    #[serde(with = "units::size")]
+    #[serde(with = "units::ByteSize")]
     pub max_bytes: usize,
 }
 
@@ -257,325 +222,6 @@ impl Default for ToolCacheSettings {
                 .map(String::from)
                 .into(),
             max_bytes: 64 * MIB,
-        }
-    }
-}
-
-/// Retries of calls of idempotent tools.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ToolRetry {
-    /// Maximum retries.
-    pub max: u32,
-    /// Backoff before the first retry; doubles with each, with jitter.
-    #[serde(with = "units::duration")]
-    pub delay: Duration,
-    /// Maximum backoff.
-    #[serde(with = "units::duration")]
-    pub max_delay: Duration,
-}
-
-impl Default for ToolRetry {
-    fn default() -> Self {
-        Self { max: 2, delay: Duration::from_millis(200), max_delay: Duration::from_secs(2) }
-    }
-}
-
-/// The circuit breaker of a tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BreakerSettings {
-    /// Consecutive failures to reach the tool that open the circuit; 0: never.
-    pub failures: u32,
-    /// How long the circuit stays open before one call probes the tool.
-    #[serde(with = "units::duration")]
-    pub open_for: Duration,
-}
-
-impl Default for BreakerSettings {
-    fn default() -> Self {
-        Self { failures: 5, open_for: Duration::from_secs(30) }
-    }
-}
-
-/// Settings of one tool; absent ones are the general ones.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ToolOverride {
-    /// Timeout of a call.
-    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Duration>,
-    /// Maximum concurrent calls of it in the whole process.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_parallel: Option<usize>,
-    /// One call at a time, in the whole process.
-    pub serial: bool,
-    /// Maximum calls of it in one run.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_calls: Option<u64>,
-    /// Whether results are cached.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cacheable: Option<bool>,
-    /// Cached results are used only for the same user.
-    pub cache_per_user: bool,
-    /// How failed calls are treated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub on_error: Option<OnError>,
-    /// Retries of calls.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub retry: Option<ToolRetry>,
-    /// The circuit breaker.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub breaker: Option<BreakerSettings>,
-    /// Maximum bytes of a result that the model reads.
-    #[serde(with = "units::opt_size", skip_serializing_if = "Option::is_none")]
-    pub max_result_bytes: Option<usize>,
-    /// Whether calls may be repeated, if the executor does not declare it or is wrong.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idempotent: Option<bool>,
-    /// Additional tags.
-    pub tags: Vec<String>,
-}
-
-/// Settings of all tools of one executor.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ExecutorSettings {
-    /// Timeout of one attempt; the tool's own timeout applies in any case.
-    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<Duration>,
-    /// Maximum concurrent calls of all its tools in the whole process.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_parallel: Option<usize>,
-    /// Additional tags of all its tools.
-    pub tags: Vec<String>,
-}
-
-/// The label of the MCP server in the id of an executor.
-pub fn mcp_label(executor: &str) -> Option<&str> {
-    executor.strip_prefix("mcp:")
-}
-
-/// A tool that several executors serve.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct RouteSettings {
-    /// Ids of the executors, in order of preference.
-    pub executors: Vec<String>,
-    /// Tags that an executor's tool must have.
-    pub require: Vec<String>,
-    /// How the executor of a call is chosen.
-    pub strategy: RouteStrategy,
-    /// By executor, for `weighted`; 1 if absent.
-    pub weights: BTreeMap<String, u32>,
-}
-
-/// How the executor of a call is chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RouteStrategy {
-    /// The first one that works.
-    #[default]
-    Ordered,
-    /// Round robin.
-    RoundRobin,
-    /// The one with the fewest calls in flight.
-    LeastInflight,
-    /// At random, by weight.
-    Weighted,
-    /// The one with fewer calls in flight of two random ones.
-    P2c,
-    /// The same one for a conversation, or else for a user.
-    Sticky,
-}
-
-/// Built-in tools.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct BuiltinSettings {
-    /// `calculate`
-    pub calculate: SimpleTool,
-    /// `datetime`
-    pub datetime: SimpleTool,
-    /// `get_weather`
-    pub get_weather: WeatherSettings,
-    /// `web_search`
-    pub web_search: WebSearchSettings,
-    /// `file_read`
-    pub file_read: FileReadSettings,
-}
-
-/// A tool without settings.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SimpleTool {
-    /// Whether the tool exists.
-    pub enabled: bool,
-}
-
-impl Default for SimpleTool {
-    fn default() -> Self {
-        Self { enabled: true }
-    }
-}
-
-/// `get_weather`, from OpenWeatherMap.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct WeatherSettings {
-    /// The tool is not available without it.
-    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
-    pub api_key: Option<SecretString>,
-    /// The base URL of the API.
-    pub base_url: String,
-    /// The gateway does not start without the tool.
-    pub required: bool,
-}
-
-impl Default for WeatherSettings {
-    fn default() -> Self {
-        Self { api_key: None, base_url: "https://api.openweathermap.org".into(), required: false }
-    }
-}
-
-/// `web_search`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct WebSearchSettings {
-    /// The search provider. Without one, the key decides; without both, the tool is not available.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub provider: Option<SearchProvider>,
-    /// The base URL of the API; required for SearXNG.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub base_url: Option<String>,
-    /// Required for Brave and Tavily.
-    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
-    pub api_key: Option<SecretString>,
-    /// The gateway does not start without the tool.
-    pub required: bool,
-}
-
-/// A search provider.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SearchProvider {
-    /// A SearXNG instance with its JSON format enabled.
-    Searxng,
-    /// Brave Search.
-    Brave,
-    /// Tavily.
-    Tavily,
-    /// Instant answers of DuckDuckGo; needs no key.
-    #[serde(rename = "duckduckgo")]
-    DuckDuckGo,
-}
-
-impl WebSearchSettings {
-    /// The configured search provider, or else the one that the key belongs to.
-    pub fn search_provider(&self) -> Option<SearchProvider> {
-        let of_key = |key: &SecretString| match key.expose_secret().trim() {
-            "" => None,
-            key if key.starts_with("tvly-") => Some(SearchProvider::Tavily),
-            _ => Some(SearchProvider::Brave),
-        };
-        self.provider.or_else(|| self.api_key.as_ref().and_then(of_key))
-    }
-}
-
-/// `file_read`; not available unless `allow_file_access` is set.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct FileReadSettings {
-    /// Directories below which files may be read; missing ones are ignored with a warning.
-    pub allowed_paths: Vec<PathBuf>,
-    /// Maximum bytes of one read.
-    #[serde(with = "units::size")]
-    pub max_bytes: usize,
-    /// The gateway does not start without the tool.
-    pub required: bool,
-}
-
-impl Default for FileReadSettings {
-    fn default() -> Self {
-        Self {
-            allowed_paths: ["/tmp/", "./data/", "./uploads/"].map(PathBuf::from).into(),
-            max_bytes: MIB,
-            required: false,
-        }
-    }
-}
-
-/// A tool with a fixed result.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct MockTool {
-    /// Shown to the model.
-    pub description: String,
-    /// JSON Schema of its arguments; absent: any object.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameters: Option<serde_json::Value>,
-    /// The result: a text, or any value. Without it, and without an `error`, every call fails.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output: Option<serde_json::Value>,
-    /// Fail with this message instead.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// Delay of the result; absent: `tools.mock_delay`.
-    #[serde(with = "units::some_duration", skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Duration>,
-}
-
-impl Default for MockTool {
-    fn default() -> Self {
-        Self {
-            description: "A tool with a fixed answer.".into(),
-            parameters: None,
-            output: None,
-            error: None,
-            delay: None,
-        }
-    }
-}
-
-/// Network access of tools.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct EgressSettings {
-    /// Hosts and CIDRs that may be reached though they are private, loopback or link-local.
-    pub allow: Vec<String>,
-    /// Allowed domains, with their subdomains; absent: all public ones.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub allowed_domains: Option<Vec<String>>,
-    /// Maximum redirects; each is checked.
-    pub max_redirects: usize,
-    /// Maximum bytes of one response.
-    #[serde(with = "units::size")]
-    pub max_response_bytes: usize,
-    /// Timeout of one request.
-    #[serde(with = "units::duration")]
-    pub timeout: Duration,
-    /// The HTTP proxy for everything but this machine; absent: as `network.proxy`.
-    #[serde(deserialize_with = "network::proxy", skip_serializing_if = "Option::is_none")]
-    pub proxy: Option<ProxyUrl>,
-    /// A PEM file of trusted certificate authorities, besides the system's and those of `tls.ca_file`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
-    /// The two settings above, combined with those for all clients.
-    #[serde(skip)]
-    pub http: HttpClientOptions,
-}
-
-impl Default for EgressSettings {
-    fn default() -> Self {
-        Self {
-            allow: Vec::new(),
-            allowed_domains: None,
-            max_redirects: 5,
-            max_response_bytes: 5 * MIB,
-            timeout: Duration::from_secs(30),
-            proxy: None,
-            ca_file: None,
-            http: HttpClientOptions::default(),
         }
     }
 }

@@ -1,383 +1,228 @@
-//! How durations, sizes and secrets are written in YAML: `15s`, `64KiB`, `********`.
+//! How durations, sizes and counts are written in YAML: `15s`, `64KiB`, `128`, `off`.
 //!
-//! Each submodule is for serde's `with`. Serialized values can be deserialized again, except for masks.
+//! The types with `serialize` and `deserialize` are for serde's `with`. Serialized values can be deserialized again.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
+use std::str::FromStr;
 use std::time::Duration;
 
-use secrecy::SecretString;
-use serde::de::{self, Visitor};
-use serde::ser::SerializeMap;
-use serde::{Deserializer, Serializer};
-
-use super::settings::SealKey;
+use serde::de::{self, Deserialize, Unexpected, Visitor};
+use serde::{Deserializer, Serialize, Serializer};
 
 pub(super) const MIB: usize = 1 << 20;
 pub(super) const GIB: usize = 1 << 30;
 pub(super) const DAY: Duration = Duration::from_hours(24);
 
-/// Replaces secrets in output.
-pub(super) const MASK: &str = "********";
+pub(super) type HumanDuration = Plain<DurationFormat>;
+pub(super) type ByteSize = Plain<SizeFormat>;
+/// For keys whose absence differs from the default.
+pub(super) type OptionalDuration = Optional<DurationFormat>;
+pub(super) type OptionalSize = Optional<SizeFormat>;
+pub(super) type DurationOrOff = Or<Off, DurationFormat>;
+pub(super) type DurationOrAuto = Or<Auto, DurationFormat>;
+pub(super) type SizeOrOff = Or<Off, SizeFormat>;
+pub(super) type CountOrOff = Or<Off, CountFormat<u64>>;
+pub(super) type CountOrAuto = Or<Auto, CountFormat<usize>>;
 
 const TIME_UNITS: [(&str, u64); 5] =
     [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
 const SIZE_UNITS: [(&str, usize); 4] = [("GiB", GIB), ("MiB", MIB), ("KiB", 1 << 10), ("B", 1)];
 
-/// A duration such as `500ms` or `1h30m`.
-pub(super) mod duration {
-    use super::{Deserializer, Duration, DurationVisitor, Serializer, format_duration};
+/// How a value is written.
+pub(super) trait Format {
+    type Value: Copy;
+    const EXPECTED: &'static str;
 
-    pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_duration(*value))
+    fn parse(text: &str) -> Option<Self::Value>;
+    fn from_number(number: u64) -> Option<Self::Value>;
+    fn serialize<S: Serializer>(value: Self::Value, to: S) -> Result<S::Ok, S::Error>;
+}
+
+/// `500ms` or `1h30m`.
+pub(super) struct DurationFormat;
+
+impl Format for DurationFormat {
+    type Value = Duration;
+    const EXPECTED: &'static str = "a duration with its unit, such as 500ms, 15s, 2m, 1h or 30d";
+
+    fn parse(text: &str) -> Option<Duration> {
+        parse_duration(text)
     }
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        from.deserialize_any(DurationVisitor)
+    fn from_number(_: u64) -> Option<Duration> {
+        None
+    }
+
+    fn serialize<S: Serializer>(value: Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_duration(value))
+    }
+}
+
+/// `64KiB` or `4096`.
+pub(super) struct SizeFormat;
+
+impl Format for SizeFormat {
+    type Value = usize;
+    const EXPECTED: &'static str = "a size, such as 64KiB, 32MiB, 1GiB or a number of bytes";
+
+    fn parse(text: &str) -> Option<usize> {
+        parse_size(text)
+    }
+
+    fn from_number(bytes: u64) -> Option<usize> {
+        usize::try_from(bytes).ok()
+    }
+
+    fn serialize<S: Serializer>(value: usize, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&format_size(value))
+    }
+}
+
+pub(super) struct CountFormat<T>(PhantomData<T>);
+
+impl<T: Copy + FromStr + TryFrom<u64> + Serialize> Format for CountFormat<T> {
+    type Value = T;
+    const EXPECTED: &'static str = "a number";
+
+    fn parse(text: &str) -> Option<T> {
+        text.parse().ok()
+    }
+
+    fn from_number(number: u64) -> Option<T> {
+        T::try_from(number).ok()
+    }
+
+    fn serialize<S: Serializer>(value: T, to: S) -> Result<S::Ok, S::Error> {
+        value.serialize(to)
+    }
+}
+
+/// A word that may be written for no value.
+pub(super) trait Word {
+    const WORD: &'static str;
+}
+
+pub(super) struct Off;
+pub(super) struct Auto;
+
+impl Word for Off {
+    const WORD: &'static str = "off";
+}
+
+impl Word for Auto {
+    const WORD: &'static str = "auto";
+}
+
+/// A value.
+pub(super) struct Plain<F>(PhantomData<F>);
+
+impl<F: Format> Plain<F> {
+    pub(super) fn serialize<S: Serializer>(value: &F::Value, to: S) -> Result<S::Ok, S::Error> {
+        F::serialize(*value, to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<F::Value, D::Error> {
+        Written::<F>::deserialize(from).map(|written| written.0)
+    }
+}
+
+/// A value, or nothing.
+pub(super) struct Optional<F>(PhantomData<F>);
+
+impl<F: Format> Optional<F> {
+    pub(super) fn serialize<S: Serializer>(value: &Option<F::Value>, to: S) -> Result<S::Ok, S::Error> {
+        value.map(Written::<F>).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<F::Value>, D::Error> {
+        Plain::<F>::deserialize(from).map(Some)
     }
 }
 
 /// A value, or a word for none.
-fn text_or<S: Serializer>(value: Option<impl fmt::Display>, none: &str, to: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(value) => to.collect_str(&value),
-        None => to.serialize_str(none),
-    }
-}
+pub(super) struct Or<W, F>(PhantomData<(W, F)>);
 
-/// A duration, or `off`.
-pub(super) mod duration_or_off {
-    use super::{Deserializer, Duration, DurationVisitor, OrOff, Serializer, format_duration, text_or};
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        text_or(value.map(format_duration), "off", to)
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        from.deserialize_any(OrOff(DurationVisitor))
-    }
-}
-
-/// A duration, or `auto`.
-pub(super) mod duration_or_auto {
-    use super::{Deserializer, Duration, DurationOrAuto, Serializer, format_duration, text_or};
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        text_or(value.map(format_duration), "auto", to)
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        from.deserialize_any(DurationOrAuto)
-    }
-}
-
-/// Bytes, such as `64KiB` or `4096`.
-pub(super) mod size {
-    use super::{Deserializer, Serializer, SizeVisitor, format_size};
-
-    pub(in crate::config) fn serialize<S: Serializer>(value: &usize, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_size(*value))
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
-        from.deserialize_any(SizeVisitor)
-    }
-}
-
-/// An optional duration, for keys whose absence differs from the default.
-pub(super) mod some_duration {
-    use super::{Deserializer, Duration, DurationVisitor, Serializer, duration};
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+impl<W: Word, F: Format> Or<W, F> {
+    pub(super) fn serialize<S: Serializer>(value: &Option<F::Value>, to: S) -> Result<S::Ok, S::Error> {
         match value {
-            Some(value) => duration::serialize(value, to),
-            None => to.serialize_none(),
+            Some(value) => F::serialize(*value, to),
+            None => to.serialize_str(W::WORD),
         }
     }
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        from.deserialize_any(DurationVisitor).map(Some)
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<F::Value>, D::Error> {
+        from.deserialize_any(FormatVisitor::<F> { none: Some(W::WORD), format: PhantomData })
     }
 }
 
 /// Durations by name.
-pub(super) mod duration_map {
-    use serde::{Deserialize, Serialize};
+pub(super) struct DurationMap;
 
-    use super::{BTreeMap, Deserializer, Duration, Serializer, duration};
-
-    #[derive(Serialize, Deserialize)]
-    struct One(#[serde(with = "duration")] Duration);
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &BTreeMap<String, Duration>,
+impl DurationMap {
+    pub(super) fn serialize<S: Serializer>(
+        map: &BTreeMap<String, Duration>,
         to: S,
     ) -> Result<S::Ok, S::Error> {
-        to.collect_map(value.iter().map(|(name, value)| (name, One(*value))))
+        to.collect_map(map.iter().map(|(name, value)| (name, Written::<DurationFormat>(*value))))
     }
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<BTreeMap<String, Duration>, D::Error> {
-        let map = BTreeMap::<String, One>::deserialize(from)?;
-        Ok(map.into_iter().map(|(name, One(value))| (name, value)).collect())
+        let map = BTreeMap::<String, Written<DurationFormat>>::deserialize(from)?;
+        Ok(map.into_iter().map(|(name, value)| (name, value.0)).collect())
     }
 }
 
-/// An optional size, for keys whose absence differs from the default.
-pub(super) mod opt_size {
-    use super::{Deserializer, Serializer, size};
+/// A value in its format.
+struct Written<F: Format>(F::Value);
 
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<usize>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => size::serialize(value, to),
-            None => to.serialize_none(),
-        }
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<usize>, D::Error> {
-        super::some_size(from)
+impl<F: Format> Serialize for Written<F> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        F::serialize(self.0, to)
     }
 }
 
-/// An optional size, for keys whose absence differs from the default.
-pub(super) fn some_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
-    from.deserialize_any(SizeVisitor).map(Some)
-}
-
-/// A size, or `off`.
-pub(super) mod size_or_off {
-    use super::{Deserializer, OrOff, Serializer, SizeVisitor, format_size, text_or};
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<usize>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        text_or(value.map(format_size), "off", to)
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<usize>, D::Error> {
-        from.deserialize_any(OrOff(SizeVisitor))
+impl<'de, F: Format> Deserialize<'de> for Written<F> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let value = from.deserialize_any(FormatVisitor::<F> { none: None, format: PhantomData })?;
+        // Only a word is read as `None`.
+        value.map(Self).ok_or_else(|| de::Error::custom(format!("expected {}", F::EXPECTED)))
     }
 }
 
-/// A count, or `off` for no limit.
-pub(super) mod count_or_off {
-    use super::{CountVisitor, Deserializer, OrOff, Serializer};
-
-    pub(in crate::config) fn serialize<S: Serializer>(value: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.serialize_u64(*value),
-            None => to.serialize_str("off"),
-        }
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<u64>, D::Error> {
-        from.deserialize_any(OrOff(CountVisitor))
-    }
+struct FormatVisitor<F> {
+    /// The word that is read as `None`.
+    none: Option<&'static str>,
+    format: PhantomData<F>,
 }
 
-/// A count, or `auto`.
-pub(super) mod count_or_auto {
-    use super::{CountOrAuto, Deserializer, Serializer};
-
-    pub(in crate::config) fn serialize<S: Serializer>(
-        value: &Option<usize>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => to.serialize_u64(*value as u64),
-            None => to.serialize_str("auto"),
-        }
-    }
-
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Option<usize>, D::Error> {
-        from.deserialize_any(CountOrAuto)
-    }
-}
-
-/// Masks a secret.
-pub(super) fn masked<S: Serializer>(_: &SecretString, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(MASK)
-}
-
-/// Masks a secret, if there is one.
-pub(super) fn masked_option<S: Serializer>(value: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
-    match value {
-        Some(_) => to.serialize_str(MASK),
-        None => to.serialize_none(),
-    }
-}
-
-/// A URL without its query, which may contain a key.
-pub(super) fn masked_query<S: Serializer>(value: &Option<String>, to: S) -> Result<S::Ok, S::Error> {
-    match value.as_deref().map(|url| url.split_once('?').ok_or(url)) {
-        Some(Ok((place, _))) => to.collect_str(&format_args!("{place}?{MASK}")),
-        Some(Err(url)) => to.serialize_str(url),
-        None => to.serialize_none(),
-    }
-}
-
-/// Masks the secrets, not their names.
-pub(super) fn masked_map<S: Serializer>(
-    value: &BTreeMap<String, SecretString>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
-    let mut map = to.serialize_map(Some(value.len()))?;
-    for name in value.keys() {
-        map.serialize_entry(name, MASK)?;
-    }
-    map.end()
-}
-
-/// Masks each key.
-pub(super) fn masked_keys<S: Serializer>(value: &[SealKey], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(value.iter().map(|_| MASK))
-}
-
-/// `sha256:` and hex digits. A hash is not secret: keys are too long to be guessed from it.
-pub(super) fn digest<S: Serializer>(value: &[u8; 32], to: S) -> Result<S::Ok, S::Error> {
-    struct Hex<'a>(&'a [u8]);
-    impl fmt::Display for Hex<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("sha256:")?;
-            self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-        }
-    }
-    to.collect_str(&Hex(value))
-}
-
-struct DurationVisitor;
-
-impl Visitor<'_> for DurationVisitor {
-    type Value = Duration;
+impl<F: Format> Visitor<'_> for FormatVisitor<F> {
+    type Value = Option<F::Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a duration with its unit, such as 500ms, 15s, 2m, 1h or 30d")
+        f.write_str(F::EXPECTED)?;
+        self.none.map_or(Ok(()), |word| write!(f, "; or `{word}`"))
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-        parse_duration(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-    }
-}
-
-struct DurationOrAuto;
-
-impl Visitor<'_> for DurationOrAuto {
-    type Value = Option<Duration>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        DurationVisitor.expecting(f)?;
-        f.write_str("; or `auto`")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<Duration>, E> {
-        if text == "auto" { Ok(None) } else { DurationVisitor.visit_str(text).map(Some) }
-    }
-}
-
-struct SizeVisitor;
-
-impl Visitor<'_> for SizeVisitor {
-    type Value = usize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a size, such as 64KiB, 32MiB, 1GiB or a number of bytes")
-    }
-
-    fn visit_u64<E: de::Error>(self, bytes: u64) -> Result<usize, E> {
-        usize::try_from(bytes).map_err(|_| E::invalid_value(de::Unexpected::Unsigned(bytes), &self))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<usize, E> {
-        parse_size(text).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-    }
-}
-
-struct CountVisitor;
-
-impl Visitor<'_> for CountVisitor {
-    type Value = u64;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number")
-    }
-
-    fn visit_u64<E: de::Error>(self, count: u64) -> Result<u64, E> {
-        Ok(count)
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<u64, E> {
-        text.parse().map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
-    }
-}
-
-struct CountOrAuto;
-
-impl Visitor<'_> for CountOrAuto {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a number, or `auto`")
-    }
-
-    fn visit_u64<E: de::Error>(self, count: u64) -> Result<Option<usize>, E> {
-        usize::try_from(count).map(Some).map_err(|_| E::invalid_value(de::Unexpected::Unsigned(count), &self))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Option<usize>, E> {
-        let count = || text.parse().map(Some).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self));
-        if text == "auto" { Ok(None) } else { count() }
-    }
-}
-
-/// What `V` deserializes, or `off` (or `false`, as which some YAML writers emit it).
-struct OrOff<V>(V);
-
-impl<'de, V: Visitor<'de>> Visitor<'de> for OrOff<V> {
-    type Value = Option<V::Value>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.expecting(f)?;
-        f.write_str("; or `off`")
-    }
-
+    /// Some YAML writers emit `off` as `false`.
     fn visit_bool<E: de::Error>(self, on: bool) -> Result<Self::Value, E> {
-        if on { Err(E::invalid_type(de::Unexpected::Bool(on), &self)) } else { Ok(None) }
+        let is_off = !on && self.none == Some(Off::WORD);
+        if is_off { Ok(None) } else { Err(E::invalid_type(Unexpected::Bool(on), &self)) }
     }
 
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        self.0.visit_u64(value).map(Some)
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+        let value = F::from_number(number);
+        value.map(Some).ok_or_else(|| E::invalid_type(Unexpected::Unsigned(number), &self))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-        if text == "off" { Ok(None) } else { self.0.visit_str(text).map(Some) }
+        if self.none == Some(text) {
+            return Ok(None);
+        }
+        F::parse(text).map(Some).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 

@@ -3,7 +3,7 @@
 use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 
-use crate::config::units;
+use crate::config::masks;
 
 /// Credentials of the gateway for an MCP server.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -15,7 +15,7 @@ pub enum McpAuth {
     /// A fixed token.
     Bearer {
         /// The bearer token.
-        #[serde(serialize_with = "units::masked")]
+        #[serde(serialize_with = "masks::masked")]
         token: SecretString,
     },
     /// OAuth 2 client credentials.
@@ -32,10 +32,10 @@ pub struct ClientCredentials {
     /// The OAuth client of the gateway.
     pub client_id: String,
     /// This or `private_key`.
-    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "masks::masked_option", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<SecretString>,
     /// PEM of the key that signs client assertions (RFC 7523); this or `client_secret`.
-    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "masks::masked_option", skip_serializing_if = "Option::is_none")]
     pub private_key: Option<SecretString>,
     /// `RS256`, `PS256`, `ES256` or `EdDSA`; absent: by the key.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct TokenExchange {
     /// The OAuth client of the gateway.
     pub client_id: String,
     /// The secret of that client.
-    #[serde(serialize_with = "units::masked_option", skip_serializing_if = "Option::is_none")]
+    #[serde(serialize_with = "masks::masked_option", skip_serializing_if = "Option::is_none")]
     pub client_secret: Option<SecretString>,
     /// Scopes of the token.
     pub scopes: Vec<String>,

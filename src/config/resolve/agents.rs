@@ -13,12 +13,12 @@ pub(super) fn check(
     check: &mut Checker<'_>,
 ) {
     for (name, agent) in agents {
-        let of = |key| ["agents", name, key];
+        let key_path = |key| ["agents", name, key];
         if !is_tool_name(name) {
             check.error(&["agents", name], TOOL_NAME_RULE);
         }
         if agent.model.as_deref() == Some("") {
-            check.error(&of("model"), "is empty: omit it to use the request's model");
+            check.error(&key_path("model"), "is empty: omit it to use the request's model");
         }
         for (index, tool) in agent.tools.iter().enumerate() {
             if tool.is_empty() {
@@ -35,9 +35,9 @@ pub(super) fn check(
                 check.error(&["agents", name, "mcp_servers", &index.to_string()], message);
             }
         }
-        globs(&of("allowed_tools"), agent.allowed_tools.as_deref(), check);
-        globs(&of("blocked_tools"), Some(&agent.blocked_tools), check);
-        overrides(&of("limits"), &agent.limits, check);
+        globs(&key_path("allowed_tools"), agent.allowed_tools.as_deref(), check);
+        globs(&key_path("blocked_tools"), Some(&agent.blocked_tools), check);
+        overrides(&key_path("limits"), &agent.limits, check);
         for (key, problem) in agent.invalid_model_options() {
             check.error(&[&["agents", name], key].concat(), problem);
         }

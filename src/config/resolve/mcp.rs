@@ -52,7 +52,7 @@ pub(super) fn check(mcp: &McpSettings, check: &mut Checker<'_>) {
 const SHORTER: &str = "is less than timeout, so timeout has no effect";
 
 fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
-    let of = |key| ["mcp", "servers", label, key];
+    let key_path = |key| ["mcp", "servers", label, key];
     if !is_tool_name(label) {
         check.error(&["mcp", "servers", label], TOOL_NAME_RULE);
     } else if label == OWN_LABEL {
@@ -70,15 +70,15 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
         (None, Some(command)) => check_stdio(label, command, server, check),
     }
     let zero = |time: Option<Duration>| time.is_some_and(|time| time.is_zero());
-    check.above_zero(&of("timeout"), zero(server.timeout));
-    check.above_zero(&of("max_time"), zero(server.max_time));
-    check.above_zero(&of("tool_ttl"), zero(server.tool_ttl));
-    check.above_zero(&of("max_in_flight"), server.max_in_flight == Some(0));
+    check.above_zero(&key_path("timeout"), zero(server.timeout));
+    check.above_zero(&key_path("max_time"), zero(server.max_time));
+    check.above_zero(&key_path("tool_ttl"), zero(server.tool_ttl));
+    check.above_zero(&key_path("max_in_flight"), server.max_in_flight == Some(0));
     if server.timeout.zip(server.max_time).is_some_and(|(timeout, max)| max < timeout) {
-        check.error(&of("max_time"), SHORTER);
+        check.error(&key_path("max_time"), SHORTER);
     }
-    globs(&of("allowed_tools"), server.allowed_tools.as_deref(), check);
-    globs(&of("blocked_tools"), Some(&server.blocked_tools), check);
+    globs(&key_path("allowed_tools"), server.allowed_tools.as_deref(), check);
+    globs(&key_path("blocked_tools"), Some(&server.blocked_tools), check);
     for pattern in server.rules.keys() {
         if let Some(wrong) = super::tools::glob(pattern) {
             check.error(&["mcp", "servers", label, "rules", pattern], wrong);
@@ -91,7 +91,7 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
     }
     if let Some(tenants) = &server.tenants {
         if tenants.is_empty() {
-            check.error(&of("tenants"), "is empty, so no tenant may use it: omit it for all tenants");
+            check.error(&key_path("tenants"), "is empty, so no tenant may use it: omit it for all tenants");
         }
         for (index, _) in tenants.iter().enumerate().filter(|(_, tenant)| tenant.is_empty()) {
             let path = ["mcp", "servers", label, "tenants", &index.to_string()];
@@ -102,19 +102,19 @@ fn check_server(label: &str, server: &McpServerSettings, check: &mut Checker<'_>
 
 /// The URL is never quoted in an error: it may contain a key.
 fn check_remote(label: &str, url: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
-    let of = |key| ["mcp", "servers", label, key];
+    let key_path = |key| ["mcp", "servers", label, key];
     if server.transport == Some(McpTransport::Stdio) {
-        check.error(&of("transport"), "`stdio` needs a `command` instead of a `url`");
+        check.error(&key_path("transport"), "`stdio` needs a `command` instead of a `url`");
     }
     for (key, is_set) in
         [("args", !server.args.is_empty()), ("env", !server.env.is_empty()), ("cwd", server.cwd.is_some())]
     {
         if is_set {
-            check.error(&of(key), "is for servers with a `command`");
+            check.error(&key_path(key), "is for servers with a `command`");
         }
     }
     if let Some(problem) = server_url(parse_http(url).as_ref(), server.transport) {
-        check.error(&of("url"), problem);
+        check.error(&key_path("url"), problem);
     }
     auth::check(label, server, check);
 }
@@ -142,18 +142,19 @@ fn server_url(url: Option<&Url>, transport: Option<McpTransport>) -> Option<&'st
 }
 
 fn check_stdio(label: &str, command: &str, server: &McpServerSettings, check: &mut Checker<'_>) {
-    let of = |key| ["mcp", "servers", label, key];
+    let key_path = |key| ["mcp", "servers", label, key];
     if command.is_empty() || command.contains('\0') {
-        check.error(&of("command"), "expected the name or path of a program");
+        check.error(&key_path("command"), "expected the name or path of a program");
     }
     if server.transport.is_some_and(|transport| transport != McpTransport::Stdio) {
-        check.error(&of("transport"), "a `command` requires `stdio`");
+        check.error(&key_path("transport"), "a `command` requires `stdio`");
     }
     if !server.headers.is_empty() {
-        check.error(&of("headers"), "are for servers with a `url`; a program gets its secrets by `env`");
+        check
+            .error(&key_path("headers"), "are for servers with a `url`; a program gets its secrets by `env`");
     }
     if !matches!(server.auth, crate::config::settings::McpAuth::None) {
-        check.error(&of("auth"), "is for servers with a `url`; a program gets its secrets by `env`");
+        check.error(&key_path("auth"), "is for servers with a `url`; a program gets its secrets by `env`");
     }
     for (index, _) in server.args.iter().enumerate().filter(|(_, argument)| argument.contains('\0')) {
         check.error(&["mcp", "servers", label, "args", &index.to_string()], NUL);
@@ -168,7 +169,7 @@ fn check_stdio(label: &str, command: &str, server: &McpServerSettings, check: &m
         }
     }
     if server.cwd.as_ref().is_some_and(|folder| folder.as_os_str().is_empty()) {
-        check.error(&of("cwd"), "is empty: omit it for the gateway's working directory");
+        check.error(&key_path("cwd"), "is empty: omit it for the gateway's working directory");
     }
 }
 

@@ -37,11 +37,11 @@ pub(super) fn for_all_clients(
 
 /// The options of a provider.
 pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, check: &mut Checker<'_>) {
-    let of = |key| ["providers", name, key];
+    let key_path = |key| ["providers", name, key];
     if let Some(proxy) = &settings.proxy {
         if is_loopback_url(url) {
             check.error(
-                &of("proxy"),
+                &key_path("proxy"),
                 "cannot be used: `url` is this machine, and the proxy's localhost is another",
             );
         }
@@ -51,19 +51,19 @@ pub(super) fn provider(name: &str, settings: &mut ProviderSettings, url: &Url, c
     if url.scheme() == "http" {
         for (key, file) in [("ca_file", &settings.ca_file), ("client_cert", &settings.client_cert)] {
             if file.is_some() && !to_proxy {
-                check.error(&of(key), "has no effect: `url` begins with http://, so there is no TLS");
+                check.error(&key_path(key), "has no effect: `url` begins with http://, so there is no TLS");
             }
         }
     }
-    settings.http.authorities.extend(authorities(&of("ca_file"), settings.ca_file.as_deref(), check));
+    settings.http.authorities.extend(authorities(&key_path("ca_file"), settings.ca_file.as_deref(), check));
     settings.http.certificate = match (&settings.client_cert, &settings.client_key) {
         (Some(certificate), Some(key)) => client_certificate(name, certificate, key, check),
         (Some(_), None) => {
-            check.error(&of("client_cert"), "requires client_key, the file with its private key");
+            check.error(&key_path("client_cert"), "requires client_key, the file with its private key");
             None
         }
         (None, Some(_)) => {
-            check.error(&of("client_key"), "requires client_cert, the file with its certificate");
+            check.error(&key_path("client_key"), "requires client_cert, the file with its certificate");
             None
         }
         (None, None) => None,
@@ -92,12 +92,13 @@ fn client_certificate(
     key: &Path,
     check: &mut Checker<'_>,
 ) -> Option<ClientCertificate> {
-    let of = |key| ["providers", name, key];
+    let key_path = |key| ["providers", name, key];
     let (certificate, key) =
-        (read(&of("client_cert"), certificate, check), read(&of("client_key"), key, check));
+        (read(&key_path("client_cert"), certificate, check), read(&key_path("client_key"), key, check));
     let read = ClientCertificate::from_pem(&certificate?, &key?);
     let at_fault = |is_of_certificate| if is_of_certificate { "client_cert" } else { "client_key" };
-    read.map_err(|problem| check.error(&of(at_fault(problem.is_of_certificate())), problem.to_string())).ok()
+    read.map_err(|problem| check.error(&key_path(at_fault(problem.is_of_certificate())), problem.to_string()))
+        .ok()
 }
 
 /// The content of a file. If the content was configured instead of the path, as with `file:`, the error does not quote

@@ -7,41 +7,11 @@ use secrecy::ExposeSecret;
 use url::Url;
 
 use super::{Checker, agents, network, parse_http};
-use crate::config::provider::{ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles};
+use crate::config::provider::{
+    ContextWindow, Preset, ProviderFeatures, ProviderSettings, Roles, is_translated_field,
+};
 use crate::config::raw::{RawProvider, RawRoles, RawSupports};
 use crate::net::client::HttpClientOptions;
-
-/// Request fields that the gateway writes itself: passing one through would send it twice.
-const TRANSLATED_FIELDS: &[&str] = &[
-    "model",
-    "messages",
-    "stream",
-    "stream_options",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "response_format",
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "logprobs",
-    "top_logprobs",
-    "max_tokens",
-    "max_completion_tokens",
-    "reasoning_effort",
-    "verbosity",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "service_tier",
-    "metadata",
-    "store",
-    "n",
-    "functions",
-    "function_call",
-];
 
 /// Headers of the connection or the request body.
 const RESERVED_HEADERS: &[&str] = &[
@@ -241,7 +211,7 @@ fn names(name: &str, settings: &ProviderSettings, check: &mut Checker<'_>) {
         }
     }
     for (index, field) in settings.passthrough.iter().enumerate() {
-        if TRANSLATED_FIELDS.contains(&field.as_str()) {
+        if is_translated_field(field) {
             let path = ["providers", name, "passthrough", &index.to_string()];
             check
                 .error(&path, format!("`{field}` is translated by the gateway and cannot be passed through"));

@@ -111,20 +111,20 @@ fn retries(path: &[&str], max: u32, check: &mut Checker<'_>) {
 
 fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, check: &mut Checker<'_>) {
     for (name, own) in overrides {
-        let of = |key| ["tools", "overrides", name, key];
+        let key_path = |key| ["tools", "overrides", name, key];
         if name.is_empty() {
             check.error(&["tools", "overrides", name], "the name of a tool is missing");
         }
         let zero = |value: Option<Duration>| value.is_some_and(|value| value.is_zero());
-        check.above_zero(&of("timeout"), zero(own.timeout));
-        check.above_zero(&of("max_parallel"), own.max_parallel == Some(0));
-        check.above_zero(&of("max_calls"), own.max_calls == Some(0));
-        check.above_zero(&of("max_result_bytes"), own.max_result_bytes == Some(0));
+        check.above_zero(&key_path("timeout"), zero(own.timeout));
+        check.above_zero(&key_path("max_parallel"), own.max_parallel == Some(0));
+        check.above_zero(&key_path("max_calls"), own.max_calls == Some(0));
+        check.above_zero(&key_path("max_result_bytes"), own.max_result_bytes == Some(0));
         if own.serial && own.max_parallel.is_some_and(|max| max > 1) {
-            check.error(&of("max_parallel"), "contradicts `serial`, which means one call at a time");
+            check.error(&key_path("max_parallel"), "contradicts `serial`, which means one call at a time");
         }
         if own.cacheable == Some(false) && own.cache_per_user {
-            check.error(&of("cache_per_user"), "contradicts `cacheable: false`");
+            check.error(&key_path("cache_per_user"), "contradicts `cacheable: false`");
         }
         if let Some(retry) = &own.retry {
             retries(&["tools", "overrides", name, "retry", "max"], retry.max, check);
@@ -136,7 +136,7 @@ fn overrides(overrides: &BTreeMap<String, ToolOverride>, general: &OnError, chec
                 .above_zero(&["tools", "overrides", name, "breaker", "open_for"], breaker.open_for.is_zero());
         }
         if has_fallback_cycle(name, overrides) {
-            check.error(&of("on_error"), "falls back to itself, directly or through other tools");
+            check.error(&key_path("on_error"), "falls back to itself, directly or through other tools");
         }
     }
     if let OnError::Fallback(tool) = general
@@ -161,7 +161,7 @@ fn has_fallback_cycle(name: &str, overrides: &BTreeMap<String, ToolOverride>) ->
 }
 
 fn one_route(name: &str, route: &RouteSettings, check: &mut Checker<'_>) {
-    let of = |key| ["tools", "routes", name, key];
+    let key_path = |key| ["tools", "routes", name, key];
     for (index, executor) in route.executors.iter().enumerate() {
         let path = ["tools", "routes", name, "executors", &index.to_string()];
         if executor.is_empty() {
@@ -171,7 +171,7 @@ fn one_route(name: &str, route: &RouteSettings, check: &mut Checker<'_>) {
         }
     }
     if route.strategy != RouteStrategy::Weighted && !route.weights.is_empty() {
-        check.error(&of("weights"), "require `strategy: weighted`");
+        check.error(&key_path("weights"), "require `strategy: weighted`");
     }
     for executor in route.weights.keys() {
         if !route.executors.is_empty() && !route.executors.contains(executor) {
@@ -182,7 +182,7 @@ fn one_route(name: &str, route: &RouteSettings, check: &mut Checker<'_>) {
     let all_zero = |weights: &BTreeMap<String, u32>| weights.values().all(|weight| *weight == 0);
     let each_has_one = route.executors.iter().all(|executor| route.weights.contains_key(executor));
     if !route.weights.is_empty() && each_has_one && all_zero(&route.weights) {
-        check.error(&of("weights"), "are all 0, so that no executor is ever chosen");
+        check.error(&key_path("weights"), "are all 0, so that no executor is ever chosen");
     }
 }
 

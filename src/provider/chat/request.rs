@@ -8,47 +8,11 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::messages::{self, Message};
 use super::options::ChatOptions;
 use super::tools::{ChatToolChoice, ChatTools};
+use crate::config::provider::is_translated_field;
 use crate::config::{ForwardedField, MaxTokensField};
 use crate::protocol::request::{JsonSchemaFormat, TextFormat};
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelRequest, ProviderHints};
-
-/// Fields of the body that this module writes: no passed-through field may have one of these names.
-const RESERVED_FIELDS: &[&str] = &[
-    "model",
-    "messages",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "functions",
-    "function_call",
-    "response_format",
-    "verbosity",
-    "max_tokens",
-    "max_completion_tokens",
-    "reasoning_effort",
-    "temperature",
-    "top_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "logprobs",
-    "top_logprobs",
-    "stream",
-    "stream_options",
-    "n",
-    "store",
-    "user",
-    "safety_identifier",
-    "prompt_cache_key",
-    "prompt_cache_retention",
-    "service_tier",
-    "metadata",
-];
-
-/// Whether the translator writes a field of this name itself, so that it cannot be passed through.
-pub(crate) fn is_reserved(name: &str) -> bool {
-    RESERVED_FIELDS.contains(&name)
-}
 
 /// Writes the body of the request. `include_usage`: whether a stream is asked to end with its usage.
 ///
@@ -115,7 +79,7 @@ impl Serialize for Body<'_> {
             }
         }
         write_hints(&mut map, &request.hints, &options.forward)?;
-        for (name, value) in request.extra.iter().filter(|(name, _)| !is_reserved(name)) {
+        for (name, value) in request.extra.iter().filter(|(name, _)| !is_translated_field(name)) {
             map.serialize_entry(name, value)?;
         }
         map.end()

@@ -5,9 +5,9 @@ mod state;
 
 use serde_json::{Value, json};
 
-use super::super::request::is_reserved;
 use super::super::{ChatOptions, encode};
 use super::*;
+use crate::config::provider::is_translated_field;
 use crate::config::{
     DeveloperRole, ForwardedField, MaxTokensField, Preset, ProviderSettings, ReasoningField, SystemPlacement,
 };
@@ -350,5 +350,7 @@ fn hints_and_other_fields() {
             "prompt_cache_retention": "24h", "service_tier": "flex", "metadata": {"a": "b"}, "top_k": 1.5,
         })
     );
-    assert!(is_reserved("messages") && is_reserved("max_tokens") && !is_reserved("top_k"));
+    assert!(
+        is_translated_field("messages") && is_translated_field("max_tokens") && !is_translated_field("top_k")
+    );
 }
