@@ -222,6 +222,12 @@ impl MessageRouter {
     /// Reads a message and sees to it. `asked` is the request that it answers if it does not say. An answer to the
     /// handshake with a version of the protocol that nobody here knows ends the connection.
     pub(super) fn dispatch(&self, bytes: &[u8], asked: Option<i64>) -> Result<Dispatch, McpError> {
+        if bytes.len() > self.limit {
+            return Ok(match self.skip(&Excerpt::from_bytes(bytes), asked) {
+                Some(id) => Dispatch::Answered { id, result: Cow::Borrowed(PLACEHOLDER_RESULT) },
+                None => Dispatch::Handled,
+            });
+        }
         let envelope: Envelope<'_> = match serde_json::from_slice(bytes) {
             Ok(envelope) => envelope,
             Err(_) if !self.count_notification(bytes.len()) => return Ok(Dispatch::Handled),

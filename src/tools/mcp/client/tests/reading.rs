@@ -93,6 +93,16 @@ fn whose_answer_is_too_long_is_known_by_its_beginning_or_its_end() {
 }
 
 #[test]
+fn an_answer_that_fits_an_event_but_is_longer_than_a_message_may_be_is_too_large() {
+    let (wire, slot) = waiting();
+    let text = format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"content":[],"x":"{}"}}}}"#, "y".repeat(100));
+    assert!(text.len() > wire.limit && text.len() < wire.max_event_bytes());
+    let placeholder = message_router::Dispatch::Answered { id: 7, result: "{}".into() };
+    assert_eq!(wire.dispatch(text.as_bytes(), None).unwrap(), placeholder);
+    assert!(matches!(slot.take(), Some(Err(McpError::TooLarge { limit: 100 }))));
+}
+
+#[test]
 fn an_answer_is_known_by_its_id_also_as_text() {
     for id in ["7", "\"7\""] {
         let (wire, slot) = waiting();
