@@ -1,4 +1,4 @@
-//! HTTP: routes, who may use them, bodies in and out. Knows the engine; decides nothing about responses.
+//! The HTTP layer: routes, authorization, request and response bodies. Calls the engine; decides nothing about responses.
 
 pub(crate) mod client_profile;
 pub(crate) mod openapi;
@@ -46,50 +46,50 @@ pub(crate) use forwarded::PeerAddress;
 pub(crate) use health::{ReadinessCache, ShutdownFlag, is_ready};
 pub(crate) use request_context::begin_log;
 
-/// What handlers work with.
+/// The shared state of a server, as handlers extract it.
 #[derive(Clone)]
 pub(crate) struct AppState(Arc<SharedState>);
 
-/// What all requests share.
+/// What all requests of one configuration generation share.
 pub(crate) struct SharedState {
-    /// Makes responses.
+    /// Runs responses.
     pub engine: Arc<Engine>,
-    /// Knows callers.
+    /// API keys and their scopes.
     pub auth: Authenticator,
-    /// Knows models.
+    /// The providers' models, cached.
     pub catalog: Arc<ModelCatalog>,
-    /// What is counted.
+    /// The metrics registry.
     pub metrics: Arc<Metrics>,
-    /// Names on the wire, unless key or request say otherwise.
+    /// Default dialect of responses; a key or a request may override it.
     pub dialect: Dialect,
-    /// A comment is sent after this long without an event.
+    /// Interval of SSE keepalive comments while no event is sent.
     pub keepalive: Duration,
-    /// Bytes of a request body, as sent and decompressed.
+    /// Maximum size of a request body in bytes, compressed and decompressed.
     pub body_limit: usize,
-    /// How long a request body may pause.
+    /// Idle timeout between two chunks of a request body.
     pub body_idle_timeout: Duration,
-    /// What a request may hold.
+    /// Limits on lists, schemas and instructions of a request.
     pub request_limits: RequestSizeLimits,
-    /// Origins of web pages that may call.
+    /// Allowed CORS origins.
     pub cors_origins: Vec<String>,
-    /// Names that a gateway without keys is served under.
+    /// Host names under which a gateway without API keys may be called.
     pub allowed_hosts: Vec<String>,
-    /// Proxies that are believed what they say of a request's client and host.
+    /// Proxies whose `Forwarded` and `X-Forwarded-*` headers are trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// Whether clients are recognised by their headers.
+    /// Whether clients are detected by their headers.
     pub client_profiles: bool,
-    /// Tools of the API that are not served.
+    /// What to do with hosted tools that the gateway does not serve.
     pub unserved_tools: UnservedTools,
-    /// What readiness takes.
+    /// Checks that `/readyz` requires.
     pub ready_requires: Vec<ReadyRequirement>,
-    /// What readiness probes were told last.
+    /// The last results of readiness checks.
     pub readiness: ReadinessCache,
-    /// Whether the process was told to stop.
+    /// Set once shutdown was requested.
     pub stopping: ShutdownFlag,
 }
 
 impl AppState {
-    /// The state of a server.
+    /// Shares the state among all clones.
     pub(crate) fn new(shared: SharedState) -> Self {
         Self(Arc::new(shared))
     }

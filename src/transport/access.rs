@@ -1,4 +1,4 @@
-//! Who may use which route.
+//! Authentication and authorization of requests, by the routing table.
 
 use std::sync::Arc;
 
@@ -15,19 +15,19 @@ use crate::admission::Requester;
 use crate::auth::Principal;
 use crate::protocol::error::ApiError;
 
-/// The caller, known and allowed to be here.
+/// The authenticated caller of a request; an extension of it.
 #[derive(Debug, Clone)]
 pub(super) struct Authenticated(pub Principal);
 
 impl Authenticated {
-    /// Whose share of what all share the caller takes.
+    /// The tenant and key that the caller's admission quotas are counted for.
     pub(super) fn requester(&self) -> Requester {
         Requester::new(&self.0.owner.tenant, &self.0.name)
     }
 }
 
-/// Lets a request pass if its route is open to its caller, and its answer if there is room for what the caller may not
-/// take of it. A route that the table does not name is shut.
+/// Middleware: admits a request if its key has the scope of its route, then reserves the bytes of the response body, which
+/// a slow client may leave unread. A route that no table lists is refused.
 pub(super) async fn authorize(
     State(app): State<AppState>,
     mut request: Request,
@@ -39,9 +39,9 @@ pub(super) async fn authorize(
         return Ok(next.run(request).await);
     }
     let principal = app.auth.authenticate(request.headers())?;
-    if let Some(trail) = request.extensions().get::<RequestContext>() {
+    if let Some(context) = request.extensions().get::<RequestContext>() {
         let tenant = Arc::clone(&principal.owner.tenant);
-        trail.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
+        context.log.update(|facts| facts.key = Some((Arc::clone(&principal.name), tenant)));
     }
     match access {
         Some(Access::Requires(scope)) => principal.require(scope)?,

@@ -1,4 +1,4 @@
-//! `/v1/agents`: the agent profiles that requests may name. Their instructions are the operator's.
+//! `/v1/agents`: the agent profiles that requests may name. Their instructions are not exposed.
 
 use axum::Json;
 use axum::extract::State;
@@ -19,7 +19,7 @@ struct Agent<'a> {
     description: Option<&'a str>,
     model: Option<&'a str>,
     tools: &'a [String],
-    /// Names of the variables that its instructions have, with whether a request must give them.
+    /// The template variables of its instructions, and whether a request must provide each.
     variables: Vec<Variable<'a>>,
     limits: &'a LimitOverrides,
 }
@@ -65,7 +65,7 @@ pub(super) async fn list(State(app): State<AppState>) -> Response {
 }
 
 /// `GET /v1/agents/{id}`
-pub(super) async fn one(
+pub(super) async fn retrieve(
     State(app): State<AppState>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {

@@ -1,4 +1,4 @@
-//! The host and port that a request is for: the target's authority, or the one `Host` header.
+//! The authority (host and port) of a request: from the request target or the single `Host` header.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use axum::http::{Version, header};
 
 use crate::protocol::error::ApiError;
 
-/// A host with its port, as `Host`, `:authority` and `Origin` have them.
+/// Host and optional port, as in `Host`, `:authority` and `Origin`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Authority<'a> {
     /// A name, an IPv4 address, or an IPv6 address in brackets.
@@ -16,38 +16,40 @@ pub(super) struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// What the request is for (RFC 9112 3.2, RFC 9113 8.3.1). Only HTTP/1.0 may say nothing.
+    /// The authority of a request (RFC 9112 3.2, RFC 9113 8.3.1). Only HTTP/1.0 may omit it.
     ///
     /// # Errors
-    /// 400 if it says nothing, something twice, or something that is no host: proxies, caches and this gateway
-    /// must not come to different answers.
+    /// 400 if it is missing, given more than once, or malformed: proxies, caches and this gateway must not interpret the
+    /// same request differently.
     pub(super) fn from_request(request: &'a Request) -> Result<Option<Self>, ApiError> {
         let mut lines = request.headers().get_all(header::HOST).iter();
         let (line, another) = (lines.next(), lines.next());
         if another.is_some() {
-            return Err(duplicate("Host"));
+            return Err(duplicate_header("Host"));
         }
         let version = request.version();
         let line = line.map(|line| line.to_str().unwrap_or("?"));
         let target = request.uri().authority().map(axum::http::uri::Authority::as_str);
-        let said = match (target, line) {
+        let authority = match (target, line) {
             (Some(target), Some(line))
                 if version > Version::HTTP_11 && !target.eq_ignore_ascii_case(line) =>
             {
-                return Err(invalid("Its `:authority` and its Host header are not the same."));
+                return Err(invalid("Its `:authority` and its Host header differ."));
             }
-            (_, None) if version == Version::HTTP_11 => return Err(invalid("HTTP/1.1 needs a Host header.")),
+            (_, None) if version == Version::HTTP_11 => {
+                return Err(invalid("HTTP/1.1 requires a Host header."));
+            }
             (None, None) if version > Version::HTTP_11 => return Err(invalid("It has no `:authority`.")),
             (None, None) => return Ok(None),
-            // Of a target in absolute form and a Host header, HTTP/1.1 has the target count.
-            (Some(said), _) | (None, Some(said)) => said,
+            // In HTTP/1.1 a target in absolute form takes precedence over the Host header.
+            (Some(authority), _) | (None, Some(authority)) => authority,
         };
-        Self::parse(said)
+        Self::parse(authority)
             .map(Some)
-            .ok_or_else(|| invalid("Expected a host name or an IP address, and perhaps a port."))
+            .ok_or_else(|| invalid("Expected a host name or an IP address, optionally with a port."))
     }
 
-    /// Reads `host`, `host:port` or `[v6]:port`; no user, no path.
+    /// Parses `host`, `host:port` or `[v6]:port`; a user or a path is not allowed.
     pub(super) fn parse(text: &'a str) -> Option<Self> {
         let end =
             if text.starts_with('[') { text.find(']')? + 1 } else { text.find(':').unwrap_or(text.len()) };
@@ -67,7 +69,7 @@ impl<'a> Authority<'a> {
         valid.then_some(Self { host, port })
     }
 
-    /// Whether both mean the same place for a client that takes `default_port` where none is said.
+    /// Whether both have the same host and port, where `default_port` stands for an absent port.
     pub(super) fn is_same(&self, other: &Self, default_port: Option<u16>) -> bool {
         let same_host = self.host.eq_ignore_ascii_case(other.host)
             || v6(self.host).is_some_and(|address| v6(other.host) == Some(address));
@@ -96,13 +98,13 @@ fn v6(host: &str) -> Option<IpAddr> {
 }
 
 fn invalid(why: &str) -> ApiError {
-    let message = format!("The request does not say clearly which host it is for. {why}");
+    let message = format!("The host of the request is missing, ambiguous or invalid. {why}");
     ApiError::new(400, "invalid_request_error", "invalid_host", message)
 }
 
-/// 400: which of them counts is a matter of taste, and a proxy's may be another.
-pub(super) fn duplicate(name: &str) -> ApiError {
-    let message = format!("The request has more than one header '{name}'; send one.");
+/// 400 for a repeated header: a proxy could use another one of them than the gateway.
+pub(super) fn duplicate_header(name: &str) -> ApiError {
+    let message = format!("The request has more than one '{name}' header; send exactly one.");
     ApiError::new(400, "invalid_request_error", "duplicate_header", message)
 }
 

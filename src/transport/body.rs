@@ -1,4 +1,4 @@
-//! Request bodies: JSON of a bounded size, compressed or not; large ones are looked into off the workers.
+//! Request bodies: JSON of bounded size, optionally compressed; large ones are parsed on the blocking pool.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request, State};
@@ -14,14 +14,14 @@ use crate::admission::Permit;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 
-/// A body of at most so much is read where it arrived.
+/// Largest body that is parsed on the async worker; larger ones go to the blocking pool.
 const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// The whole body of a JSON request. Decompression happened before, by a layer.
 pub(super) struct JsonBody {
     pub bytes: Bytes,
-    /// Its part of the bytes that all requests may hold: to be kept for as long as the bytes are, or what was made
-    /// of them waits for something.
+    /// The reservation of its bytes in the budget of all requests. Hold it as long as the bytes are held, or what was
+    /// parsed from them waits in a queue.
     pub reserved: Permit,
 }
 
@@ -30,9 +30,9 @@ impl FromRequest<AppState> for JsonBody {
 
     async fn from_request(request: Request, state: &AppState) -> Result<Self, ErrorResponse> {
         check_encoding(&request)?;
-        // Without a type there may be no body.
+        // A request without Content-Type must have an empty body.
         let limit = if check_type(&request)? { state.body_limit } else { 0 };
-        // Every route with a body needs a scope, and so knows its caller.
+        // Every route with a body requires a scope, so its caller is authenticated.
         let caller = request.extensions().get::<Authenticated>().ok_or_else(ApiError::internal)?;
         let requester = caller.requester();
         let incoming = BodyReader {
@@ -43,14 +43,14 @@ impl FromRequest<AppState> for JsonBody {
         };
         match incoming.read(request.into_body()).await {
             Ok((bytes, reserved)) => Ok(Self { bytes, reserved }),
-            Err(unread) => Err(ErrorResponse(refusal(unread, limit))),
+            Err(error) => Err(ErrorResponse(into_api_error(error, limit))),
         }
     }
 }
 
 impl JsonBody {
-    /// What `read` makes of the body, and its reservation. Bodies above some size are read off the workers, and no
-    /// further once the client has left.
+    /// Parses the body with `read`; returns the result and the reservation. Bodies above [`MAX_INLINE_BYTES`] are parsed
+    /// on the blocking pool, unless the client has disconnected by then.
     pub(super) async fn read<T: Send + 'static>(
         self,
         app: &AppState,
@@ -61,23 +61,23 @@ impl JsonBody {
         if bytes.len() <= MAX_INLINE_BYTES {
             return Ok((read(&bytes)?, reserved));
         }
-        // The reservation goes along: the bytes are held until the work has ended, also for a client that left.
+        // The reservation moves into the task: the bytes are held until it has ended, even if the client disconnects.
         let work = move || (read(&bytes), reserved);
-        let (made, reserved) = app.engine.admission().blocking.run(&caller.requester(), work).await?;
-        Ok((made?, reserved))
+        let (parsed, reserved) = app.engine.admission().blocking.run(&caller.requester(), work).await?;
+        Ok((parsed?, reserved))
     }
 }
 
-/// Writes `Content-Encoding` as the layer that decompresses knows it: one line, lower case, no `identity`. What
-/// will be decompressed is bounded as sent, too: there are encodings of nothing that never end.
+/// Middleware: normalizes `Content-Encoding` for the decompression layer: one line, lower case, no `identity`. Also limits
+/// the compressed size, since an endless stream can decompress to nothing.
 pub(super) async fn normalize_encoding(State(app): State<AppState>, mut request: Request) -> Request {
     if !request.headers().contains_key(header::CONTENT_ENCODING) {
         return request;
     }
     let lines = request.headers().get_all(header::CONTENT_ENCODING).iter();
-    let said = lines.flat_map(|line| line.to_str().unwrap_or("?").split(',')).map(str::trim);
-    let said = said.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
-    let names: Vec<String> = said.map(str::to_ascii_lowercase).collect();
+    let encodings = lines.flat_map(|line| line.to_str().unwrap_or("?").split(',')).map(str::trim);
+    let encodings = encodings.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("identity"));
+    let names: Vec<String> = encodings.map(str::to_ascii_lowercase).collect();
     let names = names.iter().map(|name| if name == "x-gzip" { "gzip" } else { name }).collect::<Vec<_>>();
     let value = HeaderValue::from_str(&names.join(", "));
     let headers = request.headers_mut();
@@ -89,7 +89,7 @@ pub(super) async fn normalize_encoding(State(app): State<AppState>, mut request:
     request.map(|body| Body::new(Limited::new(body, limit)))
 }
 
-/// The layer takes the header away when it decompresses; what is left is something that it cannot.
+/// The decompression layer removes the header when it decompresses; a header that is left names an unsupported encoding.
 fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
     let Some(encoding) = request.headers().get(header::CONTENT_ENCODING) else { return Ok(()) };
     let encoding = encoding.to_str().unwrap_or("?");
@@ -99,8 +99,8 @@ fn check_encoding(request: &Request<Body>) -> Result<(), ApiError> {
     )))
 }
 
-/// Whether the request has a type, which is JSON's: web pages may send any other anywhere, and bodies without one,
-/// but JSON only where they were asked in (CORS).
+/// Whether the request has a JSON `Content-Type`; any other type is refused. Browsers send other types, and bodies without
+/// a type, to any origin, but JSON only after a CORS preflight.
 fn check_type(request: &Request<Body>) -> Result<bool, ApiError> {
     let mut types = request.headers().get_all(header::CONTENT_TYPE).iter().peekable();
     let typed = types.peek().is_some();
@@ -131,13 +131,13 @@ fn unsupported_media(message: String) -> ApiError {
     ApiError::new(415, "invalid_request_error", "unsupported_media_type", message)
 }
 
-fn refusal(unread: BodyError, limit: usize) -> ApiError {
-    let is_too_long = match &unread {
+fn into_api_error(error: BodyError, limit: usize) -> ApiError {
+    let is_too_long = match &error {
         BodyError::TooLong => true,
         BodyError::Broken(error) => is_too_long(error),
         BodyError::Refused(_) => false,
     };
-    match unread {
+    match error {
         BodyError::Refused(error) => error,
         _ if is_too_long && limit == 0 => untyped(),
         _ if is_too_long => too_long(limit),
@@ -150,7 +150,7 @@ fn refusal(unread: BodyError, limit: usize) -> ApiError {
     }
 }
 
-/// Whether the limit of what was sent, before it is decompressed, ended it.
+/// Whether the body exceeded the limit on its compressed size.
 fn is_too_long(error: &axum::Error) -> bool {
     let first: &(dyn std::error::Error + 'static) = error;
     std::iter::successors(Some(first), |cause| cause.source()).any(|cause| cause.is::<LengthLimitError>())

@@ -1,8 +1,8 @@
-//! A request body in the making: its bytes are reserved before they are read, and have to come at a minimum rate.
+//! Reading of request bodies: bytes are reserved in a budget before they are read, and must arrive at a minimum rate.
 //!
-//! A body that says its length reserves that. One that does not may be small; if it is not, it gives back what it has
-//! and reserves the most that a body may be, so that no two bodies wait for each other with half of what they need.
-//! Small bodies have a budget of their own: large ones never stand in front of them.
+//! A body with a length reserves that. One without is taken for small; if it is not, it releases its reservation and
+//! reserves the maximum size of a body, so that no two bodies deadlock waiting for the rest of what they need. Small bodies
+//! have a budget of their own, so that they never queue behind large ones.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use tokio::time::Instant;
 use crate::admission::{Admission, Permit, Requester};
 use crate::protocol::error::ApiError;
 
-/// A body of at most so much is small.
+/// Largest body that counts as small.
 const MAX_SMALL_BODY: usize = 64 << 10;
-/// Bytes a second, beyond the time that a body may pause.
+/// Minimum rate in bytes per second, beyond the idle timeout.
 const MIN_RATE: u64 = 16 << 10;
 
-/// How a body is read.
+/// Reads one body within its limits.
 pub(super) struct BodyReader<'a> {
-    /// Where its bytes are reserved.
+    /// The budgets in which bytes are reserved.
     pub admission: &'a Admission,
-    /// For whom.
+    /// The caller that the reservation is counted for.
     pub requester: &'a Requester,
-    /// Its most bytes.
+    /// Maximum size of the body in bytes.
     pub limit: usize,
-    /// How long it may pause.
+    /// Longest pause between two chunks.
     pub idle_timeout: Duration,
 }
 
 /// Why a body could not be read.
 pub(super) enum BodyError {
-    /// It breaks off, or is none.
+    /// The connection or the decompression failed.
     Broken(axum::Error),
     /// It is longer than the limit.
     TooLong,
-    /// Anything else.
+    /// No budget in time, or too slow.
     Refused(ApiError),
 }
 
@@ -50,11 +50,11 @@ impl BodyReader<'_> {
         }
         let length = size.exact().and_then(|length| usize::try_from(length).ok());
         let mut reserved = self.reserve(length.unwrap_or(MAX_SMALL_BODY)).await?;
-        // Pages that nothing was written to cost nothing.
+        // Reserving the claimed length is cheap: pages that are not written to take no memory.
         let mut bytes = Vec::with_capacity(length.unwrap_or(0));
         let mut is_enough = length.is_some();
-        let mut pace = MinRate::new(self.idle_timeout);
-        while let Some(frame) = pace.keep(body.frame()).await? {
+        let mut rate = MinRate::new(self.idle_timeout);
+        while let Some(frame) = rate.enforce(body.frame()).await? {
             let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
             let total = bytes.len() + data.len();
             if total > self.limit {
@@ -64,11 +64,11 @@ impl BodyReader<'_> {
                 drop(reserved);
                 reserved = self.reserve(self.limit.max(MAX_SMALL_BODY + 1)).await?;
                 is_enough = true;
-                // At once: a vector that grows takes twice as much as was reserved, and its copy besides.
+                // In one step: a vector that grows by doubling holds twice the reserved bytes, and its old copy.
                 bytes.reserve_exact(self.limit.saturating_sub(bytes.len()));
-                pace.resume(total);
+                rate.restart(total);
             }
-            pace.count(data.len());
+            rate.count(data.len());
             bytes.extend_from_slice(&data);
         }
         reserved.shrink_to(bytes.len() as u64);
@@ -82,7 +82,7 @@ impl BodyReader<'_> {
     }
 }
 
-/// How fast a body comes.
+/// The minimum-rate check of one body.
 struct MinRate {
     idle_timeout: Duration,
     since: Instant,
@@ -94,8 +94,8 @@ impl MinRate {
         Self { idle_timeout, since: Instant::now(), received: 0 }
     }
 
-    /// Waits for the next piece for as long as the pause and the rate allow.
-    async fn keep<T>(&self, next: impl Future<Output = T>) -> Result<T, BodyError> {
+    /// Waits for the next chunk as long as the idle timeout and the minimum rate allow.
+    async fn enforce<T>(&self, next: impl Future<Output = T>) -> Result<T, BodyError> {
         let by_rate = self.since + self.idle_timeout + Duration::from_secs(self.received / MIN_RATE);
         let deadline = by_rate.min(Instant::now() + self.idle_timeout);
         tokio::time::timeout_at(deadline, next).await.map_err(|_| BodyError::Refused(too_slow()))
@@ -105,8 +105,8 @@ impl MinRate {
         self.received += bytes as u64;
     }
 
-    /// Counts anew: it was the gateway that was waited for.
-    fn resume(&mut self, received: usize) {
+    /// Restarts the clock after the body waited for the gateway rather than for the client.
+    fn restart(&mut self, received: usize) {
         let age = Duration::from_secs(received as u64 / MIN_RATE);
         self.since = Instant::now().checked_sub(age).unwrap_or(self.since);
     }
@@ -118,8 +118,8 @@ fn too_slow() -> ApiError {
         "timeout",
         "request_timeout",
         format!(
-            "The request body did not arrive in time: it may pause for server.body_idle_timeout, and beyond that needs \
-             {MIN_RATE} bytes a second."
+            "The request body did not arrive in time: it may pause for server.body_idle_timeout, and otherwise must arrive \
+             at {MIN_RATE} bytes per second or more."
         ),
     )
 }

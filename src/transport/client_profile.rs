@@ -1,76 +1,77 @@
-//! Client profiles: which clients are recognised by the headers that they send, and what is done differently for them.
+//! Client profiles: clients that are detected by their headers, and the compatibility settings for each.
 //!
-//! One table. A client is in it because its own types or its configuration cannot work with what everybody else gets;
-//! what a key or a request says comes before it, and `compat.client_profiles: off` switches it off.
+//! One table. It lists clients whose types or default configuration cannot handle the standard behaviour. Settings of a key
+//! or a request override a profile; `compat.client_profiles: off` disables detection.
 
 use axum::http::{HeaderMap, header};
 
 use crate::engine::OnUnservedTool;
 use crate::protocol::request::ClientActionStatus;
 
-/// A client that is recognised, and what differs for it.
+/// A known client and its compatibility settings.
 #[derive(Debug)]
 pub struct ClientProfile {
-    /// As the response header `antwort-client-profile` names it.
+    /// Name of the profile, sent in the response header `antwort-client-profile`.
     pub name: &'static str,
-    /// Status of a response that waits for the client's functions, where the configured one cannot be read.
+    /// Status of a response that waits for client-side function calls, if the client cannot parse the default one.
     pub client_action_status: Option<ClientActionStatus>,
-    /// What happens to hosted tools in its requests that nobody here can run.
+    /// What to do with hosted tools that the gateway does not serve.
     pub unserved_tools: OnUnservedTool,
-    sent_by: fn(&HeaderMap) -> bool,
+    matches: fn(&HeaderMap) -> bool,
 }
 
-/// All of them; the first that fits counts.
+/// All profiles; the first match applies.
 pub static PROFILES: &[ClientProfile] = &[
     ClientProfile {
         name: "codex",
-        // It reads the items and the event, and no status.
+        // Reads items and the terminal event, not the status.
         client_action_status: None,
-        // Its default configuration names tools of OpenAI's in every request.
+        // Its default configuration adds OpenAI's hosted tools to every request.
         unserved_tools: OnUnservedTool::Omit,
-        sent_by: is_codex,
+        matches: is_codex,
     },
     ClientProfile {
         name: "openai-node",
-        // Its helpers parse arguments and texts of `completed` responses only.
+        // Its helpers parse arguments and text of `completed` responses only.
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: OnUnservedTool::Refuse,
-        sent_by: is_openai_node,
+        matches: is_openai_node,
     },
     ClientProfile {
         name: "openai-dotnet",
-        // Its enum throws for values that it does not know.
+        // Its status enum throws on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: OnUnservedTool::Refuse,
-        sent_by: is_openai_dotnet,
+        matches: is_openai_dotnet,
     },
     ClientProfile {
         name: "async-openai",
-        // Its enum refuses the whole response.
+        // Its status enum fails to deserialize the whole response on unknown values.
         client_action_status: Some(ClientActionStatus::Completed),
         unserved_tools: OnUnservedTool::Refuse,
-        sent_by: is_async_openai,
+        matches: is_async_openai,
     },
 ];
 
 /// The profile of the client that sends these headers.
 pub(crate) fn detect(headers: &HeaderMap) -> Option<&'static ClientProfile> {
-    PROFILES.iter().find(|profile| (profile.sent_by)(headers))
+    PROFILES.iter().find(|profile| (profile.matches)(headers))
 }
 
-/// All programs of Codex name themselves twice: `codex_cli_rs`, `codex_exec`, `codex_vscode` and so on.
+/// Codex programs send their name (`codex_cli_rs`, `codex_exec`, `codex_vscode`, …) in `originator` and `User-Agent`.
 fn is_codex(headers: &HeaderMap) -> bool {
     starts_with_ignoring_case(text(headers, "originator"), "codex")
         || starts_with_ignoring_case(user_agent(headers), "codex")
 }
 
-/// Its `User-Agent` is the name of a class that programs subclass and web pages cannot set; this header always comes.
-/// The Agents SDK for JavaScript and LangChain.js call through it. The AI SDK does not.
+/// Its `User-Agent` is a class name that subclasses change and browsers do not let pages set, so `x-stainless-lang` is
+/// checked, which is always sent. Also matches the Agents SDK for JavaScript and LangChain.js, which use this SDK; not
+/// the AI SDK, which does not.
 fn is_openai_node(headers: &HeaderMap) -> bool {
     text(headers, "x-stainless-lang").eq_ignore_ascii_case("js")
 }
 
-/// `OpenAI/2.9.1 (.NET 10.0.5; …)` or Azure's `azsdk-net-AI.OpenAI/2.1.0 (…)`, in front of it the program's own name.
+/// `OpenAI/2.9.1 (.NET 10.0.5; …)` or Azure's `azsdk-net-AI.OpenAI/2.1.0 (…)`, which the program's own name may precede.
 fn is_openai_dotnet(headers: &HeaderMap) -> bool {
     let user_agent = user_agent(headers);
     let mut products = user_agent.split(' ');
@@ -79,8 +80,8 @@ fn is_openai_dotnet(headers: &HeaderMap) -> bool {
             && user_agent.split(' ').any(|product| product.starts_with("OpenAI/")))
 }
 
-/// It names itself only where a program makes it. What comes otherwise is `reqwest` without a name and with a key;
-/// OpenAI's status harms no other program that looks like this.
+/// Sends a `User-Agent` only if the program sets one; by default it looks like plain `reqwest` with a key. Other programs
+/// that look the same are not harmed by OpenAI's status.
 fn is_async_openai(headers: &HeaderMap) -> bool {
     if headers.contains_key(header::USER_AGENT) {
         return starts_with_ignoring_case(user_agent(headers), "async-openai");
@@ -92,7 +93,7 @@ fn user_agent(headers: &HeaderMap) -> &str {
     text(headers, "user-agent")
 }
 
-/// A header's value; `""` for one that is not there or no text.
+/// A header's value; `""` if it is absent or not text.
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/responses/compact`: a response that is a compaction, shown as what a client sends next.
+//! `POST /v1/responses/compact`: runs a compaction and returns the items that the client sends as its next input.
 
 use axum::Json;
 use axum::extract::{Extension, State};
@@ -16,13 +16,13 @@ use super::responses::{IGNORED_FIELDS, await_snapshot, caller, names_header};
 use crate::protocol::error::ApiError;
 use crate::protocol::id::Id;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::response::{Response as Made, ResponseStatus, Usage};
+use crate::protocol::response::{Response as CompactedResponse, ResponseStatus, Usage};
 
 /// `POST /v1/responses/compact`
 pub(super) async fn compact(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Extension(trail): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     headers: HeaderMap,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
@@ -37,25 +37,25 @@ pub(super) async fn compact(
     let limits = app.request_limits;
     let read = move |body: &Bytes| CreateResponse::parse_compaction(body, limits);
     let (request, reserved) = body.read(&app, &principal, read).await?;
-    let caller = caller(&app, &principal, &trail, &headers)?;
+    let caller = caller(&app, &principal, &request_context, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
     drop(reserved);
     let ignored = names_header(&run.ignored);
     let first = run.first().await?;
     let snapshot = await_snapshot(first, &mut run).await?;
-    let made = &snapshot.response;
-    if made.status != ResponseStatus::Completed {
-        return Err(ErrorResponse(not_compacted(made)));
+    let compacted = &snapshot.response;
+    if compacted.status != ResponseStatus::Completed {
+        return Err(ErrorResponse(not_compacted(compacted)));
     }
-    let dialect = made.output.dialect();
-    let items = run.retained.iter().chain(made.output.iter());
+    let dialect = compacted.output.dialect();
+    let items = run.retained.iter().chain(compacted.output.iter());
     let mut response = Json(Compacted {
-        // Not the response's: nothing can be continued by it.
+        // Not the response's id: it cannot be used as `previous_response_id`.
         id: Id::generate("cmpct"),
         object: "response.compaction",
-        created_at: made.created_at,
+        created_at: compacted.created_at,
         output: items.map(|item| item.in_dialect(dialect, false)).collect(),
-        usage: made.usage.unwrap_or_default(),
+        usage: compacted.usage.unwrap_or_default(),
     })
     .into_response();
     if let Some(ignored) = ignored {
@@ -64,14 +64,14 @@ pub(super) async fn compact(
     Ok(response)
 }
 
-/// Why there is no compaction, where a response would have been made that says so.
-fn not_compacted(made: &Made) -> ApiError {
-    let refused = |message: String| ApiError::new(502, "model_error", "compaction_failed", message);
-    match (&made.error, &made.incomplete_details) {
+/// The error for a compaction that failed or is incomplete.
+fn not_compacted(response: &CompactedResponse) -> ApiError {
+    let failed = |message: String| ApiError::new(502, "model_error", "compaction_failed", message);
+    match (&response.error, &response.incomplete_details) {
         (Some(error), _) => {
             ApiError { status: 502, body: error.clone(), retry_after: None, should_retry: None }
         }
-        (None, Some(details)) => refused(format!("The summary was cut off ({}).", details.reason)),
-        (None, None) => refused("The summary was cut off.".to_owned()),
+        (None, Some(details)) => failed(format!("The summary was cut off ({}).", details.reason)),
+        (None, None) => failed("The summary was cut off.".to_owned()),
     }
 }

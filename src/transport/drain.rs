@@ -1,8 +1,8 @@
-//! What a refused client is still sending.
+//! Draining of request bodies that a handler did not read.
 //!
-//! A refusal may be ready before its request's body has been read. Closing the connection then makes the
-//! client see a broken pipe instead of the answer, or lose its next request. So a bounded remainder is read
-//! first; with more than that to come, the client is told that the connection closes.
+//! An error response may be ready before the request body was read. Closing the connection then makes the client
+//! see a broken pipe instead of the response, or lose its next request. So a bounded remainder of the body is read
+//! first; if more is to come, the response carries `Connection: close`.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -18,12 +18,12 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
 
-/// At most this much is read and thrown away.
+/// Most bytes of a body that are read and discarded.
 const MAX_DRAIN_BYTES: usize = 4 << 20;
-/// For at most this long.
+/// Longest time spent on draining a body.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reads what a handler left of its request's body before the answer leaves.
+/// Middleware: drains what the handler left of the request body before the response is sent.
 pub(super) async fn drain_unread_body(request: Request, next: Next) -> Response {
     if request.body().is_end_stream() {
         return next.run(request).await;
@@ -43,7 +43,7 @@ pub(super) async fn drain_unread_body(request: Request, next: Next) -> Response 
     response
 }
 
-/// Whether the body came to its end within the limit.
+/// Whether the body ended within [`MAX_DRAIN_BYTES`].
 async fn drain(mut body: Body) -> bool {
     let mut read = 0;
     while let Some(frame) = body.frame().await {
@@ -56,7 +56,7 @@ async fn drain(mut body: Body) -> bool {
     true
 }
 
-/// A body that comes back when whoever reads it is done before its end.
+/// A body that is put into `keep` if its reader drops it before its end.
 struct RecoverableBody {
     body: Body,
     keep: Arc<Mutex<Option<Body>>>,

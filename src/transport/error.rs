@@ -1,4 +1,4 @@
-//! Errors as HTTP answers. The one place where an [`ApiError`] meets a status line.
+//! Error responses: the one place where an [`ApiError`] becomes an HTTP status, headers and a body.
 
 use std::borrow::Cow;
 
@@ -9,16 +9,16 @@ use serde::Serialize;
 
 use crate::protocol::error::{ApiError, ErrorBody};
 
-/// An error on its way out.
+/// An [`ApiError`] as an HTTP response.
 #[derive(Debug)]
 pub(super) struct ErrorResponse(pub ApiError);
 
-/// What the log says of a request that got an error.
+/// The error's fields for the access log; an extension of the response.
 #[derive(Debug, Clone)]
 pub(super) struct ErrorSummary {
-    /// As the body has it.
+    /// The `code` of the body.
     pub code: Option<Cow<'static, str>>,
-    /// The refused field.
+    /// The field at fault.
     pub param: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl IntoResponse for ErrorResponse {
         let mut response = (status, Json(Body { error: &error.body })).into_response();
         let headers = response.headers_mut();
         if let Some(wait) = error.retry_after {
-            // Whole seconds, rounded up: a client that comes too early is turned away again.
+            // Whole seconds, rounded up: a client that retries too early is rejected again.
             headers.insert(
                 header::RETRY_AFTER,
                 HeaderValue::from(wait.as_millis().div_ceil(1000).max(1) as u64),

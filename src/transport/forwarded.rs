@@ -1,8 +1,9 @@
-//! Where a request came from, behind trusted proxies too: `Forwarded` (RFC 7239), `X-Forwarded-For`, `X-Forwarded-Host`.
+//! Client address and host of a request behind trusted proxies: `Forwarded` (RFC 7239), `X-Forwarded-For`,
+//! `X-Forwarded-Host`.
 //!
-//! Every proxy puts the address that it was called from behind those that it was told, so only the right end is sure: the
-//! list is walked from the right for as long as the addresses are those of trusted proxies, and what stands before the
-//! first other one is anybody's claim. What cannot be read ends the walk, and is never an error.
+//! Every proxy appends the address of its peer, so only the right end of the list is reliable: it is walked from the right
+//! while the addresses are those of trusted proxies; anything left of the first untrusted address can be forged. An entry
+//! that cannot be parsed ends the walk, and is never an error.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,29 +16,29 @@ use super::authority::Authority;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
-/// The other end of the connection that a request came by; an extension of it.
+/// The peer address of the connection; an extension of each request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerAddress(pub IpAddr);
 
-/// Where a request came from, as far as that is sure.
+/// Client address and host of a request, as far as they can be trusted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RequestOrigin {
-    /// The address of the client; of the nearest proxy that is known where that does not say it.
+    /// The client's address; if a trusted proxy does not report it, that proxy's address.
     pub address: Option<IpAddr>,
-    /// The host that the outermost trusted proxy was asked for, if it says so.
+    /// The requested host as the outermost trusted proxy reports it.
     pub host: Option<String>,
 }
 
-/// What a chain of proxies comes to.
+/// The result of walking a chain of proxies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Walked {
+struct ProxyChain {
     address: IpAddr,
-    /// How many entries from the right were believed.
+    /// Number of trusted entries, from the right.
     hops: usize,
 }
 
 impl RequestOrigin {
-    /// What the connection says and, if it is one of a trusted proxy, the headers.
+    /// By the connection's peer and, if that is a trusted proxy, by the headers.
     pub(super) fn from_request(request: &Request, trusted: &[IpNet]) -> Self {
         let Some(PeerAddress(peer)) = request.extensions().get::<PeerAddress>() else {
             return Self::default();
@@ -49,23 +50,24 @@ impl RequestOrigin {
         Self::from_headers(peer, request.headers(), trusted)
     }
 
-    /// A proxy that sets one of the headers hands on the others as clients send them. So where both are there and
-    /// differ, neither is believed.
+    /// A proxy that sets one of the headers passes on the others as the client sent them. If both are present and differ,
+    /// neither is trusted.
     fn from_headers(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNet]) -> Self {
-        let standard = Forwarded::read(headers).map(|elements| {
-            let walked = walk(peer, elements.iter().rev().map(|element| element.address), trusted);
+        let standard = ForwardedElement::read(headers).map(|elements| {
+            let walked = walk_chain(peer, elements.iter().rev().map(|element| element.address), trusted);
             let host = walked.hops.checked_sub(1).and_then(|last| elements.iter().nth_back(last)?.host);
             (walked.address, host)
         });
-        let customary = headers
-            .contains_key(FORWARDED_FOR)
-            .then(|| walk(peer, entries(headers, &FORWARDED_FOR).map(|entry| entry.and_then(node)), trusted));
-        let address = match (standard.map(|(address, _)| address), customary.map(|walked| walked.address)) {
-            (Some(one), Some(other)) if one != other => peer,
-            (one, other) => one.or(other).unwrap_or(peer),
-        };
-        let customary_host = customary_host(headers, customary.map_or(0, |walked| walked.hops));
-        let host = match (standard.and_then(|(_, host)| host), customary_host) {
+        let x_forwarded_for = headers.contains_key(FORWARDED_FOR).then(|| {
+            walk_chain(peer, entries(headers, &FORWARDED_FOR).map(|entry| entry.and_then(node)), trusted)
+        });
+        let address =
+            match (standard.map(|(address, _)| address), x_forwarded_for.map(|walked| walked.address)) {
+                (Some(one), Some(other)) if one != other => peer,
+                (one, other) => one.or(other).unwrap_or(peer),
+            };
+        let x_forwarded_host = x_forwarded_host(headers, x_forwarded_for.map_or(0, |walked| walked.hops));
+        let host = match (standard.and_then(|(_, host)| host), x_forwarded_host) {
             (Some(one), Some(other)) if !one.eq_ignore_ascii_case(other) => None,
             (one, other) => one.or(other),
         };
@@ -74,12 +76,12 @@ impl RequestOrigin {
     }
 }
 
-/// Walks a chain, given from the right; `None` is an entry that is no address.
-fn walk(peer: IpAddr, chain: impl Iterator<Item = Option<IpAddr>>, trusted: &[IpNet]) -> Walked {
-    let mut walked = Walked { address: peer, hops: 0 };
+/// Walks a chain from the right; `None` is an entry that is not an address.
+fn walk_chain(peer: IpAddr, chain: impl Iterator<Item = Option<IpAddr>>, trusted: &[IpNet]) -> ProxyChain {
+    let mut walked = ProxyChain { address: peer, hops: 0 };
     for entry in chain {
         let Some(address) = entry else { break };
-        walked = Walked { address, hops: walked.hops + 1 };
+        walked = ProxyChain { address, hops: walked.hops + 1 };
         if !contains(trusted, address) {
             break;
         }
@@ -91,20 +93,19 @@ fn contains(networks: &[IpNet], address: IpAddr) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The entries of a list, from the right, over all lines of the header; `None` is one that is no text.
+/// The entries of a list header, from the right, over all its lines; `None` is a line that is not text.
 fn entries<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> + use<'a> {
     let lines: Vec<_> = headers.get_all(name).iter().collect();
     lines.into_iter().rev().flat_map(|line| {
         let text = line.to_str().ok();
         let entries = text.into_iter().flat_map(|text| text.rsplit(',').map(str::trim)).map(Some);
-        // Between commas there may be nothing (RFC 9110 5.6.1).
+        // Empty list elements are ignored (RFC 9110 5.6.1).
         entries.filter(|entry| *entry != Some("")).chain(text.is_none().then_some(None))
     })
 }
 
-/// The one host; of several, as proxies that add to the header write them, the one that stands where the believed
-/// address does.
-fn customary_host(headers: &HeaderMap, hops: usize) -> Option<&str> {
+/// The host of `X-Forwarded-Host`. If proxies appended several, the one at the position of the trusted client address.
+fn x_forwarded_host(headers: &HeaderMap, hops: usize) -> Option<&str> {
     let mut hosts = entries(headers, &FORWARDED_HOST);
     let (last, next) = (hosts.next()??, hosts.next());
     match next {
@@ -114,13 +115,13 @@ fn customary_host(headers: &HeaderMap, hops: usize) -> Option<&str> {
 }
 
 /// An element of `Forwarded`.
-struct Forwarded<'a> {
+struct ForwardedElement<'a> {
     address: Option<IpAddr>,
     host: Option<&'a str>,
 }
 
-impl<'a> Forwarded<'a> {
-    /// All elements; none of a header that is malformed anywhere, as quotes make its right end unsure.
+impl<'a> ForwardedElement<'a> {
+    /// All elements; none if the header is malformed anywhere, since an open quote may hide its right end.
     fn read(headers: &'a HeaderMap) -> Option<Vec<Self>> {
         let mut lines = headers.get_all(header::FORWARDED).iter().peekable();
         lines.peek()?;
@@ -138,16 +139,16 @@ impl<'a> Forwarded<'a> {
     }
 
     fn read_element(element: &'a str) -> Option<Self> {
-        let (mut of, mut host) = (None, None);
+        let (mut client, mut host) = (None, None);
         for pair in split(element, ';')?.into_iter().filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=')?;
             let value = match value.strip_prefix('"') {
-                // Neither addresses nor hosts have anything to escape.
+                // Addresses and hosts contain no characters that need escaping.
                 Some(quoted) => quoted.strip_suffix('"').filter(|value| !value.contains(['"', '\\']))?,
                 None => value,
             };
             let place = match name.to_ascii_lowercase().as_str() {
-                "for" => &mut of,
+                "for" => &mut client,
                 "host" => &mut host,
                 _ => continue,
             };
@@ -155,11 +156,11 @@ impl<'a> Forwarded<'a> {
                 return None;
             }
         }
-        Some(Self { address: of.and_then(node), host })
+        Some(Self { address: client.and_then(node), host })
     }
 }
 
-/// Splits at a character outside of quotes; `None` where a quote does not end.
+/// Splits at a character outside of quotes; `None` if a quote is not closed.
 fn split(text: &str, at: char) -> Option<Vec<&str>> {
     let (mut parts, mut start, mut quoted, mut escaped) = (Vec::new(), 0, false, false);
     for (index, letter) in text.char_indices() {
@@ -178,7 +179,7 @@ fn split(text: &str, at: char) -> Option<Vec<&str>> {
     (!quoted).then_some(parts)
 }
 
-/// The address of a hop, with or without a port. `unknown`, names that hide (`_secret`) and sockets (`unix:`) have none.
+/// The address of a hop, with or without a port. `unknown`, obfuscated names (`_secret`) and `unix:` sockets have none.
 fn node(text: &str) -> Option<IpAddr> {
     let is_port = |port: &str| {
         !port.is_empty() && port.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b))
@@ -205,7 +206,7 @@ mod tests {
     const PEER: &str = "10.0.0.1";
 
     /// The address and host of a request that came from [`PEER`], behind whom 10.0.0.0/8 and fd00::/8 are trusted.
-    fn told(headers: &[(&str, &str)]) -> (String, Option<String>) {
+    fn origin_of(headers: &[(&str, &str)]) -> (String, Option<String>) {
         from(PEER, headers)
     }
 
@@ -224,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_right_most_address_that_is_not_trusted_is_the_clients() {
-        for (said, address) in [
+        for (header, address) in [
             ("198.51.100.7", "198.51.100.7"),
             ("198.51.100.7, 10.0.0.2", "198.51.100.7"),
             ("8.8.8.8, 198.51.100.7, 10.0.0.2,10.0.0.3", "198.51.100.7"),
@@ -236,7 +237,7 @@ mod tests {
             ("2001:db8::7, fd00::1", "2001:db8::7"),
             ("::ffff:198.51.100.7, ::ffff:10.0.0.2", "198.51.100.7"),
             (" , 198.51.100.7, ", "198.51.100.7"),
-            // Who does not say is as far as one can see.
+            // An entry without an address ends the walk at the proxy before it.
             ("8.8.8.8, unknown", PEER),
             ("8.8.8.8, unknown, 10.0.0.2", "10.0.0.2"),
             ("8.8.8.8, unix:", PEER),
@@ -251,15 +252,15 @@ mod tests {
             ("", PEER),
             (",,,", PEER),
         ] {
-            assert_eq!(told(&[("x-forwarded-for", said)]).0, address, "{said}");
+            assert_eq!(origin_of(&[("x-forwarded-for", header)]).0, address, "{header}");
         }
         let lines = [("x-forwarded-for", "8.8.8.8"), ("x-forwarded-for", "198.51.100.7, 10.0.0.2")];
-        assert_eq!(told(&lines).0, "198.51.100.7");
+        assert_eq!(origin_of(&lines).0, "198.51.100.7");
     }
 
     #[test]
     fn forwarded_is_read_with_its_quotes_and_parameters() {
-        for (said, address, host) in [
+        for (header, address, host) in [
             ("for=198.51.100.7", "198.51.100.7", None),
             ("For=\"198.51.100.7:4711\";Proto=https;HOST=gw.test", "198.51.100.7", Some("gw.test")),
             ("for=\"[2001:db8::7]:_port\";by=_me;host=\"gw.test:8443\"", "2001:db8::7", Some("gw.test:8443")),
@@ -275,7 +276,7 @@ mod tests {
             ("for=8.8.8.8, by=10.0.0.1", PEER, None),
             ("for=198.51.100.7;note=\"a, for=8.8.8.8; b\"", "198.51.100.7", None),
             ("for=198.51.100.7;host=\"a b\"", "198.51.100.7", None),
-            // Malformed anywhere: nothing of it is believed.
+            // Malformed anywhere: the whole header is ignored.
             ("for=\"8.8.8.8", PEER, None),
             ("for=8.8.8.8, for=\"198.51.100.7", PEER, None),
             ("for=8.8.8.8\"", PEER, None),
@@ -284,7 +285,11 @@ mod tests {
             (";;=,=;", PEER, None),
             ("", PEER, None),
         ] {
-            assert_eq!(told(&[("forwarded", said)]), (address.to_owned(), host.map(str::to_owned)), "{said}");
+            assert_eq!(
+                origin_of(&[("forwarded", header)]),
+                (address.to_owned(), host.map(str::to_owned)),
+                "{header}"
+            );
         }
     }
 
@@ -302,11 +307,11 @@ mod tests {
 
     #[test]
     fn two_headers_that_differ_are_both_not_believed() {
-        let both = |one, other| told(&[("forwarded", one), ("x-forwarded-for", other)]).0;
+        let both = |one, other| origin_of(&[("forwarded", one), ("x-forwarded-for", other)]).0;
         assert_eq!(both("for=198.51.100.7", "8.8.8.8, 198.51.100.7"), "198.51.100.7");
         assert_eq!(both("for=8.8.8.8", "198.51.100.7"), PEER);
         assert_eq!(both("nonsense", "198.51.100.7"), PEER);
-        let hosts = |one, other| told(&[("forwarded", one), ("x-forwarded-host", other)]).1;
+        let hosts = |one, other| origin_of(&[("forwarded", one), ("x-forwarded-host", other)]).1;
         assert_eq!(hosts("for=8.8.8.8;host=gw.test", "GW.test").as_deref(), Some("gw.test"));
         assert_eq!(hosts("for=8.8.8.8;host=gw.test", "evil.test"), None);
     }
@@ -325,9 +330,9 @@ mod tests {
             ("198.51.100.7", "", None),
         ] {
             let headers = [("x-forwarded-for", addresses), ("x-forwarded-host", hosts)];
-            assert_eq!(told(&headers).1.as_deref(), host, "{addresses}; {hosts}");
+            assert_eq!(origin_of(&headers).1.as_deref(), host, "{addresses}; {hosts}");
         }
-        assert_eq!(told(&[("x-forwarded-host", "gw.test")]).1.as_deref(), Some("gw.test"));
+        assert_eq!(origin_of(&[("x-forwarded-host", "gw.test")]).1.as_deref(), Some("gw.test"));
     }
 
     mod any {
@@ -340,7 +345,7 @@ mod tests {
             fn no_header_panics_and_no_address_is_invented(said in "[ -~]{0,80}", other in "[0-9a-f:.,=\";\\[\\] _for]{0,80}") {
                 for name in ["forwarded", "x-forwarded-for", "x-forwarded-host"] {
                     for value in [&said, &other] {
-                        let (address, _) = told(&[(name, value.trim())]);
+                        let (address, _) = origin_of(&[(name, value.trim())]);
                         let read: IpAddr = address.parse().expect("an address");
                         prop_assert!(address == PEER || value.contains(&address) || read.is_ipv6() || value.contains("::ffff"));
                     }

@@ -1,4 +1,4 @@
-//! Whether the gateway lives, whether it can work, and what it has counted.
+//! Health endpoints: liveness (`/healthz`), readiness (`/readyz`) and metrics (`/metrics`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,22 +18,22 @@ use super::query::Query;
 use crate::config::ReadyRequirement;
 use crate::store::StoreError;
 
-/// A check that takes longer has failed.
+/// Timeout of a readiness check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often store and providers are asked, at most: nobody needs a key to ask for readiness.
+/// How long a check's result is reused: readiness needs no key, so callers must not be able to load store and providers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether the process was told to stop: from then on it is not ready, and its connections take no further requests.
+/// Set once shutdown was requested: the process is not ready any more, and its connections take no further requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShutdownFlag(Arc<AtomicBool>);
 
 impl ShutdownFlag {
-    /// The process was told to.
+    /// Marks shutdown as requested.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it was.
+    /// Whether shutdown was requested.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,7 +44,7 @@ struct Health {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     checks: Option<Checks>,
-    /// Model servers by name.
+    /// State of each provider, by its name in the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     providers: Option<BTreeMap<String, &'static str>>,
 }
@@ -60,18 +60,18 @@ struct Checks {
 const OK: &str = "ok";
 const UNAVAILABLE: &str = "unavailable";
 
-/// `GET /healthz`: the process answers.
+/// `GET /healthz`: liveness, always 200.
 pub(super) async fn alive() -> Response {
     Json(Health { status: OK, ..Health::default() }).into_response()
 }
 
-/// `GET /readyz`: what is required is there, and the process was not told to stop. With `?verbose`, all is looked at.
+/// `GET /readyz`: 200 if all required checks pass and shutdown was not requested. `?verbose` runs all checks.
 pub(super) async fn ready(State(app): State<AppState>, query: Query) -> Response {
     let health = check_readiness(&app, query.is_on("verbose")).await;
     if health.status == OK { Json(health).into_response() } else { unready(health) }
 }
 
-/// Whether `/readyz` says so.
+/// The verdict of `/readyz`.
 pub(crate) async fn is_ready(app: &AppState) -> bool {
     check_readiness(app, false).await.status == OK
 }
@@ -82,19 +82,20 @@ async fn check_readiness(app: &AppState, verbose: bool) -> Health {
         return Health { status: "draining", ..Health::default() };
     }
     let requires = |what| app.ready_requires.contains(&what);
-    let looks_at = |what| verbose || requires(what);
-    let store = looks_at(ReadyRequirement::Store).then(|| app.readiness.store(app));
-    let providers = looks_at(ReadyRequirement::Provider).then(|| app.readiness.providers(app));
+    let checks = |what| verbose || requires(what);
+    let store = checks(ReadyRequirement::Store).then(|| app.readiness.store(app));
+    let providers = checks(ReadyRequirement::Provider).then(|| app.readiness.providers(app));
     let (store, providers) = tokio::join!(OptionFuture::from(store), OptionFuture::from(providers));
     let store = store.map(|(state, _)| state);
     let providers = providers.map(|(answering, _)| answering);
     let provider = providers.as_deref().map(|all| state_of(all.values().any(|answers| *answers)));
-    let lacks = |what, found: Option<&str>| requires(what) && found != Some(OK);
-    let lacks = lacks(ReadyRequirement::Store, store) || lacks(ReadyRequirement::Provider, provider);
-    let by_name =
-        |all: Arc<Answering>| all.iter().map(|(name, answers)| (name.clone(), state_of(*answers))).collect();
+    let fails = |what, state: Option<&str>| requires(what) && state != Some(OK);
+    let failed = fails(ReadyRequirement::Store, store) || fails(ReadyRequirement::Provider, provider);
+    let by_name = |all: Arc<Reachability>| {
+        all.iter().map(|(name, answers)| (name.clone(), state_of(*answers))).collect()
+    };
     Health {
-        status: match (stopping, lacks) {
+        status: match (stopping, failed) {
             (true, _) => "draining",
             (false, true) => UNAVAILABLE,
             (false, false) => OK,
@@ -108,18 +109,18 @@ fn state_of(answers: bool) -> &'static str {
     if answers { OK } else { UNAVAILABLE }
 }
 
-/// Providers by name, and whether they answer.
-type Answering = BTreeMap<String, bool>;
+/// Whether each provider answers, by name.
+type Reachability = BTreeMap<String, bool>;
 
-/// What was found last of each, or is being found.
+/// The last result of each check, or the check that is running.
 #[derive(Default)]
 pub(crate) struct ReadinessCache {
     store: CachedCheck<&'static str>,
-    providers: CachedCheck<Arc<Answering>>,
+    providers: CachedCheck<Arc<Reachability>>,
 }
 
 impl ReadinessCache {
-    fn store(&self, app: &AppState) -> Found<&'static str> {
+    fn store(&self, app: &AppState) -> SharedCheck<&'static str> {
         let engine = Arc::clone(&app.engine);
         self.store.get(async move {
             match tokio::time::timeout(CHECK_TIMEOUT, engine.store().ready()).await {
@@ -131,21 +132,21 @@ impl ReadinessCache {
         })
     }
 
-    fn providers(&self, app: &AppState) -> Found<Arc<Answering>> {
+    fn providers(&self, app: &AppState) -> SharedCheck<Arc<Reachability>> {
         let catalog = Arc::clone(&app.catalog);
         self.providers.get(async move { Arc::new(catalog.reachability(CHECK_TIMEOUT).await) })
     }
 }
 
-/// What a look found, and when.
-type Found<T> = Shared<BoxFuture<'static, (T, Instant)>>;
+/// A check that many requests await together: its result and when it ended.
+type SharedCheck<T> = Shared<BoxFuture<'static, (T, Instant)>>;
 
-/// What was found last, or is being found: whoever asks meanwhile gets the same answer.
-struct CachedCheck<T>(Mutex<Option<Probe<T>>>);
+/// The last result of one check; concurrent requests share a running one.
+struct CachedCheck<T>(Mutex<Option<LastCheck<T>>>);
 
-struct Probe<T> {
+struct LastCheck<T> {
     begun: Instant,
-    found: Found<T>,
+    found: SharedCheck<T>,
 }
 
 impl<T> Default for CachedCheck<T> {
@@ -155,23 +156,24 @@ impl<T> Default for CachedCheck<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> CachedCheck<T> {
-    fn get(&self, look: impl Future<Output = T> + Send + 'static) -> Found<T> {
+    fn get(&self, look: impl Future<Output = T> + Send + 'static) -> SharedCheck<T> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(probe) = last.as_ref().filter(|probe| probe.is_current()) {
             return probe.found.clone();
         }
         let found = look.map(|found| (found, Instant::now())).boxed().shared();
-        *last = Some(Probe { begun: Instant::now(), found: found.clone() });
+        *last = Some(LastCheck { begun: Instant::now(), found: found.clone() });
         found
     }
 }
 
-impl<T: Clone> Probe<T> {
-    /// One whose askers have all gone stands still: the next one goes on with it, unless it is too late for that.
+impl<T: Clone> LastCheck<T> {
+    /// A running check makes progress only while a request awaits it: the next request continues it, unless its timeout
+    /// is over by then.
     fn is_current(&self) -> bool {
         match self.found.peek() {
             None => self.begun.elapsed() < CHECK_TIMEOUT,
-            // From its end: of a provider that hangs, it would be old as soon as it is there.
+            // Counted from the end of the check: the result for a provider that hangs would otherwise be stale at once.
             Some((_, found)) => found.elapsed() < CHECK_INTERVAL,
         }
     }

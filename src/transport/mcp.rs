@@ -1,4 +1,4 @@
-//! Servers that speak the Model Context Protocol: how they are, and what tools those of the configuration have.
+//! MCP servers of the configuration: their status, and their tools as one caller may use them.
 
 use std::sync::Arc;
 
@@ -30,15 +30,15 @@ pub(super) async fn servers(State(app): State<AppState>) -> Response {
     Json(List { object: "list", data: app.engine.mcp().states(), has_more: false }).into_response()
 }
 
-/// The client's own credentials, but only where the operator has said that a server is to get them.
-pub(super) fn own_authorization(app: &AppState, headers: &HeaderMap) -> Option<SecretString> {
+/// The client's `Authorization` header, if any configured server forwards callers' credentials.
+pub(super) fn caller_authorization(app: &AppState, headers: &HeaderMap) -> Option<SecretString> {
     if !app.engine.mcp().uses_caller_credentials() {
         return None;
     }
     headers.get(header::AUTHORIZATION)?.to_str().ok().map(SecretString::from)
 }
 
-/// The gateway's own tools for one caller. `place`: channel and chat, for servers that are told of them.
+/// The gateway's own tools for one caller. `place`: channel and chat, for servers that receive them.
 pub(super) async fn own_tools(
     app: &AppState,
     caller: &Authenticated,
@@ -46,12 +46,12 @@ pub(super) async fn own_tools(
     place: (Option<&str>, Option<&str>),
     is_wanted: impl Fn(&str) -> bool,
 ) -> Result<CallerCatalog, ApiError> {
-    let own = own_authorization(app, headers);
-    let wanting = wanting(caller, own.as_ref(), place);
-    app.engine.mcp().bind_catalog(app.engine.toolbox(), wanting, is_wanted).await
+    let authorization = caller_authorization(app, headers);
+    let caller_context = caller_context(caller, authorization.as_ref(), place);
+    app.engine.mcp().bind_catalog(app.engine.toolbox(), caller_context, is_wanted).await
 }
 
-fn wanting<'a>(
+fn caller_context<'a>(
     caller: &'a Authenticated,
     authorization: Option<&'a SecretString>,
     place: (Option<&'a str>, Option<&'a str>),
@@ -61,15 +61,15 @@ fn wanting<'a>(
     McpCaller { tenant: &owner.tenant, key: &caller.0.name, authorization, on_behalf_of: of }
 }
 
-/// A server of the configuration with the tools that it has for one caller.
+/// A configured server with its tools for one caller.
 pub(super) struct McpServerTools {
     binding: ServerHandle,
     set: Arc<ServerToolSet>,
 }
 
 impl McpServerTools {
-    /// Lists the tools of the server with this label, if they are not known yet. `place`: channel and chat, for
-    /// servers that are told of them.
+    /// Lists the tools of the server with this label, or takes the cached list. `place`: channel and chat, for servers
+    /// that receive them.
     pub(super) async fn load(
         app: &AppState,
         caller: &Authenticated,
@@ -77,42 +77,42 @@ impl McpServerTools {
         label: &str,
         place: (Option<&str>, Option<&str>),
     ) -> Result<Self, ApiError> {
-        let own = own_authorization(app, headers);
-        let wanting = wanting(caller, own.as_ref(), place);
+        let authorization = caller_authorization(app, headers);
+        let caller_context = caller_context(caller, authorization.as_ref(), place);
         let mcp = app.engine.mcp();
-        let found = mcp.find_label(label, None, wanting).map_err(|error| refused(&error))?;
-        let binding = mcp.bind(vec![found], wanting).await?.pop().ok_or_else(ApiError::internal)?;
+        let found = mcp.find_label(label, None, caller_context).map_err(|error| refused(&error))?;
+        let binding = mcp.bind(vec![found], caller_context).await?.pop().ok_or_else(ApiError::internal)?;
         let set = binding.tools(Freshness::Cached).await.map_err(|error| unavailable(label, &error))?;
         Ok(Self { binding, set })
     }
 
-    /// Which list of the session it is.
+    /// The number of the session's list of tools: it goes up with every new list.
     pub(super) fn version(&self) -> u64 {
         self.set.number()
     }
 
-    /// The definitions of the tools that the caller may use, in the server's order.
+    /// Definitions of the tools that the caller may use, in the server's order.
     pub(super) fn definitions<'a>(
         &'a self,
         app: &'a AppState,
         caller: &'a Authenticated,
     ) -> impl Iterator<Item = &'a ToolDefinition> {
-        self.open_to(app, caller).map(|tool| &**tool.registered.definition())
+        self.permitted(app, caller).map(|tool| &**tool.registered.definition())
     }
 
-    /// A tool for a call outside any response: the caller is who asks for it, so that nobody else is asked; what the
-    /// operator wants a person to allow is not called this way.
+    /// A tool for a direct call, outside any response. A tool whose calls need approval is refused with 403, as there is
+    /// no response in which approval could be requested.
     pub(super) fn find(
         &self,
         app: &AppState,
         caller: &Authenticated,
         name: &str,
     ) -> Result<Arc<RegisteredTool>, ApiError> {
-        let Some(tool) = self.open_to(app, caller).find(|tool| tool.listed.name == name) else {
+        let Some(tool) = self.permitted(app, caller).find(|tool| tool.listed.name == name) else {
             return Err(not_found(
                 "tool_not_found",
                 format!(
-                    "There is no tool '{}' of the MCP server '{}' for you.",
+                    "The MCP server '{1}' has no tool '{0}' that is available to your key.",
                     truncate_for_display(name),
                     self.binding.label()
                 ),
@@ -124,7 +124,7 @@ impl McpServerTools {
                 "permission_error",
                 "approval_required",
                 format!(
-                    "A person has to allow each call of '{}'; it can be called in a response only.",
+                    "Calls of '{}' need approval by a person; call it in a response.",
                     truncate_for_display(name)
                 ),
             ));
@@ -132,7 +132,7 @@ impl McpServerTools {
         Ok(Arc::clone(&tool.registered))
     }
 
-    fn open_to<'a>(
+    fn permitted<'a>(
         &'a self,
         app: &'a AppState,
         caller: &'a Authenticated,
@@ -150,11 +150,14 @@ fn refused(error: &BindError) -> ApiError {
         BindError::Credentials(problem) => {
             ApiError::invalid("invalid_value", "authorization", problem.to_string())
         }
-        // The others are about servers that requests bring.
         BindError::UnknownLabel(label) => not_found(
             "mcp_server_not_found",
-            format!("There is no MCP server '{}' for you.", truncate_for_display(label)),
+            format!(
+                "The MCP server '{}' does not exist or is not available to your key.",
+                truncate_for_display(label)
+            ),
         ),
+        // These concern servers that a request brings with it.
         BindError::Disabled
         | BindError::Unsupported { .. }
         | BindError::Url(_)

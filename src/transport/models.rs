@@ -48,8 +48,8 @@ pub(super) async fn list(State(app): State<AppState>) -> Result<Response, ErrorR
     .into_response())
 }
 
-/// `GET /v1/models/{model}`; ids hold slashes and colons, encoded or not.
-pub(super) async fn one(
+/// `GET /v1/models/{model}`. Model ids may contain slashes and colons, percent-encoded or not.
+pub(super) async fn retrieve(
     State(app): State<AppState>,
     PathParam(id): PathParam,
 ) -> Result<Response, ErrorResponse> {

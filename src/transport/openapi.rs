@@ -1,11 +1,11 @@
-//! The OpenAPI document of what is served.
+//! The OpenAPI document of the API.
 
 use std::sync::OnceLock;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
-/// The document as it is written.
+/// The document in YAML.
 pub(crate) const OPENAPI_YAML: &str = include_str!("../../openapi.yaml");
 
 /// `GET /openapi.yaml`
@@ -18,7 +18,7 @@ pub(super) async fn json() -> Response {
     ([(header::CONTENT_TYPE, "application/json")], openapi_json()).into_response()
 }
 
-/// The document as JSON, made when it is first asked for.
+/// The document in JSON, converted on first use.
 pub(crate) fn openapi_json() -> &'static str {
     static JSON: OnceLock<String> = OnceLock::new();
     JSON.get_or_init(|| {

@@ -1,8 +1,9 @@
-//! Which web pages may call: those of this gateway's own origin, and of origins that the configuration names.
+//! Protection against cross-site requests and DNS rebinding: accepts web pages of the gateway's own origin and of the
+//! configured CORS origins.
 //!
-//! Behind a proxy that is trusted, the gateway's own origin is that of the host that it was asked for.
-//! Browsers send requests for any page to any address, this machine's included; what they add (`Origin`,
-//! `Sec-Fetch-Site`, `Host`) no page can forge. Programs that are no browser send neither of the first two.
+//! Browsers send requests of any page to any address, including this machine's; the headers that they add (`Origin`,
+//! `Sec-Fetch-Site`, `Host`) cannot be forged by a page. Other clients send neither of the first two. Behind a trusted
+//! proxy, the own origin is that of the forwarded host.
 
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, ORIGIN};
@@ -20,14 +21,14 @@ use crate::protocol::parse::truncate_for_display;
 const HOST_NOT_ALLOWED: &str = "host_not_allowed";
 const ORIGIN_NOT_ALLOWED: &str = "origin_not_allowed";
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Headers that say who calls, where SDKs put keys.
-const CREDENTIALS: [HeaderName; 3] =
+/// Headers in which SDKs send API keys.
+const CREDENTIAL_HEADERS: [HeaderName; 3] =
     [AUTHORIZATION, HeaderName::from_static("api-key"), HeaderName::from_static("x-api-key")];
-/// Probes know a gateway by whatever name their orchestrator gave it, and their answers tell nothing.
-const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+/// Exempt from the host check: probes use names that an orchestrator chose, and their responses hold nothing confidential.
+const PROBE_PATHS: [&str; 2] = ["/healthz", "/readyz"];
 
-/// Refuses what a web page may have sent that has no business here, and what says twice where it goes or whose
-/// it is. On every route, before keys are looked at.
+/// Middleware on every route, before authentication: refuses cross-site requests, and requests with an ambiguous host or
+/// more than one credential.
 pub(super) async fn check(
     State(app): State<AppState>,
     request: Request,
@@ -47,20 +48,22 @@ pub(super) async fn check(
 fn check_request(app: &AppState, request: &Request) -> Result<(), ApiError> {
     let own = Authority::from_request(request)?;
     let headers = request.headers();
-    if let Some(name) = CREDENTIALS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some()) {
-        return Err(authority::duplicate(name.as_str()));
+    if let Some(name) = CREDENTIAL_HEADERS.iter().find(|name| headers.get_all(*name).iter().nth(1).is_some())
+    {
+        return Err(authority::duplicate_header(name.as_str()));
     }
-    if app.auth.is_open() && !PROBES.contains(&request.uri().path()) {
+    if app.auth.is_open() && !PROBE_PATHS.contains(&request.uri().path()) {
         check_host(own, &app.allowed_hosts)?;
     }
-    let trail = request.extensions().get::<RequestContext>();
-    let shown = trail.and_then(|trail| trail.origin.host.as_deref()).and_then(Authority::parse);
-    check_origin(headers, shown.or(own), &app.cors_origins)
+    let request_context = request.extensions().get::<RequestContext>();
+    let forwarded =
+        request_context.and_then(|context| context.origin.host.as_deref()).and_then(Authority::parse);
+    check_origin(headers, forwarded.or(own), &app.cors_origins)
 }
 
-/// Without keys, whoever can make a browser believe that a name of theirs is this machine's (DNS rebinding) could
-/// do and read everything. Addresses and `localhost` are resolved by nobody. What a proxy says that the host was does
-/// not count here: such a page can say it as well.
+/// Host check of a gateway without keys, against DNS rebinding: a page whose name resolves to this machine could otherwise
+/// do and read everything. IP addresses and `localhost` involve no resolver. Forwarded hosts do not count here, as such a
+/// page can set that header.
 fn check_host(own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiError> {
     let allows = |name: &String| name == "*" || own.is_some_and(|own| own.has_name(name));
     if own.is_some_and(|own| own.is_ip() || own.has_name("localhost")) || allowed.iter().any(allows) {
@@ -69,8 +72,8 @@ fn check_host(own: Option<Authority<'_>>, allowed: &[String]) -> Result<(), ApiE
     let found =
         own.map_or_else(|| "no host".to_owned(), |own| format!("'{}'", truncate_for_display(own.host())));
     let message = format!(
-        "Without keys, this gateway is served as localhost, by IP address, and under the names in its setting \
-         server.allowed_hosts; this request is for {found}."
+        "This gateway has no API keys, so it accepts only localhost, IP addresses and the names in server.allowed_hosts as \
+         host; this request is for {found}."
     );
     Err(ApiError::new(403, "permission_error", HOST_NOT_ALLOWED, message))
 }
@@ -80,7 +83,7 @@ fn check_origin(headers: &HeaderMap, own: Option<Authority<'_>>, allowed: &[Stri
     let mut origins = headers.get_all(ORIGIN).iter().map(HeaderValue::as_bytes);
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let (origin, another) = (origins.next(), origins.next());
-    // As the CORS layer compares them: browsers write an origin in one way only.
+    // Compared byte for byte, as the CORS layer does: browsers write an origin in one way only.
     let is_allowed = another.is_none()
         && origin.is_some_and(|origin| allowed.iter().any(|name| name.as_bytes() == origin));
     if any || is_allowed {
@@ -104,7 +107,7 @@ fn check_origin(headers: &HeaderMap, own: Option<Authority<'_>>, allowed: &[Stri
     }
 }
 
-/// Whether an origin is this gateway's own. Behind TLS that ends elsewhere, only the page knows the scheme.
+/// Whether an origin is the gateway's own. Its scheme is taken from the page: TLS may be terminated by a proxy.
 fn is_own(origin: &[u8], own: Option<Authority<'_>>) -> bool {
     let Some((scheme, rest)) = std::str::from_utf8(origin).ok().and_then(|text| text.split_once("://"))
     else {
@@ -119,9 +122,7 @@ fn is_own(origin: &[u8], own: Option<Authority<'_>>) -> bool {
 }
 
 fn refused(who: &str) -> ApiError {
-    let message = format!(
-        "This gateway takes no requests from {who}: its setting server.cors.allowed_origins names none such."
-    );
+    let message = format!("Cross-origin request refused: server.cors.allowed_origins does not allow {who}.");
     ApiError::new(403, "permission_error", ORIGIN_NOT_ALLOWED, message)
 }
 

@@ -1,5 +1,5 @@
-//! Chat completions and embeddings, handed to the provider and back unread, so that one base URL serves
-//! a whole SDK.
+//! Pass-through of chat completions and embeddings: request and response bodies are proxied to the provider unparsed, so
+//! that one base URL serves a whole SDK.
 
 use std::sync::Arc;
 
@@ -20,48 +20,48 @@ use crate::telemetry::request_log::ModelTarget;
 pub(super) async fn chat(
     State(app): State<AppState>,
     Extension(caller): Extension<Authenticated>,
-    Extension(trail): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    pass(&app, &caller, trail, "/chat/completions", body).await
+    forward(&app, &caller, request_context, "/chat/completions", body).await
 }
 
 /// `POST /v1/embeddings`
 pub(super) async fn embeddings(
     State(app): State<AppState>,
     Extension(caller): Extension<Authenticated>,
-    Extension(trail): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
-    pass(&app, &caller, trail, "/embeddings", body).await
+    forward(&app, &caller, request_context, "/embeddings", body).await
 }
 
-async fn pass(
+async fn forward(
     app: &AppState,
     caller: &Authenticated,
-    trail: RequestContext,
+    request_context: RequestContext,
     path: &str,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
     let call = CallContext {
         deadline: None,
-        traceparent: trail.upstream_traceparent(),
-        request_id: (*trail.request_id).to_owned(),
+        traceparent: request_context.upstream_traceparent(),
+        request_id: (*request_context.request_id).to_owned(),
         response_id: None,
     };
     let router = Arc::clone(app.engine.router());
-    // Reserved until the provider answers: until then the body may be sent again.
-    let (directed, _reserved) = body.read(app, caller, move |body| router.route_body(body)).await?;
-    let asked = ModelTarget::new(directed.provider(), directed.model());
-    trail.log.update(|facts| facts.model = Some(asked));
-    let passed = directed.pass_through(path, &call).await?;
-    let mut response = Response::new(Body::new(passed.body));
-    *response.status_mut() = StatusCode::from_u16(passed.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    // The bytes stay reserved until the provider answers: until then the body is held for retries.
+    let (routed, _reserved) = body.read(app, caller, move |body| router.route_body(body)).await?;
+    let target = ModelTarget::new(routed.provider(), routed.model());
+    request_context.log.update(|facts| facts.model = Some(target));
+    let proxied = routed.pass_through(path, &call).await?;
+    let mut response = Response::new(Body::new(proxied.body));
+    *response.status_mut() = StatusCode::from_u16(proxied.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let headers = response.headers_mut();
-    if let Ok(content_type) = HeaderValue::from_str(&passed.content_type) {
+    if let Ok(content_type) = HeaderValue::from_str(&proxied.content_type) {
         headers.insert(header::CONTENT_TYPE, content_type);
     }
-    if let Some(wait) = passed.retry_after.and_then(|wait| HeaderValue::from_str(&wait).ok()) {
+    if let Some(wait) = proxied.retry_after.and_then(|wait| HeaderValue::from_str(&wait).ok()) {
         headers.insert(header::RETRY_AFTER, wait);
     }
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -1,4 +1,4 @@
-//! What URLs say: ids in paths, and query parameters of the list and retrieval endpoints.
+//! Path and query parameters.
 
 use axum::extract::{FromRequestParts, Path, RawQuery};
 use axum::http::request::Parts;
@@ -12,7 +12,7 @@ use crate::store::PageRequest;
 const DEFAULT_LIMIT: usize = 20;
 const MAX_LIMIT: usize = 100;
 
-/// The one variable part of a path, decoded.
+/// The one path parameter of a route, percent-decoded.
 pub(super) struct PathParam(pub String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathParam {
@@ -31,7 +31,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathParam {
     }
 }
 
-/// The query, decoded, in order.
+/// The query parameters, decoded, in order.
 pub(super) struct Query(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Query {
@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
 }
 
 impl Query {
-    /// Refuses parameters that the endpoint does not have. SDKs of Azure send `api-version` to all.
+    /// Refuses unknown parameters, but for `api-version` and `beta`, which Azure's SDKs send to every endpoint.
     pub(super) fn reject_unknown(&self, known: &[&str]) -> Result<(), ApiError> {
         let unknown = self
             .0
@@ -58,7 +58,7 @@ impl Query {
                 "unknown_parameter",
                 truncate_for_display(name),
                 format!(
-                    "Unknown query parameter '{}'; this endpoint has {}.",
+                    "Unknown query parameter '{}'; this endpoint accepts {}.",
                     truncate_for_display(name),
                     known.join(", ")
                 ),
@@ -66,7 +66,7 @@ impl Query {
         }
     }
 
-    /// Whether a switch is on, which needs no value.
+    /// Whether a switch is on: present, and not `false`.
     pub(super) fn is_on(&self, name: &str) -> bool {
         self.0.iter().any(|(known, value)| known == name && value != "false")
     }
@@ -79,12 +79,12 @@ impl Query {
             .filter(|value| !value.is_empty())
     }
 
-    /// Whether a boolean parameter is given as true.
+    /// Whether a boolean parameter is `true` or `1`.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "true" || value == "1")
     }
 
-    /// `include`, in any of the three forms that clients use: `include[]=a`, `include=a`, `include=a,b`.
+    /// `include`, in the forms that clients send: `include[]=a`, `include=a`, `include=a,b`.
     pub(super) fn include(&self) -> Result<Include, ApiError> {
         let mut include = Include::default();
         let given = self.0.iter().filter(|(name, _)| name == "include" || name == "include[]");

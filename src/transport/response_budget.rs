@@ -1,9 +1,9 @@
-//! Response bodies on their way out: bytes that clients do not take are bounded.
+//! The budget of response bodies: bounds the bytes that slow clients leave unread.
 //!
-//! A body above some size has its bytes reserved, until the last of them has gone to the client or the connection has.
-//! What is stored is reserved before it is read. What was made for this request is reserved when it is there: until
-//! then it was bounded as a part of its run or call, and all permits of those have been given back, so that nobody
-//! holds one thing and waits for another.
+//! Bodies above [`MAX_UNRESERVED_BYTES`] reserve their bytes until the last one was sent or the connection is closed.
+//! Stored rows are reserved before they are read from the store. Bodies that were built for this request are reserved once
+//! complete: until then they were bounded as part of their run or call, whose permits have all been released by then, so
+//! that no request holds one permit while it waits for another.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use super::error::ErrorResponse;
 use crate::admission::{Permit, Requester};
 use crate::store::StoreError;
 
-/// A body of at most so much is not counted: it mostly fits into the buffers of its socket.
+/// Largest body that needs no reservation: it mostly fits into the socket's buffers.
 const MAX_UNRESERVED_BYTES: u64 = 64 << 10;
 
-/// A response whose body is reserved already.
+/// Marks a response whose body is reserved already.
 #[derive(Debug, Clone, Copy)]
 struct IsReserved;
 
-/// Sees to it that the body of an answer is reserved, whatever made it; one of no known length is a stream, which
-/// is made as it is taken.
+/// Reserves the body of a response unless that was done before. A body without a known length is a stream, which is
+/// produced only as fast as the client reads.
 pub(super) async fn reserve(
     app: &AppState,
     requester: &Requester,
@@ -38,41 +38,41 @@ pub(super) async fn reserve(
             if bytes > MAX_UNRESERVED_BYTES && response.extensions().get::<IsReserved>().is_none() =>
         {
             let permit = acquire(app, requester, bytes).await?;
-            Ok(hold(response, permit))
+            Ok(response_with_permit(response, permit))
         }
         _ => Ok(response),
     }
 }
 
-/// Reads something stored and makes an answer of it. `read` is told how many bytes it may be; where it is more, it is
-/// read once there is room.
+/// Reads a stored row or page and builds a response from it. `read` takes the most bytes that it may return; if there are
+/// more, they are reserved first and it is called again.
 pub(super) async fn read_stored<T, F: Future<Output = Result<Option<T>, StoreError>>>(
     app: &AppState,
     requester: &Requester,
     read: impl Fn(u64) -> F,
-    answer: impl FnOnce(T) -> Response,
+    respond: impl FnOnce(T) -> Response,
 ) -> Result<Option<Response>, ErrorResponse> {
     let (mut max_bytes, mut reserved) = (MAX_UNRESERVED_BYTES, None);
     loop {
         match read(max_bytes).await {
-            // Given back first, should it have grown meanwhile: nobody waits for more while holding some.
+            // Should the row have grown meanwhile: releases the smaller reservation before waiting for the larger one.
             Err(StoreError::TooLarge { bytes }) if bytes > max_bytes => {
                 drop(reserved.take());
                 reserved = Some(acquire(app, requester, bytes).await?);
                 max_bytes = bytes;
             }
             result => {
-                let answer = result?.map(answer);
+                let response = result?.map(respond);
                 return Ok(match reserved {
-                    Some(permit) => answer.map(|answer| hold(answer, permit)),
-                    None => answer,
+                    Some(permit) => response.map(|response| response_with_permit(response, permit)),
+                    None => response,
                 });
             }
         }
     }
 }
 
-/// Where bytes of a stream are reserved.
+/// The budget for the bytes of one stream.
 #[derive(Clone)]
 pub(super) struct ResponseBudget {
     app: AppState,
@@ -84,13 +84,13 @@ impl ResponseBudget {
         Self { app: app.clone(), requester }
     }
 
-    /// Waits for so many bytes.
+    /// Reserves this many bytes; waits while there is no room.
     pub(super) async fn acquire(self, bytes: usize) -> Result<Permit, ErrorResponse> {
         acquire(&self.app, &self.requester, bytes as u64).await
     }
 }
 
-/// Bytes that keep their reservation for as long as anybody has them.
+/// Bytes that hold their reservation until the last clone is dropped.
 pub(super) fn keep(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
     Bytes::from_owner(ReservedBytes { bytes, _permit: permit })
 }
@@ -99,7 +99,7 @@ async fn acquire(app: &AppState, requester: &Requester, bytes: u64) -> Result<Pe
     Ok(app.engine.admission().response_bodies.acquire(requester, bytes).await?)
 }
 
-fn hold(mut response: Response, permit: Permit) -> Response {
+fn response_with_permit(mut response: Response, permit: Permit) -> Response {
     response.extensions_mut().insert(IsReserved);
     let permit = Arc::new(permit);
     response.map(|body| Body::new(ReservedBody { body, permit }))
@@ -111,7 +111,7 @@ struct ReservedBody {
     permit: Arc<Permit>,
 }
 
-/// The connection keeps what it could not send yet when the body has ended long since.
+/// The connection still buffers unsent bytes after the body has ended, so the permit travels with the bytes.
 struct ReservedBytes {
     bytes: Bytes,
     _permit: Arc<Permit>,
@@ -132,8 +132,8 @@ impl HttpBody for ReservedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let keep = |bytes| keep(bytes, Arc::clone(&self.permit));
-        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(keep))))
+        let with_permit = |bytes| keep(bytes, Arc::clone(&self.permit));
+        Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(with_permit))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,4 @@
-//! `/v1/responses`: create, list, retrieve, delete, and the items that went in.
+//! `/v1/responses`: create, list, retrieve, delete, and list input items.
 
 use std::sync::Arc;
 
@@ -27,14 +27,14 @@ use crate::store::PageRequest;
 
 pub(super) const IGNORED_FIELDS: HeaderName = HeaderName::from_static("antwort-ignored-fields");
 const OMITTED_TOOLS: HeaderName = HeaderName::from_static("antwort-omitted-tools");
-/// Proxies refuse headers that are much longer.
+/// Maximum length of a header that lists names: proxies reject much longer ones.
 const MAX_HEADER_BYTES: usize = 4000;
 
 /// `POST /v1/responses`
 pub(super) async fn create(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Extension(trail): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     headers: axum::http::HeaderMap,
     body: JsonBody,
 ) -> Result<Response, ErrorResponse> {
@@ -42,16 +42,16 @@ pub(super) async fn create(
     let read = move |body: &Bytes| CreateResponse::parse_with_limits(body, limits);
     let (request, reserved) = body.read(&app, &principal, read).await?;
     let stream = request.stream;
-    let caller = caller(&app, &principal, &trail, &headers)?;
+    let caller = caller(&app, &principal, &request_context, &headers)?;
     let mut run = app.engine.start(request, caller).await?;
-    // What waits for a place counts as what is read.
+    // Requests that wait for a run slot count against the body budget; this one has its slot now.
     drop(reserved);
     let ignored = names_header(&run.ignored);
     let omitted = names_header(&run.omitted_tools);
     let first = run.first().await?;
     let mut response = if stream {
         let budget = ResponseBudget::new(&app, principal.requester());
-        sse::response(&first, run, app.keepalive, budget, Arc::clone(&trail.log)).await?
+        sse::response(&first, run, app.keepalive, budget, Arc::clone(&request_context.log)).await?
     } else {
         stored::json(Body::from(await_snapshot(first, &mut run).await?.json().to_owned()))
     };
@@ -64,14 +64,14 @@ pub(super) async fn create(
     Ok(response)
 }
 
-/// Who asks, by the headers of the request.
+/// The context of a run: its caller, dialect and overrides, from the key and the request's headers.
 pub(super) fn caller(
     app: &AppState,
     principal: &Authenticated,
-    trail: &RequestContext,
+    request_context: &RequestContext,
     headers: &axum::http::HeaderMap,
 ) -> Result<RunContext, ApiError> {
-    let client = trail.client_profile;
+    let client = request_context.client_profile;
     Ok(RunContext {
         dialect: dialect(headers, principal, app.dialect)?,
         owner: principal.0.owner.clone(),
@@ -80,25 +80,25 @@ pub(super) fn caller(
             .0
             .client_action_status
             .or_else(|| client.and_then(|client| client.client_action_status)),
-        request_id: (*trail.request_id).to_owned(),
-        log: Some(Arc::clone(&trail.log)),
-        traceparent: trail.upstream_traceparent(),
+        request_id: (*request_context.request_id).to_owned(),
+        log: Some(Arc::clone(&request_context.log)),
+        traceparent: request_context.upstream_traceparent(),
         unserved_tools: OnUnservedTool::from_setting(
             app.unserved_tools,
             client.map(|client| client.unserved_tools),
         ),
-        authorization: mcp::own_authorization(app, headers),
+        authorization: mcp::caller_authorization(app, headers),
     })
 }
 
-/// Names, of ignored fields for example, as a header can hold them: whatever clients call their fields, none is
-/// dropped in silence.
-pub(super) fn names_header(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
+/// A header that lists names, such as those of ignored fields: escaped, and shortened with a count of the rest, so that no
+/// name is dropped silently.
+pub(super) fn names_header(names: &[impl AsRef<str>]) -> Option<HeaderValue> {
     let mut list = String::new();
-    for (i, name) in list_of.iter().enumerate() {
+    for (i, name) in names.iter().enumerate() {
         let name = truncate_for_display(name.as_ref()).escape_default().to_string();
         if list.len() + name.len() > MAX_HEADER_BYTES {
-            list.push_str(&format!(", and {} more", list_of.len() - i));
+            list.push_str(&format!(", and {} more", names.len() - i));
             break;
         }
         if i > 0 {
@@ -109,7 +109,7 @@ pub(super) fn names_header(list_of: &[impl AsRef<str>]) -> Option<HeaderValue> {
     HeaderValue::from_str(&list).ok().filter(|value| !value.is_empty())
 }
 
-/// The whole response: the fold of the stream, which its terminal event carries.
+/// Consumes the stream; the response is the snapshot that its terminal event carries.
 pub(super) async fn await_snapshot(
     first: crate::response::machine::Events,
     run: &mut crate::engine::RunHandle,
@@ -121,7 +121,7 @@ pub(super) async fn await_snapshot(
         }
         events = run.next().await;
     }
-    tracing::error!(response_id = %run.id, "a run ended without a terminal event");
+    tracing::error!(response_id = %run.id, "run ended without a terminal event");
     Err(ApiError::internal())
 }
 
@@ -154,19 +154,19 @@ pub(super) async fn retrieve(
     if query.flag("stream") {
         return Err(ErrorResponse(ApiError::unsupported(
             "stream",
-            "Only background responses can be streamed again, and those are not served yet.",
+            "Only background responses can be streamed after their creation, and those are not supported yet.",
         )));
     }
     if query.get("starting_after").is_some() {
         return Err(ErrorResponse(ApiError::invalid(
             "invalid_value",
             "starting_after",
-            "'starting_after' is only allowed together with 'stream=true': it says where a stream goes on.",
+            "'starting_after' is only allowed together with 'stream=true': it is the event after which a stream resumes.",
         )));
     }
     let read = |max_bytes| app.engine.store().response(&principal.0.owner, &id, max_bytes);
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::object).await?;
-    found.ok_or_else(|| ErrorResponse(no_response(&id)))
+    found.ok_or_else(|| ErrorResponse(response_not_found(&id)))
 }
 
 /// `DELETE /v1/responses/{id}`
@@ -182,7 +182,7 @@ pub(super) async fn delete(
         deleted: bool,
     }
     if !app.engine.store().delete(&principal.0.owner, &id).await? {
-        return Err(ErrorResponse(no_response(&id)));
+        return Err(ErrorResponse(response_not_found(&id)));
     }
     Ok(Json(Deleted { id, object: "response", deleted: true }).into_response())
 }
@@ -203,7 +203,7 @@ pub(super) async fn input_items(
         async move { store.input_items(owner, id, &page).await }
     };
     let found = response_budget::read_stored(&app, &principal.requester(), read, stored::list).await?;
-    found.ok_or_else(|| ErrorResponse(no_response(id)))
+    found.ok_or_else(|| ErrorResponse(response_not_found(id)))
 }
 
 /// `GET /v1/responses`
@@ -222,6 +222,6 @@ pub(super) async fn list_all(
     found.ok_or_else(|| ErrorResponse(ApiError::internal()))
 }
 
-fn no_response(id: &str) -> ApiError {
+fn response_not_found(id: &str) -> ApiError {
     ApiError::not_found(format!("Response with id '{}' not found.", truncate_for_display(id)))
 }

@@ -1,4 +1,4 @@
-//! The table of routes: what is served, and what a caller needs for it.
+//! The routing table: all routes, and the scope that each requires.
 
 use axum::Router;
 use axum::extract::Request;
@@ -20,16 +20,16 @@ use crate::config::settings::Scope;
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 
-/// What a caller needs for a route.
+/// The authorization that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Nothing.
+    /// No key.
     Public,
     /// A key with this scope.
     Requires(Scope),
 }
 
-/// Every route of the API, without its prefix. The OpenAPI document is tested against it.
+/// All API routes, without their prefix. A test compares the OpenAPI document with them.
 pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::POST, "/responses", Access::Requires(Scope::ResponsesCreate)),
     (Method::GET, "/responses", Access::Requires(Scope::ResponsesRead)),
@@ -51,7 +51,7 @@ pub const API_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/agents/{id}", Access::Requires(Scope::AgentsRead)),
 ];
 
-/// Routes beside the API.
+/// Routes outside the API: probes, metrics, documents.
 pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/healthz", Access::Public),
     (Method::GET, "/readyz", Access::Public),
@@ -60,11 +60,11 @@ pub const SERVICE_ROUTES: &[(Method, &str, Access)] = &[
     (Method::GET, "/openapi.json", Access::Public),
 ];
 
-/// Where the API is found: clients' base URLs end in `/v1`, in nothing, or as Azure's do.
+/// Prefixes of the API: base URLs of clients end in `/v1`, in nothing, or in `/openai/v1` as Azure's do.
 pub const API_PREFIXES: &[&str] = &["/v1", "", "/openai/v1"];
 
-/// Headers that scripts of web pages may read.
-const EXPOSED: &[&str] = &[
+/// Response headers that CORS exposes to scripts.
+const EXPOSED_HEADERS: &[&str] = &[
     "x-request-id",
     "retry-after",
     "x-should-retry",
@@ -74,9 +74,9 @@ const EXPOSED: &[&str] = &[
     "openai-processing-ms",
 ];
 
-/// What a route needs; `None` for one that is in no table.
+/// The authorization of a route; `None` if no table lists it.
 pub(crate) fn access_of(method: &Method, route: &str) -> Option<Access> {
-    // What GET may read, HEAD may ask about.
+    // HEAD requires the same as GET.
     let method = if method == Method::HEAD { &Method::GET } else { method };
     let find = |table: &[(Method, &str, Access)], path: &str| {
         table.iter().find(|(m, p, _)| m == method && *p == path).map(|(_, _, access)| *access)
@@ -89,7 +89,7 @@ pub(crate) fn access_of(method: &Method, route: &str) -> Option<Access> {
     })
 }
 
-/// The service.
+/// The router with all routes and middleware.
 pub(crate) fn router(app: AppState) -> Router {
     let mut router = Router::new()
         .route("/healthz", get(health::alive))
@@ -102,31 +102,32 @@ pub(crate) fn router(app: AppState) -> Router {
             router = router.route(&format!("{prefix}{path}"), methods);
         }
     }
-    // Layers in one stack are one service: axum boxes the result of each call of `layer`, and clones it per request.
+    // One `ServiceBuilder` for several layers: axum boxes the service after each call of `layer`, and clones it for each
+    // request.
     let checks = ServiceBuilder::new()
-        // Before the keys: whoever asks must ask in another way.
-        .layer(from_fn(upgrade::refuse))
+        // Before authentication: WebSocket is not served to any caller.
+        .layer(from_fn(upgrade::reject_upgrade))
         .layer(from_fn_with_state(app.clone(), access::authorize))
-        // Before decompression, which knows the names of encodings in one spelling only.
+        // Before decompression, which expects normalized names of encodings.
         .layer(map_request_with_state(app.clone(), body::normalize_encoding))
-        // Innermost: only what passed the checks is decompressed.
+        // Innermost: only authorized requests are decompressed.
         .layer(RequestDecompressionLayer::new().pass_through_unaccepted(true));
     let mut router = router
         .route_layer(checks)
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        // A handler that panics answers 500 and the process lives; runs have their own guard.
+        // A panic in a handler is answered with 500; runs have their own guard.
         .layer(CatchPanicLayer::custom(|_| ErrorResponse(ApiError::internal()).into_response()));
     if !app.cors_origins.is_empty() {
-        // Before the checks: a browser's preflight carries no key.
+        // Before authorization: a CORS preflight carries no key.
         router = router.layer(cors(&app.cors_origins));
     }
     let outermost = ServiceBuilder::new()
         .layer(map_response(no_sniff))
-        // Every answer gets its request id and its line in the log.
+        // Adds the request id and writes the access log line for every response.
         .layer(from_fn_with_state(app.clone(), request_context::observe_request))
         .layer(from_fn(drain::drain_unread_body))
-        // Before CORS: preflights of pages that may not call are refused as well.
+        // Before CORS: preflights of origins that are not allowed are refused, too.
         .layer(from_fn_with_state(app.clone(), origin::check));
     router.layer(outermost).with_state(app)
 }
@@ -138,26 +139,26 @@ fn api() -> Vec<(&'static str, MethodRouter<AppState>)> {
         ("/responses/{id}", get(responses::retrieve).merge(delete(responses::delete))),
         ("/responses/{id}/input_items", get(responses::input_items)),
         ("/models", get(models::list)),
-        ("/models/{*model}", get(models::one)),
+        ("/models/{*model}", get(models::retrieve)),
         ("/chat/completions", post(pass_through::chat)),
         ("/embeddings", post(pass_through::embeddings)),
         ("/tools", get(tools::list)),
         ("/tools/refresh", post(tools::refresh)),
-        ("/tools/{name}", get(tools::one)),
+        ("/tools/{name}", get(tools::retrieve)),
         ("/tools/{name}/execute", post(tools::execute)),
         ("/tool_cache", delete(tools::purge_cache)),
         ("/mcp/servers", get(mcp::servers)),
         ("/agents", get(agents::list)),
-        ("/agents/{id}", get(agents::one)),
+        ("/agents/{id}", get(agents::retrieve)),
     ]
 }
 
 fn cors(origins: &[String]) -> CorsLayer {
     let layer = CorsLayer::new()
         .allow_methods([Method::GET, Method::POST, Method::DELETE])
-        // Not `*`, which does not cover `Authorization`.
+        // Mirrored, as `*` does not cover `Authorization`.
         .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(EXPOSED.iter().copied().map(HeaderName::from_static).collect::<Vec<_>>());
+        .expose_headers(EXPOSED_HEADERS.iter().copied().map(HeaderName::from_static).collect::<Vec<_>>());
     if origins.iter().any(|origin| origin == "*") {
         return layer.allow_origin(Any);
     }
@@ -184,7 +185,7 @@ async fn not_found(request: Request) -> ErrorResponse {
 }
 
 async fn method_not_allowed(request: Request) -> ErrorResponse {
-    // This would be taken for the id of a response, and 405 for a hint at another method.
+    // `input_tokens` would match `/responses/{id}`, and 405 would suggest that another method works.
     if request.uri().path().ends_with("/input_tokens") {
         return not_found(request).await;
     }

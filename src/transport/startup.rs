@@ -1,4 +1,4 @@
-//! What is answered while the gateway waits for its database: it lives, and it is not ready.
+//! Responses while the gateway waits for its database: alive, not ready, 503 for everything else.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::error::ErrorResponse;
 use super::health;
 use crate::protocol::error::ApiError;
 
-/// Why a gateway cannot serve yet.
+/// Why the gateway cannot serve yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WaitReason {
-    /// Another server has its database.
+    /// Another server holds the lock on its database.
     Lock,
-    /// Its database is brought to the schema of this version.
+    /// Its database is being migrated to the schema of this version.
     Migration,
 }
 
-/// The service of a gateway that cannot serve yet.
+/// The router of a gateway that cannot serve yet.
 pub(crate) fn router(reason: WaitReason) -> Router {
     Router::new()
         .route("/healthz", get(health::alive))
@@ -40,7 +40,7 @@ fn unready(reason: WaitReason) -> Response {
 
 fn starting(reason: WaitReason) -> ErrorResponse {
     let why = match reason {
-        WaitReason::Lock => "another server still has its database",
+        WaitReason::Lock => "another server still holds its database",
         WaitReason::Migration => "its database is being migrated",
     };
     ErrorResponse(

@@ -1,5 +1,5 @@
-//! Stored texts as answers. They are JSON already: they are written one after another as they are, neither read nor
-//! copied, and each is freed once it was written.
+//! Responses made of stored rows. These are JSON texts already: they are sent as they are, neither parsed nor copied, and
+//! each is freed once it was sent.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::store::Page;
 
-/// An answer whose body is JSON.
+/// A 200 response with a JSON body.
 pub(super) fn json(body: Body) -> Response {
     let mut response = Response::new(body);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -32,16 +32,16 @@ pub(super) fn list(page: Page) -> Response {
     let ids = (page.data.first().map(|(id, _)| id), page.data.last().map(|(id, _)| id));
     let end =
         format!(r#"],"first_id":{},"last_id":{},"has_more":{}}}"#, json!(ids.0), json!(ids.1), page.has_more);
-    let mut pieces = VecDeque::with_capacity(page.data.len() * 2 + 2);
-    pieces.push_back(Bytes::from_static(br#"{"object":"list","data":["#));
+    let mut chunks = VecDeque::with_capacity(page.data.len() * 2 + 2);
+    chunks.push_back(Bytes::from_static(br#"{"object":"list","data":["#));
     for (i, (_, text)) in page.data.into_iter().enumerate() {
         if i > 0 {
-            pieces.push_back(Bytes::from_static(b","));
+            chunks.push_back(Bytes::from_static(b","));
         }
-        pieces.push_back(bytes(text));
+        chunks.push_back(bytes(text));
     }
-    pieces.push_back(Bytes::from(end));
-    json(Body::new(Pieces::new(pieces)))
+    chunks.push_back(Bytes::from(end));
+    json(Body::new(ChunkedBody::new(chunks)))
 }
 
 fn bytes(text: Arc<str>) -> Bytes {
@@ -54,20 +54,20 @@ fn bytes(text: Arc<str>) -> Bytes {
     Bytes::from_owner(Text(text))
 }
 
-/// A body of pieces that are all there.
-struct Pieces {
-    pieces: VecDeque<Bytes>,
-    left: u64,
+/// A body of chunks in memory.
+struct ChunkedBody {
+    chunks: VecDeque<Bytes>,
+    remaining: u64,
 }
 
-impl Pieces {
-    fn new(pieces: VecDeque<Bytes>) -> Self {
-        let left = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { pieces, left }
+impl ChunkedBody {
+    fn new(chunks: VecDeque<Bytes>) -> Self {
+        let remaining = chunks.iter().map(|chunk| chunk.len() as u64).sum();
+        Self { chunks, remaining }
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for ChunkedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -75,16 +75,16 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.pieces.pop_front();
-        self.left -= piece.as_ref().map_or(0, |piece| piece.len() as u64);
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+        let chunk = self.chunks.pop_front();
+        self.remaining -= chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        Poll::Ready(chunk.map(|chunk| Ok(Frame::data(chunk))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty()
+        self.chunks.is_empty()
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.left)
+        SizeHint::with_exact(self.remaining)
     }
 }

@@ -1,4 +1,4 @@
-//! What a direct call gave, in the shape that its caller wants: over HTTP or at the command line.
+//! Results of direct tool calls, in the shape that the caller selects: over HTTP or on the command line.
 
 use axum::Json;
 use serde::Serialize;
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use crate::tools::{ToolError, ToolErrorCode, ToolOutput};
 
-/// Shapes of a result.
+/// The shape of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ResultView {
-    /// All that is known.
+    /// antwort's own shape: all fields.
     #[default]
     Antwort,
     /// `{call_id, output, is_error, meta}`
@@ -35,7 +35,7 @@ impl ResultView {
     }
 }
 
-/// The result as JSON. That the tool failed is no failure of the request.
+/// The result as JSON. A failed tool call is a successful request (200).
 pub(crate) fn render(
     view: ResultView,
     call_id: &str,
@@ -48,7 +48,7 @@ pub(crate) fn render(
             (output, code)
         }
         Err(error) => {
-            tracing::info!(tool = name, code = error.code.as_str(), "a direct call failed");
+            tracing::info!(tool = name, code = error.code.as_str(), "direct tool call failed");
             let meta = error.meta.map(|meta| *meta).unwrap_or_default();
             (ToolOutput { meta, ..ToolOutput::error(error.message) }, Some(error.code))
         }

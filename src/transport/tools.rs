@@ -1,4 +1,4 @@
-//! `/v1/tools`: which server-side tools there are, and calls of them outside any response.
+//! `/v1/tools`: lists server-side tools and calls them directly, outside any response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::tools::{
     ToolErrorCode,
 };
 
-/// `GET /v1/tools`: the gateway's own tools, or those of one server of the configuration.
+/// `GET /v1/tools`: the gateway's own tools, or those of one configured MCP server.
 pub(super) async fn list(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
@@ -61,13 +61,13 @@ pub(super) async fn list(
     };
     let mut tools: Vec<&ToolDefinition> = match &served {
         Some(served) => served.definitions(&app, &principal).collect(),
-        None => open_to(&app, catalog, &principal).map(|tool| &**tool.definition()).collect(),
+        None => permitted(&app, catalog, &principal).map(|tool| &**tool.definition()).collect(),
     };
     tools.retain(|tool| {
         tag.is_none_or(|tag| tool.has_tag(tag)) && executor.is_none_or(|id| *tool.executor == *id)
     });
     if summary {
-        // One line a tool, for people and for prompts.
+        // One line for each tool, for people and for prompts.
         return Ok(tools.into_iter().map(line).collect::<Vec<_>>().join("\n").into_response());
     }
     Ok(Json(List {
@@ -81,7 +81,7 @@ pub(super) async fn list(
 }
 
 /// `GET /v1/tools/{name}`
-pub(super) async fn one(
+pub(super) async fn retrieve(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
     headers: HeaderMap,
@@ -96,7 +96,7 @@ pub(super) async fn one(
 pub(super) async fn execute(
     State(app): State<AppState>,
     Extension(principal): Extension<Authenticated>,
-    Extension(trail): Extension<RequestContext>,
+    Extension(request_context): Extension<RequestContext>,
     headers: HeaderMap,
     PathParam(name): PathParam,
     query: Query,
@@ -108,12 +108,12 @@ pub(super) async fn execute(
         Some(name) => ResultView::from_name(name)
             .ok_or_else(|| unknown_view("'antwort', 'call', 'envelope', 'audience' or 'provider'"))?,
     };
-    // Reserved until the call has ended, as its arguments are kept until then.
-    let (Direct { arguments, context, cache }, _reserved) =
-        body.read(&app, &principal, |body| Direct::read(body)).await?;
+    // The body's bytes stay reserved until the call has ended, as its arguments are held until then.
+    let (DirectCall { arguments, context, cache }, _reserved) =
+        body.read(&app, &principal, |body| DirectCall::read(body)).await?;
     let admitted = app.engine.admit(&principal.requester()).await?;
     let called = async {
-        // Kept until the call has ended: a tool does not keep its server's session.
+        // Held until the call has ended: a tool does not keep its server's session alive.
         let served = match server_label(&query) {
             Some(label) => {
                 let place = (context.channel.as_deref(), context.chat_id.as_deref());
@@ -134,13 +134,13 @@ pub(super) async fn execute(
             principal: Arc::clone(&owner.principal),
             channel: context.channel,
             chat_id: context.chat_id,
-            traceparent: trail.upstream_traceparent(),
-            request_id: (*trail.request_id).to_owned(),
+            traceparent: request_context.upstream_traceparent(),
+            request_id: (*request_context.request_id).to_owned(),
             cache: if cache == ToolCacheMode::Bypass { CacheMode::Bypass } else { CacheMode::Allowed },
             can_read_stored_results: true,
             ..ToolContext::default()
         };
-        trail.log.update(|facts| facts.tool_calls = Some(1));
+        request_context.log.update(|facts| facts.tool_calls = Some(1));
         let cancel = context.cancel.clone().drop_guard();
         let call = ToolCall::direct(&name, arguments);
         let outcome = tool.call(call, Arc::new(context), Progress::none()).await;
@@ -152,8 +152,8 @@ pub(super) async fn execute(
         Ok(output) => output.is_error.then_some(ToolErrorCode::ToolExecutionFailed),
         Err(error) => Some(error.code),
     };
-    trail.log.update(|facts| facts.code = failure.map(|code| code.as_str().into()));
-    Ok(render(view, &trail.request_id, &name, outcome).into_response())
+    request_context.log.update(|facts| facts.code = failure.map(|code| code.as_str().into()));
+    Ok(render(view, &request_context.request_id, &name, outcome).into_response())
 }
 
 /// `DELETE /v1/tool_cache`
@@ -162,7 +162,7 @@ pub(super) async fn purge_cache(State(app): State<AppState>) -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// `POST /v1/tools/refresh`: asks every executor anew what tools it has.
+/// `POST /v1/tools/refresh`: asks every executor for its tools again.
 pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, ErrorResponse> {
     #[derive(Serialize)]
     struct Refreshed {
@@ -172,7 +172,7 @@ pub(super) async fn refresh(State(app): State<AppState>) -> Result<Response, Err
     }
     let toolbox = app.engine.toolbox();
     toolbox.refresh().await.map_err(|error| {
-        tracing::warn!(%error, "the tools were not read anew");
+        tracing::warn!(%error, "tool registry refresh failed");
         ApiError::new(500, "server_error", "tools_not_refreshed", error.to_string())
     })?;
     let catalog = toolbox.catalog();
@@ -193,7 +193,7 @@ struct ExecuteRequest<'a> {
     cache: ToolCacheMode,
 }
 
-/// Where a direct call is made from, as the caller says.
+/// Channel and chat of a direct call, as the caller names them.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct ExecuteContext {
@@ -201,15 +201,15 @@ struct ExecuteContext {
     chat_id: Option<String>,
 }
 
-/// A direct call.
-struct Direct {
-    /// As the tools' stack reads them: JSON text.
+/// A direct call, validated.
+struct DirectCall {
+    /// JSON text, as tool executors take it.
     arguments: String,
     context: ExecuteContext,
     cache: ToolCacheMode,
 }
 
-impl Direct {
+impl DirectCall {
     fn read(body: &[u8]) -> Result<Self, ApiError> {
         let ExecuteRequest { arguments, context, cache } = read(body)?;
         let arguments = arguments.map_or_else(|| "{}".to_owned(), text);
@@ -241,12 +241,12 @@ impl<'a> ToolObject<'a> {
     }
 }
 
-/// The arguments as the tools' stack reads them: JSON text.
+/// The arguments as JSON text: a JSON string is taken as the text that it holds.
 fn text(raw: &RawValue) -> String {
     serde_json::from_str::<String>(raw.get()).unwrap_or_else(|_| raw.get().to_owned())
 }
 
-/// The server that is meant; `None`: the gateway itself.
+/// The MCP server of the query; `None`: the gateway's own tools.
 fn server_label(query: &Query) -> Option<&str> {
     query.get("server_label").filter(|label| *label != OWN_SERVER)
 }
@@ -255,7 +255,7 @@ fn line(tool: &ToolDefinition) -> String {
     format!("- `{}` - {}", tool.name, tool.description)
 }
 
-fn open_to<'a>(
+fn permitted<'a>(
     app: &'a AppState,
     catalog: &'a Catalog,
     caller: &'a Authenticated,
@@ -264,14 +264,14 @@ fn open_to<'a>(
     catalog.iter().filter(move |tool| app.engine.toolbox().check_access(subject, tool.definition()).is_ok())
 }
 
-/// A tool that the caller may use; the others are not there.
+/// A tool that the caller may use; any other is answered with 404.
 fn find(
     app: &AppState,
     own: &CallerCatalog,
     caller: &Authenticated,
     name: &str,
 ) -> Result<Arc<RegisteredTool>, ApiError> {
-    let found = open_to(app, &own.catalog, caller).find(|tool| tool.definition().name == name).cloned();
+    let found = permitted(app, &own.catalog, caller).find(|tool| tool.definition().name == name).cloned();
     found.ok_or_else(|| {
         if let Some(problem) = own.why_unavailable(name) {
             return ApiError::new(
@@ -289,7 +289,7 @@ fn find(
             "invalid_request_error",
             "tool_not_found",
             format!(
-                "There is no tool '{}' for you; GET /v1/tools lists those that are.",
+                "The tool '{}' does not exist or is not available to your key; GET /v1/tools lists the available ones.",
                 truncate_for_display(name)
             ),
         )

@@ -1,4 +1,4 @@
-//! Responses over WebSocket, which are not served yet: clients that try them first must learn it at once.
+//! WebSocket handshakes, which are refused: clients that try WebSocket first fall back to HTTP at once.
 
 use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, header};
@@ -8,8 +8,8 @@ use axum::response::{IntoResponse, Response};
 use super::error::ErrorResponse;
 use crate::protocol::error::ApiError;
 
-/// Answers a WebSocket handshake on `/responses`, which would be taken for a request for the list of responses.
-pub(super) async fn refuse(request: Request, next: Next) -> Response {
+/// Middleware: refuses a WebSocket handshake on `/responses`, which would otherwise be served as the list of responses.
+pub(super) async fn reject_upgrade(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str).unwrap_or_default();
     if request.method() != Method::GET || !route.ends_with("/responses") || !is_handshake(request.headers()) {
         return next.run(request).await;
@@ -18,10 +18,10 @@ pub(super) async fn refuse(request: Request, next: Next) -> Response {
         426,
         "invalid_request_error",
         "websocket_not_served",
-        "Responses over WebSocket are not served yet. Send POST requests to this URL, with 'stream': true for events.",
+        "Responses over WebSocket are not supported yet. Send POST requests to this URL, with 'stream': true for events.",
     ))
     .into_response();
-    // RFC 9110 wants the protocol named that is served instead.
+    // RFC 9110 15.5.22: 426 must name the required protocol.
     response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
     response
