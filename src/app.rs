@@ -1,4 +1,4 @@
-//! Puts the gateway together from its settings, and runs it from the first connection to the last.
+//! Builds the gateway from its settings and runs it: startup, serving, reloads, graceful shutdown.
 
 pub(crate) mod announce;
 mod assembly;
@@ -41,13 +41,13 @@ use listen::HttpServer;
 use reload::Reloader;
 pub use reload::SighupListener;
 
-/// How long connections may take at least to close once all responses have ended.
-const CLOSING_TIME: Duration = Duration::from_secs(5);
+/// Minimum time that connections have for closing once all runs have ended.
+const MIN_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a gateway that others reach is unready before it refuses work: load balancers probe every few seconds.
+/// Default of `server.shutdown_delay` unless the gateway listens on loopback: load balancers probe every few seconds.
 const AUTO_SHUTDOWN_DELAY: Duration = Duration::from_secs(5);
 
-/// How long a server waits for another one to let go of the database.
+/// How long a server waits for another one to release the database lock.
 pub const LOCK_WAIT: Duration = Duration::from_secs(60);
 
 /// A gateway that is ready to serve.
@@ -55,18 +55,18 @@ pub struct App {
     assembly: Assembly,
     stopping: ShutdownFlag,
     current: CurrentGeneration,
-    /// What is read again when the process is told to; `None`: nothing can be.
+    /// The configuration that SIGHUP reloads; `None`: reloads are not possible.
     reloading: Option<(Arc<RunningConfig>, SighupListener)>,
     drain_timeout: Duration,
     server: ServerSettings,
     maintenance: Duration,
-    /// Held until the database is closed.
+    /// The lock on the database, held until the database is closed.
     _lock: Option<ServerLock>,
 }
 
 impl App {
-    /// Serves until `shutdown`. While another server has the database, for `lock_wait` at most, only probes are
-    /// answered, and readiness with no; after that it is an error.
+    /// Serves until `shutdown`. While another server holds the database, for `lock_wait` at most, only probes are answered
+    /// (alive, not ready); after that it is an error.
     pub async fn run(
         settings: &Settings,
         listener: TcpListener,
@@ -78,7 +78,7 @@ impl App {
         Ok(())
     }
 
-    /// The same, by settings that are read again on SIGHUP, and when their file has changed if they say so.
+    /// Like [`Self::run`], with reloads of the configuration: on SIGHUP, and on file changes with `config.watch`.
     pub async fn run_reloading(
         running: RunningConfig,
         hangups: SighupListener,
@@ -92,7 +92,7 @@ impl App {
         Ok(())
     }
 
-    /// `None`: told to stop before it had the database.
+    /// `None`: shutdown was requested before the database was available.
     async fn open(
         settings: &Settings,
         listener: &TcpListener,
@@ -104,13 +104,13 @@ impl App {
         Self::build_locked(settings, Vec::new(), lock).await.map(Some)
     }
 
-    /// Opens the database and the tools and makes everything ready; asks no provider. A database that another server
-    /// has is an error at once.
+    /// Opens the database and the tools; sends no request to a provider. If another server holds the database, it fails
+    /// without waiting.
     pub async fn build(settings: &Settings) -> anyhow::Result<Self> {
         Self::build_with(settings, Vec::new()).await
     }
 
-    /// The same, with tools of the program that embeds the gateway.
+    /// Like [`Self::build`], with tools of the program that embeds the gateway.
     pub async fn build_with(
         settings: &Settings,
         executors: Vec<Arc<dyn ToolExecutor>>,
@@ -131,7 +131,7 @@ impl App {
         Ok(Self { _lock: lock, ..Self::build_with_store(settings, executors, store).await? })
     }
 
-    /// The same as [`Self::build_with`], with the responses in a store of that program, which is closed at the end.
+    /// Like [`Self::build_with`], with a store of the embedding program, which is closed at the end.
     pub async fn build_with_store(
         settings: &Settings,
         executors: Vec<Arc<dyn ToolExecutor>>,
@@ -153,8 +153,8 @@ impl App {
         })
     }
 
-    /// Serves until `shutdown` and its delay are over, then lets what was accepted end, within the drain deadline, before
-    /// it returns.
+    /// Serves until `shutdown` and the shutdown delay, then drains: waits for running responses and open connections within
+    /// `server.drain_timeout`, and closes the store.
     pub async fn serve(self, listener: TcpListener, shutdown: CancellationToken) {
         let tasks = TaskTracker::new();
         let closing = CancellationToken::new();
@@ -166,36 +166,39 @@ impl App {
         generation::spawn_tool_cleanup(&assembly.tools, &tasks, closing.clone());
         let (sessions, until) = (Arc::clone(assembly.tools.mcp.sessions()), closing.clone());
         tasks.spawn(async move { sessions.run_eviction(until).await });
-        let (close, closing_time) = oneshot::channel();
+        let (close, close_timeout) = oneshot::channel();
         let delay = shutdown_delay(&server, &listener);
-        let listening = HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone());
-        let serving = tasks.spawn(listening.serve(listener, closing_time));
+        let http_server = HttpServer::new(Arc::clone(&current), &server, metrics, stopping.clone());
+        let serving = tasks.spawn(http_server.serve(listener, close_timeout));
         tasks.spawn(announce::ready(Arc::clone(&current), closing.clone()));
         if let Some((running, hangups)) = reloading {
             let (stopping, closing) = (stopping.clone(), closing.clone());
             let reloader = Reloader { running, assembly, current, stopping, tasks: tasks.clone(), closing };
             tasks.spawn(reloader.run(hangups, shutdown.clone()));
         } else {
-            // Only the service and its requests hold it from now on.
+            // From now on only the router and its requests hold the components.
             drop(assembly);
         }
         shutdown.cancelled().await;
         stopping.set();
         if !delay.is_zero() {
             let delay_ms = delay.as_millis() as u64;
-            tracing::info!(delay_ms, "told to stop; work is accepted until the shutdown delay is over");
+            tracing::info!(
+                delay_ms,
+                "shutdown requested; accepting requests until server.shutdown_delay is over"
+            );
             tokio::time::sleep(delay).await;
         }
         tracing::info!("draining");
         let deadline = Instant::now() + drain_timeout;
-        // Answers go on while running responses end: probes must see that this instance is going.
+        // Connections are still accepted while runs end: probes must see that this instance is not ready.
         admission.close();
         in_flight.drain(drain_timeout).await;
         admission.close_sessions();
-        // What is passed through is no run, and may go on until the same deadline.
-        let time = deadline.saturating_duration_since(Instant::now()).max(CLOSING_TIME);
-        if close.send(time).is_err() || serving.await.is_err() {
-            tracing::error!("the listener's task failed");
+        // Passed-through requests are not runs; they have until the same deadline.
+        let timeout = deadline.saturating_duration_since(Instant::now()).max(MIN_CLOSE_TIMEOUT);
+        if close.send(timeout).is_err() || serving.await.is_err() {
+            tracing::error!("listener task failed");
         }
         closing.cancel();
         tasks.close();
@@ -205,7 +208,7 @@ impl App {
     }
 }
 
-/// For how long a process that was told to stop accepts work.
+/// How long requests are accepted after shutdown was requested.
 fn shutdown_delay(server: &ServerSettings, listener: &TcpListener) -> Duration {
     server.shutdown_delay.unwrap_or_else(|| match listener.local_addr() {
         Ok(address) if address.ip().to_canonical().is_loopback() => Duration::ZERO,
@@ -222,7 +225,7 @@ async fn maintain(store: Arc<dyn Store>, every: Duration, closing: CancellationT
             () = closing.cancelled() => return,
         }
         if let Err(error) = store.maintain().await {
-            tracing::warn!(%error, "maintaining the store");
+            tracing::warn!(%error, "store maintenance failed");
         }
     }
 }

@@ -1,23 +1,23 @@
-//! Signals that tell the process to stop.
+//! Shutdown signals (SIGTERM, SIGINT).
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The exit code of a process that was told to stop twice.
-const STOPPED_AT_ONCE: i32 = 130;
+/// Exit code after a second shutdown signal.
+const EXIT_IMMEDIATELY: i32 = 130;
 
-/// A token that is cancelled by SIGTERM or SIGINT. A second signal of either kind ends the process at once.
+/// A token that SIGTERM or SIGINT cancels. A second signal of either kind exits the process immediately.
 pub fn on_signal(tasks: &TaskTracker) -> CancellationToken {
     let token = CancellationToken::new();
-    let told = token.clone();
-    // Listened for once: between two listeners a signal could be lost.
+    let shutdown = token.clone();
+    // One listener for both signals: between two listeners a signal could be lost.
     let mut signals = StopSignals::new();
     tasks.spawn(async move {
         signals.next().await;
-        told.cancel();
+        shutdown.cancel();
         signals.next().await;
-        tracing::warn!(exit_code = STOPPED_AT_ONCE, "told to stop twice; stopping now");
-        std::process::exit(STOPPED_AT_ONCE);
+        tracing::warn!(exit_code = EXIT_IMMEDIATELY, "second shutdown signal; exiting immediately");
+        std::process::exit(EXIT_IMMEDIATELY);
     });
     token
 }
@@ -34,7 +34,7 @@ impl StopSignals {
         Self(
             listening
                 .inspect_err(
-                    |error| tracing::error!(%error, "signals cannot be listened for; one stops at once"),
+                    |error| tracing::error!(%error, "cannot listen for shutdown signals; a signal ends the process without draining"),
                 )
                 .ok(),
         )

@@ -1,4 +1,4 @@
-//! What a server says of itself at its start: what runs, by which settings, and when it is ready.
+//! Startup log lines: what is starting, with which settings, and when it is ready.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::transport;
 
 use super::generation::CurrentGeneration;
 
-/// Between two looks whether the gateway is ready.
+/// Interval between readiness checks until the first success.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Says what starts. `sources`: where the settings were said.
+/// Logs what starts. `sources`: where the settings came from.
 pub(crate) fn starting(settings: &Settings, sources: &str) {
     let store = match &settings.store.url {
         StoreUrl::Sqlite(path) => format!("sqlite:{}", path.display()),
@@ -27,20 +27,20 @@ pub(crate) fn starting(settings: &Settings, sources: &str) {
         address = %settings.listen,
         store,
         schema = Schema::CURRENT,
-        providers = settings.providers.iter().map(place).collect::<Vec<_>>().join(", "),
+        providers = settings.providers.iter().map(name_and_origin).collect::<Vec<_>>().join(", "),
         "starting"
     );
 }
 
-/// A provider and where it is; not the whole URL, whose path may be a secret.
-fn place((name, provider): (&String, &ProviderSettings)) -> String {
+/// A provider's name and origin; not its whole URL, since the path may hold a secret.
+fn name_and_origin((name, provider): (&String, &ProviderSettings)) -> String {
     match Url::parse(&provider.url) {
         Ok(url) => format!("{name}={}", url.origin().ascii_serialization()),
         Err(_) => name.clone(),
     }
 }
 
-/// Says when the gateway is ready for the first time, by what the settings require of it by then.
+/// Logs when the gateway is ready for the first time, by the checks of the settings in force.
 pub(super) async fn ready(current: CurrentGeneration, closing: CancellationToken) {
     loop {
         let state = current.load().state.clone();

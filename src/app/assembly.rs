@@ -1,4 +1,4 @@
-//! What a gateway is without its listener: `serve`, `demo` and `prompt` put the same parts together.
+//! The components of a gateway without its listener, as `serve`, `demo` and `prompt` build them.
 
 use std::sync::Arc;
 
@@ -17,25 +17,25 @@ use crate::store::sqlite::{self, Location, SqliteOptions, SqliteStore};
 use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 
-/// The parts of a gateway, ready to make responses.
+/// The components of a gateway, ready to run responses.
 pub struct Assembly {
-    /// Makes responses.
+    /// Runs responses.
     pub engine: Arc<Engine>,
-    /// The tools that it runs.
+    /// The tools that the gateway runs itself.
     pub toolbox: Arc<ToolRegistry>,
-    /// The models that there are.
+    /// The providers' models, cached.
     pub models: Arc<ModelCatalog>,
-    /// What is counted.
+    /// The metrics registry.
     pub metrics: Arc<Metrics>,
-    /// What a shutdown has to wait for.
+    /// Running responses, which a shutdown drains.
     pub in_flight: Arc<InFlight>,
     pub(super) tools: GatewayTools,
-    process: Process,
+    shared: ProcessWide,
 }
 
-/// What there is once, whatever is reloaded.
+/// Components that exist once per process and survive reloads.
 #[derive(Clone)]
-struct Process {
+struct ProcessWide {
     store: Arc<dyn Store>,
     seal: Arc<SealKeys>,
     metrics: Arc<Metrics>,
@@ -43,19 +43,19 @@ struct Process {
     in_flight: Arc<InFlight>,
 }
 
-/// Sections that no tool depends on: where only these differ, all tools are kept as they are.
+/// Sections that no tool depends on: if only these change, all tools are reused.
 const NON_TOOL_SECTIONS: [&str; 9] =
     ["auth", "compat", "config", "engine", "log", "models", "providers", "server", "sse"];
 
 impl Assembly {
-    /// Opens the database and the tools; asks no provider.
+    /// Opens the database and the tools; sends no request to a provider.
     pub async fn build(settings: &Settings, extra: tools::ExtraTools) -> anyhow::Result<Self> {
         migration::migrate_unused(settings)?;
         let store = open_store(settings, StoreUser::Command)?;
         Self::build_with_store(settings, extra, store).await
     }
 
-    /// The same around a store that is open.
+    /// Like [`Self::build`], with a store that is already open.
     pub(super) async fn build_with_store(
         settings: &Settings,
         extra: tools::ExtraTools,
@@ -66,38 +66,38 @@ impl Assembly {
         let seal = SealKeys::new(&seal_key::load(settings)?).context("seal.keys")?;
         let router = ProviderRouter::new(&settings.providers, &metrics)?;
         let tools = tools::open(settings, &admission, &metrics, extra).await?;
-        let process = Process { store, seal, metrics, admission, in_flight: InFlight::new() };
-        Ok(Self::put_together(settings, process, router, tools))
+        let shared = ProcessWide { store, seal, metrics, admission, in_flight: InFlight::new() };
+        Ok(Self::from_parts(settings, shared, router, tools))
     }
 
-    /// The same process by other settings, of which these keys differ. Changes nothing of what is in use.
+    /// Builds the components for changed settings. Leaves the ones in use unchanged, so that a failed reload has no effect.
     pub(super) async fn rebuild(
         &self,
         settings: &Settings,
         changes: &[ConfigChange],
     ) -> anyhow::Result<Self> {
-        let process = self.process.clone();
-        // Also where nothing of them differs: the certificates that they name may have.
-        let router = ProviderRouter::new(&settings.providers, &process.metrics).context("providers")?;
+        let shared = self.shared.clone();
+        // Rebuilt on every reload, whatever changed: that only costs its idle connections.
+        let router = ProviderRouter::new(&settings.providers, &shared.metrics).context("providers")?;
         let tools = match changes.iter().any(|change| change.is_outside(&NON_TOOL_SECTIONS)) {
             false => self.tools.clone(),
             true => {
                 let before = PreviousTools { tools: &self.tools, changes };
-                tools::reopen(before, settings, &process.admission, &process.metrics).await?
+                tools::reopen(before, settings, &shared.admission, &shared.metrics).await?
             }
         };
-        Ok(Self::put_together(settings, process, router, tools))
+        Ok(Self::from_parts(settings, shared, router, tools))
     }
 
-    fn put_together(
+    fn from_parts(
         settings: &Settings,
-        process: Process,
+        shared: ProcessWide,
         router: ProviderRouter,
         tools: GatewayTools,
     ) -> Self {
         let router = Arc::new(router);
         let models = Arc::new(ModelCatalog::new(Arc::clone(&router), settings.models.cache_ttl));
-        let Process { store, seal, metrics, admission, in_flight } = process.clone();
+        let ProcessWide { store, seal, metrics, admission, in_flight } = shared.clone();
         let engine = Engine::new(EngineParts {
             router,
             store,
@@ -120,16 +120,16 @@ impl Assembly {
         if let Some(sampler) = &tools.sampler {
             sampler.ask(&engine);
         }
-        Self { engine, toolbox: Arc::clone(&tools.toolbox), models, metrics, in_flight, tools, process }
+        Self { engine, toolbox: Arc::clone(&tools.toolbox), models, metrics, in_flight, tools, shared }
     }
 
-    /// Has the store share out its readers among those who have keys by these settings.
-    pub(super) fn share_store(&self, settings: &Settings) {
-        self.process.store.set_requesters(&requesters(settings));
+    /// Tells the store which keys its readers are shared among.
+    pub(super) fn set_store_requesters(&self, settings: &Settings) {
+        self.shared.store.set_requesters(&requesters(settings));
     }
 }
 
-/// Whose share of the store's readers each key takes.
+/// The tenant and owner of each key, for fair queueing in the store.
 fn requesters(settings: &Settings) -> Vec<Requester> {
     settings.auth.keys.values().map(|key| Requester::new(&key.tenant, &key.owner)).collect()
 }
@@ -137,9 +137,9 @@ fn requesters(settings: &Settings) -> Vec<Requester> {
 /// Who opens the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StoreUser {
-    /// A server, which keeps a reserve on its disk.
+    /// A server, which keeps a reserve of disk space.
     Server,
-    /// A command, which is soon over.
+    /// A short-lived command.
     Command,
 }
 
@@ -164,7 +164,7 @@ pub(super) fn open_store(settings: &Settings, opener: StoreUser) -> anyhow::Resu
     Ok(Arc::new(store))
 }
 
-/// Under which name this process owns what it runs: the same after a restart, another for every process.
+/// The instance name under which this process owns its runs: stable over restarts, distinct for each process.
 fn instance(settings: &Settings) -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}/{}", host.trim(), settings.listen)

@@ -1,8 +1,8 @@
-//! One connection: how long it may be silent, and how it ends.
+//! Timeouts and graceful shutdown of one connection.
 //!
-//! The HTTP library bounds the headers of HTTP/1 alone: neither the bytes by which it tells HTTP/1 from HTTP/2, nor
-//! an HTTP/2 connection on which nothing is asked. So time is kept here, for both. While a request is worked on,
-//! other limits hold: of its body, of its run, and of what its client does not read.
+//! The HTTP library only has a header timeout for HTTP/1: it bounds neither the wait for the first bytes, by which it
+//! detects the version, nor idle HTTP/2 connections. So these timeouts are enforced here, for both versions. While a
+//! request is active, other timeouts apply: of its body, of its run, and the write timeout.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,21 +18,21 @@ use tokio_util::sync::CancellationToken;
 use crate::telemetry::request_log::RequestOutcome;
 use crate::transport::ShutdownFlag;
 
-/// A connection that was told to close and is not asked for anything is cut after this.
+/// How long a connection that is closing may stay idle before it is dropped.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For how long what may be absent.
+/// Timeouts of an idle connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionTimeouts {
-    /// Anything at all on a new connection.
+    /// To the first byte of a new connection.
     pub first_byte: Duration,
-    /// The end of a request's headers after their first byte.
+    /// From the first byte of a request's headers to their end.
     pub header: Duration,
-    /// The next request after a response.
+    /// From the end of a response to the next request.
     pub keep_alive: Duration,
 }
 
-/// What is waited for while no request is worked on.
+/// What an idle connection waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdlePhase {
     FirstByte,
@@ -41,7 +41,7 @@ pub(super) enum IdlePhase {
 }
 
 impl IdlePhase {
-    /// For metrics.
+    /// The label `reason` in metrics.
     fn reason(self) -> &'static str {
         match self {
             Self::FirstByte => "first_byte_timeout",
@@ -51,22 +51,22 @@ impl IdlePhase {
     }
 }
 
-/// What happens on a connection, as far as its time is concerned. Its socket, its requests and whoever looks for
-/// room write it, its own task reads it; while requests are worked on, reading is one atomic load.
+/// The activity of a connection, as its timeouts need it. Written by its socket, its requests and the connection limit; read
+/// by its task, with one atomic load while requests are active.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     timeouts: ConnectionTimeouts,
-    /// Requests whose response has not ended.
+    /// Active requests: those whose response has not ended.
     requests: AtomicUsize,
-    /// The peer does not take what is being sent to it, for which another time runs.
+    /// The peer does not read what is sent to it; the write timeout applies.
     blocked: AtomicBool,
     http2: AtomicBool,
     waiting: Mutex<(IdlePhase, Instant)>,
-    /// Why it was told to close, for metrics; unset where all are.
+    /// Why this connection is closed, for metrics; unset if all are closed.
     reason: OnceLock<&'static str>,
-    /// Why it is cut in the middle of its responses, if it is the gateway that does it.
+    /// Why the gateway aborts the connection in the middle of responses.
     abort_reason: OnceLock<RequestOutcome>,
-    /// Ends it, as soon as what it works on is done.
+    /// Closes it once its active requests have ended.
     close: CancellationToken,
     stopping: ShutdownFlag,
 }
@@ -90,21 +90,21 @@ impl ConnectionActivity {
         })
     }
 
-    /// Bytes have come.
+    /// Bytes were received.
     pub(super) fn on_read(&self) {
         if self.is_busy() {
             return;
         }
         let mut waiting = self.waiting();
         match waiting.0 {
-            // Between the requests of an HTTP/2 connection there are pings and their answers, too.
+            // An idle HTTP/2 connection still receives pings and their acknowledgements.
             IdlePhase::NextRequest if self.http2.load(Ordering::Relaxed) => {}
             IdlePhase::FirstByte | IdlePhase::NextRequest => *waiting = (IdlePhase::Header, Instant::now()),
             IdlePhase::Header => {}
         }
     }
 
-    /// The peer has stopped taking what is sent, or has taken all of it.
+    /// The peer has stopped reading, or has read everything that was pending.
     pub(super) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         let mut waiting = self.waiting();
@@ -113,7 +113,7 @@ impl ConnectionActivity {
         }
     }
 
-    /// A request has begun; it ends with what is returned.
+    /// A request has begun; it ends when the returned guard is dropped.
     pub(super) fn begin_request(self: &Arc<Self>, version: Version) -> ActiveRequest {
         if version == Version::HTTP_2 {
             self.http2.store(true, Ordering::Relaxed);
@@ -122,42 +122,42 @@ impl ConnectionActivity {
         ActiveRequest(Arc::clone(self))
     }
 
-    /// Makes it close at once if it works on nothing, and otherwise when that is done.
+    /// Closes it: at once if it is idle, otherwise when its active requests have ended.
     pub(super) fn close(&self, reason: &'static str) {
-        // The first one counts.
+        // The first reason counts.
         _ = self.reason.set(reason);
         self.close.cancel();
     }
 
-    /// It is about to be cut, with all that it works on.
+    /// Records why it is about to be aborted with its active requests.
     pub(super) fn abort(&self, why: RequestOutcome) {
-        // The first one counts.
+        // The first reason counts.
         _ = self.abort_reason.set(why);
     }
 
-    /// Why it was cut, if it was not its peer that went.
+    /// Why the gateway aborted it; `None`: the peer disconnected.
     pub(super) fn abort_reason(&self) -> Option<RequestOutcome> {
         self.abort_reason.get().copied()
     }
 
-    /// Since when it has been working on nothing; `None` if it works on something, or is closing anyway.
-    pub(super) fn waiting_since(&self) -> Option<Instant> {
+    /// Since when it has been idle; `None` if it has active requests or is closing.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
         (!self.is_busy() && !self.close.is_cancelled()).then(|| self.waiting().1)
     }
 
-    /// Whether a request is worked on, or its response still on its way.
+    /// Whether a request is active or sent bytes are still pending.
     fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Acquire) > 0 || self.blocked.load(Ordering::Relaxed)
     }
 
-    /// When it has been silent for too long, and in what respect; `None` while it works on something.
+    /// When its idle timeout ends, and in which phase; `None` while it is busy.
     fn deadline(&self, closing: Option<Instant>) -> Option<(Instant, IdlePhase)> {
         if self.is_busy() {
             return None;
         }
         let (awaited, since) = *self.waiting();
         let deadline = match closing {
-            Some(told) => since.max(told) + CLOSE_TIMEOUT,
+            Some(closing_since) => since.max(closing_since) + CLOSE_TIMEOUT,
             None => since + self.idle_timeout(awaited),
         };
         Some((deadline, awaited))
@@ -176,25 +176,25 @@ impl ConnectionActivity {
     }
 }
 
-/// A request that is worked on, until it is dropped.
+/// An active request, until it is dropped.
 #[derive(Debug)]
 pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
 impl ActiveRequest {
-    /// What happens on its connection.
+    /// The activity of its connection.
     pub(super) fn connection(&self) -> &Arc<ConnectionActivity> {
         &self.0
     }
 
-    /// Its answer begins with these headers. In a process that is stopping, the client is told that its connection
-    /// takes no further requests, so that it asks elsewhere before this one is closed.
+    /// Adjusts the headers of its response: during shutdown, they tell the client that the connection takes no further
+    /// requests, so that it moves to another instance before this one stops.
     pub(super) fn prepare_response(&self, headers: &mut HeaderMap) {
         let connection = &self.0;
         if !connection.stopping.is_set() {
             return;
         }
         if connection.http2.load(Ordering::Relaxed) {
-            // Sends GOAWAY; what is being answered goes on.
+            // Sends GOAWAY; active streams continue.
             connection.close("shutdown");
         } else {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -204,13 +204,13 @@ impl ActiveRequest {
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        // Before the count: who sees that nothing is worked on must see since when.
+        // Before the count: a reader that sees the connection idle must also see since when.
         *self.0.waiting() = (IdlePhase::NextRequest, Instant::now());
         self.0.requests.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
-/// Serves a connection to its end. Says why, if it was the gateway that ended it.
+/// Serves a connection to its end. Returns the reason if the gateway closed it.
 pub(super) async fn drive<C>(connection: C, activity: &ConnectionActivity) -> Option<&'static str>
 where
     C: GracefulConnection,
@@ -221,13 +221,13 @@ where
     let mut closing: Option<Instant> = None;
     let mut why = None;
     loop {
-        let silent =
+        let idle_timeout =
             std::future::poll_fn(|context| poll_idle_timeout(activity, closing, alarm.as_mut(), context));
         tokio::select! {
             biased;
             ended = connection.as_mut() => {
                 if let Err(error) = ended {
-                    tracing::debug!(%error, "a connection ended");
+                    tracing::debug!(%error, "connection ended with an error");
                 }
                 return why;
             }
@@ -239,12 +239,12 @@ where
                     }
                 }
             }
-            awaited = silent => {
+            awaited = idle_timeout => {
                 if closing.is_some() {
                     return why;
                 }
                 why = Some(awaited.reason());
-                // Whoever may still be about to ask is told that nothing will be answered: it may ask elsewhere.
+                // A client that may be about to send its next request is told by a graceful shutdown not to.
                 if awaited != IdlePhase::NextRequest {
                     return why;
                 }
@@ -255,7 +255,7 @@ where
     }
 }
 
-/// Ready once a connection has been silent for too long.
+/// Ready once the idle timeout of a connection is over.
 fn poll_idle_timeout(
     activity: &ConnectionActivity,
     closing: Option<Instant>,
@@ -264,7 +264,7 @@ fn poll_idle_timeout(
 ) -> Poll<IdlePhase> {
     loop {
         let deadline = activity.deadline(closing);
-        // A deadline that moved away is found when the alarm rings: most requests touch no timer.
+        // A deadline that moved later is noticed when the timer fires: most requests touch no timer.
         if let Some((deadline, _)) = deadline.filter(|(deadline, _)| *deadline < alarm.deadline()) {
             alarm.as_mut().reset(deadline);
         }
@@ -273,7 +273,7 @@ fn poll_idle_timeout(
         match deadline {
             Some((deadline, awaited)) if deadline <= now => return Poll::Ready(awaited),
             Some((deadline, _)) => alarm.as_mut().reset(deadline),
-            // No silence that begins while it sleeps can be too long before it wakes.
+            // Busy: no idle phase that begins before the timer fires can time out earlier.
             None if closing.is_some() => alarm.as_mut().reset(now + CLOSE_TIMEOUT),
             None => alarm.as_mut().reset(now + activity.timeouts.keep_alive),
         }

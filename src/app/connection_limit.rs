@@ -1,8 +1,8 @@
-//! How many connections may be open, and which one goes when there is one too many.
+//! The connection limit, with eviction of idle connections.
 //!
-//! Each is a file descriptor, and providers, tools and the database need some as well. A new connection takes the
-//! place of one on which nothing is asked: whoever opens many and asks nothing keeps nobody out. Where all are
-//! worked on, new ones wait in the kernel's queue.
+//! Each connection needs a file descriptor, and providers, tools and the database need some as well. At the limit, a new
+//! connection evicts the longest idle ones, so that idle connections cannot lock others out. If none is idle, new ones wait
+//! in the kernel's queue.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,25 +14,25 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::connection::ConnectionActivity;
 use crate::telemetry::metrics::Metrics;
 
-/// Descriptors that are nobody's connection: of providers, tools, the database, logs.
+/// File descriptors reserved for providers, tools, the database and logs.
 const RESERVED_FILES: u64 = 256;
-/// The fewest that `auto` allows, however few files may be open.
+/// Minimum of the automatic limit, however low the file descriptor limit is.
 const MIN_CONNECTIONS: u64 = 16;
-/// The most that go at once to make room. Looking for them takes as long as there are connections.
+/// Most connections that are evicted at once. Several, since finding them takes a scan of all connections.
 const MAX_EVICTED: usize = 32;
-/// How long a new connection waits before it is looked again for one that may go.
+/// How long a new connection waits for a permit before the next eviction.
 const EVICTION_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The connections that are open.
+/// The open connections and their limit.
 pub(super) struct ConnectionLimit {
     max: usize,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     open: Mutex<HashMap<u64, Arc<ConnectionActivity>>>,
     next: AtomicU64,
     metrics: Arc<Metrics>,
 }
 
-/// The place of a connection, until it is dropped.
+/// The slot of an open connection, until it is dropped.
 pub(super) struct ConnectionSlot {
     limit: Arc<ConnectionLimit>,
     id: u64,
@@ -42,26 +42,26 @@ pub(super) struct ConnectionSlot {
 impl ConnectionLimit {
     pub(super) fn new(max: usize, metrics: Arc<Metrics>) -> Arc<Self> {
         let max = max.min(Semaphore::MAX_PERMITS);
-        let places = Arc::new(Semaphore::new(max));
-        Arc::new(Self { max, places, open: Mutex::default(), next: AtomicU64::new(0), metrics })
+        let permits = Arc::new(Semaphore::new(max));
+        Arc::new(Self { max, permits, open: Mutex::default(), next: AtomicU64::new(0), metrics })
     }
 
-    /// A permit for one more connection. Makes room first if there is none, or waits for it.
+    /// Acquires a permit for one more connection; evicts idle connections if there is none, and waits.
     pub(super) async fn permit(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Some(permit);
         }
         loop {
-            self.make_room();
+            self.evict_idle();
             let freed =
-                tokio::time::timeout(EVICTION_RETRY_INTERVAL, Arc::clone(&self.places).acquire_owned());
+                tokio::time::timeout(EVICTION_RETRY_INTERVAL, Arc::clone(&self.permits).acquire_owned());
             if let Ok(permit) = freed.await {
                 return permit.ok();
             }
         }
     }
 
-    /// Gives a connection its place.
+    /// Registers an open connection.
     pub(super) fn enter(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
@@ -78,18 +78,18 @@ impl ConnectionLimit {
         self.max
     }
 
-    /// Closes some of those that have been working on nothing for longest.
-    pub(super) fn make_room(&self) {
+    /// Closes some of the connections that have been idle for longest.
+    pub(super) fn evict_idle(&self) {
         let open = self.open();
-        let waiting =
-            |activity: &Arc<ConnectionActivity>| Some((activity.waiting_since()?, Arc::clone(activity)));
-        let mut waiting: Vec<_> = open.values().filter_map(waiting).collect();
+        let idle_since =
+            |activity: &Arc<ConnectionActivity>| Some((activity.idle_since()?, Arc::clone(activity)));
+        let mut idle: Vec<_> = open.values().filter_map(idle_since).collect();
         drop(open);
-        let count = (waiting.len() / 16).clamp(1, MAX_EVICTED);
-        if waiting.len() > count {
-            waiting.select_nth_unstable_by_key(count, |(since, _)| *since);
+        let count = (idle.len() / 16).clamp(1, MAX_EVICTED);
+        if idle.len() > count {
+            idle.select_nth_unstable_by_key(count, |(since, _)| *since);
         }
-        for (_, activity) in waiting.iter().take(count) {
+        for (_, activity) in idle.iter().take(count) {
             activity.close("max_connections");
         }
     }
@@ -106,24 +106,25 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// The connections that may be open at a time: what was said, or half of the files that are not reserved. What was
-/// said is lowered to what the process may open, in words.
-pub(super) fn max_connections(said: Option<usize>) -> usize {
+/// The effective connection limit: the configured one, lowered (with a warning) to the file descriptors that are not
+/// reserved; by default half of these.
+pub(super) fn max_connections(configured: Option<usize>) -> usize {
     let files = rlimit::Resource::NOFILE.get_soft().unwrap_or(1024);
-    let room = files.saturating_sub(RESERVED_FILES);
-    let most = usize::try_from(room.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
-    match said {
-        None => usize::try_from((room / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX),
-        Some(said) if said > most => {
+    let available = files.saturating_sub(RESERVED_FILES);
+    let max = usize::try_from(available.max(MIN_CONNECTIONS)).unwrap_or(usize::MAX);
+    match configured {
+        None => usize::try_from((available / 2).max(MIN_CONNECTIONS)).unwrap_or(usize::MAX),
+        Some(configured) if configured > max => {
             tracing::warn!(
                 files,
-                said,
-                used = most,
-                "server.max_connections is more than this process may open files (less {RESERVED_FILES} for providers, tools and the store)"
+                said = configured,
+                used = max,
+                reserved = RESERVED_FILES,
+                "server.max_connections exceeds the file descriptor limit of this process; lowered"
             );
-            most
+            max
         }
-        Some(said) => said,
+        Some(configured) => configured,
     }
 }
 
@@ -145,24 +146,24 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_connection_that_has_waited_longest_makes_room_and_one_that_works_never_does() {
         let limit = ConnectionLimit::new(3, Metrics::new());
-        let mut places = Vec::new();
+        let mut slots = Vec::new();
         for _ in 0..3 {
             let activity = activity();
-            let place = limit.enter(limit.permit().await.expect("room"), &activity);
-            places.push((activity, place));
+            let slot = limit.enter(limit.permit().await.expect("room"), &activity);
+            slots.push((activity, slot));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
-        // The oldest works; the second is the one to go, and once it has gone there is room.
-        let working = places[0].0.begin_request(Version::HTTP_11);
-        limit.make_room();
-        let waiting: Vec<_> = places.iter().map(|(activity, _)| activity.waiting_since().is_some()).collect();
-        assert_eq!(waiting, [false, false, true], "the first works, the second is closing");
-        places.remove(1);
+        // The oldest is active; the second is evicted, and its permit is free once it has closed.
+        let active = slots[0].0.begin_request(Version::HTTP_11);
+        limit.evict_idle();
+        let idle: Vec<_> = slots.iter().map(|(activity, _)| activity.idle_since().is_some()).collect();
+        assert_eq!(idle, [false, false, true], "the first is active, the second is closing");
+        slots.remove(1);
         drop(limit.permit().await.expect("room"));
-        // One that is done may go.
-        drop(working);
-        places.remove(1);
-        assert!(places[0].0.waiting_since().is_some());
+        // A connection whose request has ended may be evicted.
+        drop(active);
+        slots.remove(1);
+        assert!(slots[0].0.idle_since().is_some());
         assert_eq!(limit.open().len(), 1);
     }
 

@@ -1,4 +1,4 @@
-//! One request from its head to the last byte of its response: how much of it went over the connection, and how it ended.
+//! One request with its response: counts the bytes sent and records how the request ended, for the access log.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use super::connection::{self, ConnectionActivity};
 use crate::telemetry::request_log::{DeliveryStats, RequestLog, RequestOutcome};
 use crate::transport::begin_log;
 
-/// A request that is answered. However it ends, its log is told.
+/// A request that is being answered. Its outcome is recorded on drop, however it ends.
 pub(super) struct Exchange {
     log: Arc<RequestLog>,
     request: connection::ActiveRequest,
-    /// Whether the body of its response is sent at all.
+    /// A HEAD request: the body of its response is not sent.
     is_head: bool,
     bytes: u64,
     first_byte: Option<Instant>,
-    /// `None` until the response has been given to the connection, or cannot be any more.
+    /// `None` until the response was handed to the connection as a whole, or failed.
     ended: Option<RequestOutcome>,
 }
 
 impl Exchange {
-    /// A request has come. Those who answer it find its log in its extensions.
+    /// Begins with the request's head; adds its log entry to its extensions.
     pub(super) fn begin<B>(connection: &Arc<ConnectionActivity>, request: &mut Request<B>) -> Self {
         let log = begin_log(request);
         request.extensions_mut().insert(Arc::clone(&log));
@@ -41,17 +41,17 @@ impl Exchange {
         }
     }
 
-    /// What happens on its connection.
+    /// The activity of its connection.
     pub(super) fn connection(&self) -> &Arc<ConnectionActivity> {
         self.request.connection()
     }
 
-    /// Its answer begins with these headers.
+    /// See [`connection::ActiveRequest::prepare_response`].
     pub(super) fn prepare_response(&self, headers: &mut HeaderMap) {
         self.request.prepare_response(headers);
     }
 
-    /// Where it is logged.
+    /// Its access log entry.
     pub(super) fn log(&self) -> &Arc<RequestLog> {
         &self.log
     }
@@ -71,7 +71,7 @@ impl Drop for Exchange {
     }
 }
 
-/// The body of a response, with whose end its request ends.
+/// The body of a response; the request ends with it.
 pub(super) struct TrackedBody {
     body: Body,
     exchange: Exchange,

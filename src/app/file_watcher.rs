@@ -1,5 +1,5 @@
-//! Whether the files of the configuration have changed. They are looked at, and not listened to: that works for every file
-//! system, for links whose folder is swapped beneath them, and for files that are replaced.
+//! Watches the configuration files by polling, which works on every file system, with symbolic links whose target directory
+//! is swapped (Kubernetes ConfigMaps), and with files that are replaced.
 
 use std::time::Duration;
 
@@ -7,46 +7,46 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::config::ConfigFiles;
 
-/// Between two looks.
+/// Interval between polls.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What was seen of the files.
+/// Compares the files with their state at the last load.
 pub(super) struct FileWatcher {
-    /// As they were when they were read last, be it in vain.
-    read: ConfigFiles,
-    /// As they were a look ago, where that was something else.
-    changing: Option<ConfigFiles>,
+    /// State at the last load, even if that failed.
+    baseline: ConfigFiles,
+    /// State at the last poll, if it differed from the baseline.
+    changed: Option<ConfigFiles>,
     interval: Interval,
 }
 
 impl FileWatcher {
-    /// Watches for what differs from these.
-    pub(super) fn new(read: ConfigFiles) -> Self {
+    /// Watches for changes from this state.
+    pub(super) fn new(baseline: ConfigFiles) -> Self {
         let mut interval = tokio::time::interval(POLL_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { read, changing: None, interval }
+        Self { baseline, changed: None, interval }
     }
 
-    /// They were read, and found so.
-    pub(super) fn read(&mut self, files: ConfigFiles) {
-        self.read = files;
-        self.changing = None;
+    /// Sets the state at a load.
+    pub(super) fn set_baseline(&mut self, files: ConfigFiles) {
+        self.baseline = files;
+        self.changed = None;
     }
 
-    /// Ends once they have changed, and stayed the same from one look to the next: half of a file that is being written
-    /// may be valid, too. Nothing is lost where this is dropped.
+    /// Returns once the files differ from the baseline and two polls in a row saw the same state: a half-written file may be
+    /// valid, too. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         loop {
             self.interval.tick().await;
-            let read = self.read.clone();
-            // A file system may be somewhere else.
-            let Ok(now) = tokio::task::spawn_blocking(move || read.refreshed()).await else { continue };
-            if now == self.read {
-                self.changing = None;
-            } else if self.changing.as_ref() == Some(&now) {
+            let baseline = self.baseline.clone();
+            // Blocking: the file system may be a network mount.
+            let Ok(now) = tokio::task::spawn_blocking(move || baseline.refreshed()).await else { continue };
+            if now == self.baseline {
+                self.changed = None;
+            } else if self.changed.as_ref() == Some(&now) {
                 return;
             } else {
-                self.changing = Some(now);
+                self.changed = Some(now);
             }
         }
     }

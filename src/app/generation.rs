@@ -1,5 +1,5 @@
-//! Generations: what requests use, made of one state of the settings. A reload makes the next one and puts it in the place
-//! of the last; requests keep the one that they began with, and what only old ones use is let go with their last request.
+//! Generations of the configuration: a generation holds what requests use, built from one state of the settings. A reload
+//! swaps in the next one; requests keep the one that they began with, and its resources are released with its last request.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::auth::Authenticator;
 use crate::config::{Settings, Switch};
 use crate::transport::{AppState, ReadinessCache, SharedState, ShutdownFlag, routes};
 
-/// The current generation: whoever asks again after a reload is given the next one.
+/// The current generation, swapped by reloads.
 pub(super) type CurrentGeneration = Arc<ArcSwap<Generation>>;
 
-/// What requests use from their beginning to their end.
+/// What a request uses from beginning to end.
 pub(super) struct Generation {
-    /// Answers them.
+    /// The router with its middleware.
     pub service: Router,
-    /// What their handlers work with.
+    /// The state of its handlers.
     pub state: AppState,
 }
 
@@ -54,7 +54,7 @@ fn state(settings: &Settings, assembly: &Assembly, stopping: &ShutdownFlag) -> A
     })
 }
 
-/// Lets the gateway's own tools go once no generation has them any more, or the process ends.
+/// Shuts the gateway's own tools down once no generation uses them any more, or the process ends.
 pub(super) fn spawn_tool_cleanup(tools: &GatewayTools, tasks: &TaskTracker, closing: CancellationToken) {
     let (toolbox, unused) = (Arc::clone(&tools.toolbox), tools.unused.clone());
     tasks.spawn(async move {

@@ -1,8 +1,8 @@
-//! HTTP/2 streams whose peer takes nothing.
+//! The write timeout of HTTP/2 streams.
 //!
-//! Each stream has a window of its own. While that is shut its connection goes on, pings are answered, and no time that
-//! is kept at the socket runs out. So time is kept here: a stream of which nothing is taken for `write_timeout` is
-//! dropped with all that waits in it, and its connection takes no new ones.
+//! Each stream has a flow-control window of its own. While it is closed, the connection still makes progress, so the write
+//! timeout of the socket does not apply. So a timeout is enforced here: a stream whose client reads nothing for
+//! `write_timeout` is dropped with its buffered data, and its connection takes no new streams.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -21,20 +21,20 @@ use super::connection::ConnectionActivity;
 use super::exchange::Exchange;
 use crate::telemetry::request_log::{RequestLog, RequestOutcome};
 
-/// Bodies are handed on in pieces of at most this, so that it shows whether they are taken.
-const PIECE: usize = 64 << 10;
+/// Bodies are split into chunks of at most this size, so that progress is visible.
+const MAX_CHUNK_BYTES: usize = 64 << 10;
 
 tokio::task_local! {
-    static STREAM: Arc<Sending>;
+    static STREAM: Arc<SendProgress>;
 }
 
-/// How far the body of a stream has come. Written and read by the task of the stream alone.
+/// The send progress of a stream's body. Written and read by the task of the stream alone.
 #[derive(Debug, Default)]
-struct Sending {
-    /// The number of the piece that was handed on last; 0 while the body itself is waited for.
-    untaken: AtomicU64,
-    /// The connection, and the request that is answered.
-    of: OnceLock<(Arc<ConnectionActivity>, Arc<RequestLog>)>,
+struct SendProgress {
+    /// The number of the chunk that waits to be sent; 0 while the stream waits for its body.
+    pending_chunk: AtomicU64,
+    /// The connection and the log of the request, for a timeout.
+    owner: OnceLock<(Arc<ConnectionActivity>, Arc<RequestLog>)>,
 }
 
 /// Runs the streams of HTTP/2 connections.
@@ -45,33 +45,37 @@ pub(super) struct StreamExecutor {
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
-        let sending = Arc::<Sending>::default();
-        let limited = limit(stream, Arc::clone(&sending), self.write_timeout);
+        let progress = Arc::<SendProgress>::default();
+        let limited = with_write_timeout(stream, Arc::clone(&progress), self.write_timeout);
         #[expect(clippy::disallowed_methods, reason = "a stream ends with its connection")]
-        tokio::spawn(STREAM.scope(sending, limited));
+        tokio::spawn(STREAM.scope(progress, limited));
     }
 }
 
-/// Runs a stream to its end, or until its peer has taken nothing for so long.
-async fn limit(stream: impl Future<Output = ()>, sending: Arc<Sending>, write_timeout: Duration) {
+/// Runs a stream to its end, or until its client has read nothing for `write_timeout`.
+async fn with_write_timeout(
+    stream: impl Future<Output = ()>,
+    progress: Arc<SendProgress>,
+    write_timeout: Duration,
+) {
     let mut stream = pin!(stream);
-    // Set where a peer is waited for: most streams touch no timer.
+    // Reset only when a chunk is pending: most streams touch no timer.
     let mut alarm = pin!(tokio::time::sleep(write_timeout));
     let mut last = 0;
     poll_fn(|context| {
         if stream.as_mut().poll(context).is_ready() {
             return Poll::Ready(());
         }
-        let untaken = sending.untaken.load(Ordering::Relaxed);
-        if untaken == 0 {
+        let pending = progress.pending_chunk.load(Ordering::Relaxed);
+        if pending == 0 {
             return Poll::Pending;
         }
-        if untaken != last {
-            last = untaken;
+        if pending != last {
+            last = pending;
             alarm.as_mut().reset(Instant::now() + write_timeout);
         }
         ready!(alarm.as_mut().poll(context));
-        if let Some((connection, log)) = sending.of.get() {
+        if let Some((connection, log)) = progress.owner.get() {
             connection.close("write_timeout");
             log.set_outcome(RequestOutcome::TimedOut);
         }
@@ -80,38 +84,38 @@ async fn limit(stream: impl Future<Output = ()>, sending: Arc<Sending>, write_ti
     .await;
 }
 
-/// The body of a response as its connection sends it: on a stream of HTTP/2 in pieces, otherwise as it is.
-pub(super) fn in_pieces(body: Body, exchange: &Exchange) -> Body {
+/// The body of a response as its connection sends it: split into chunks on an HTTP/2 stream, otherwise unchanged.
+pub(super) fn track_progress(body: Body, exchange: &Exchange) -> Body {
     match STREAM.try_with(Arc::clone) {
         Err(_) => body,
-        Ok(sending) => {
-            // One response a stream.
-            _ = sending.of.set((Arc::clone(exchange.connection()), Arc::clone(exchange.log())));
-            Body::new(Pieces { body, rest: Bytes::new(), number: 0, sending })
+        Ok(progress) => {
+            // Each stream has one response.
+            _ = progress.owner.set((Arc::clone(exchange.connection()), Arc::clone(exchange.log())));
+            Body::new(ProgressBody { body, rest: Bytes::new(), number: 0, progress })
         }
     }
 }
 
-struct Pieces {
+struct ProgressBody {
     body: Body,
-    /// What was not handed on of the frame that came last.
+    /// The rest of the last frame, not sent yet.
     rest: Bytes,
     number: u64,
-    sending: Arc<Sending>,
+    progress: Arc<SendProgress>,
 }
 
-impl Pieces {
-    fn next_piece(&mut self) -> Bytes {
-        if self.rest.len() <= PIECE && self.rest.is_unique() {
+impl ProgressBody {
+    fn next_chunk(&mut self) -> Bytes {
+        if self.rest.len() <= MAX_CHUNK_BYTES && self.rest.is_unique() {
             return std::mem::take(&mut self.rest);
         }
-        // Copied: what the library keeps of a stream that was given up must not keep the whole body.
-        let piece = self.rest.split_to(self.rest.len().min(PIECE));
-        Bytes::copy_from_slice(&piece)
+        // Copied: the chunk that the library still holds of a reset stream must not keep the whole body alive.
+        let chunk = self.rest.split_to(self.rest.len().min(MAX_CHUNK_BYTES));
+        Bytes::copy_from_slice(&chunk)
     }
 }
 
-impl http_body::Body for Pieces {
+impl http_body::Body for ProgressBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -119,7 +123,7 @@ impl http_body::Body for Pieces {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.sending.untaken.store(0, Ordering::Relaxed);
+        self.progress.pending_chunk.store(0, Ordering::Relaxed);
         while self.rest.is_empty() {
             match ready!(Pin::new(&mut self.body).poll_frame(context)) {
                 Some(Ok(frame)) => match frame.into_data() {
@@ -130,8 +134,8 @@ impl http_body::Body for Pieces {
             }
         }
         self.number += 1;
-        self.sending.untaken.store(self.number, Ordering::Relaxed);
-        Poll::Ready(Some(Ok(Frame::data(self.next_piece()))))
+        self.progress.pending_chunk.store(self.number, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(self.next_chunk()))))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Accepts connections and serves each, until told to close.
+//! The accept loop: accepts connections and serves each, until shutdown.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,23 +20,23 @@ use super::connection::{self, ConnectionActivity, ConnectionTimeouts};
 use super::connection_limit::{ConnectionLimit, max_connections};
 use super::exchange::{Exchange, TrackedBody};
 use super::generation::CurrentGeneration;
-use super::http2_stream::{StreamExecutor, in_pieces};
+use super::http2_stream::{StreamExecutor, track_progress};
 use super::write_timeout::WriteTimeout;
 use crate::config::ServerSettings;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::request_log::RequestOutcome;
 use crate::transport::{PeerAddress, ShutdownFlag};
 
-/// After a failed accept, such as one for want of file descriptors.
+/// Delay after a failed accept, such as one without free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Failed accepts are logged so often, with their number.
+/// Minimum interval between log lines about failed accepts; each has their number.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Accepts and serves connections.
 pub(super) struct HttpServer {
     current: CurrentGeneration,
     metrics: Arc<Metrics>,
-    /// A client that takes nothing for this long is cut.
+    /// Closes a connection whose client reads nothing for this long.
     write_timeout: Duration,
     timeouts: ConnectionTimeouts,
     limit: Arc<ConnectionLimit>,
@@ -44,8 +44,8 @@ pub(super) struct HttpServer {
     tasks: TaskTracker,
     closing: CancellationToken,
     stopping: ShutdownFlag,
-    /// The time for closing is over, too.
-    overdue: CancellationToken,
+    /// Cancelled when the close timeout is over: remaining connections are aborted.
+    force_close: CancellationToken,
 }
 
 impl HttpServer {
@@ -56,7 +56,7 @@ impl HttpServer {
         stopping: ShutdownFlag,
     ) -> Self {
         let mut http = Builder::new(StreamExecutor { write_timeout: settings.write_timeout });
-        // Time is kept in `connection`, for both versions.
+        // Replaced by the timeouts of `connection`, which cover HTTP/1 and HTTP/2.
         http.http1().header_read_timeout(None);
         http.http2().timer(TokioTimer::new()).keep_alive_interval(Duration::from_secs(30));
         Self {
@@ -73,34 +73,34 @@ impl HttpServer {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             stopping,
-            overdue: CancellationToken::new(),
+            force_close: CancellationToken::new(),
         }
     }
 
-    /// Serves until `closing` says how long connections may take to finish what they are sending.
+    /// Serves until `closing` yields the close timeout: how long connections may take to finish their responses.
     pub(super) async fn serve(self, listener: TcpListener, mut closing: oneshot::Receiver<Duration>) {
         let max_connections = self.limit.max();
         match listener.local_addr() {
             Ok(address) => tracing::info!(%address, max_connections, "serving"),
-            Err(error) => tracing::warn!(%error, "serving at an address that is not known"),
+            Err(error) => tracing::warn!(%error, "serving; the local address cannot be determined"),
         }
-        let time = tokio::select! {
+        let timeout = tokio::select! {
             () = self.accept(&listener) => Duration::ZERO,
-            time = &mut closing => time.unwrap_or_default(),
+            timeout = &mut closing => timeout.unwrap_or_default(),
         };
         drop(listener);
         self.closing.cancel();
         self.tasks.close();
-        if tokio::time::timeout(time, self.tasks.wait()).await.is_err() {
-            tracing::warn!("connections were still open when their time was over");
-            self.overdue.cancel();
+        if tokio::time::timeout(timeout, self.tasks.wait()).await.is_err() {
+            tracing::warn!("connections still open after server.drain_timeout; aborting them");
+            self.force_close.cancel();
             self.tasks.wait().await;
         }
     }
 
-    /// Accepts for ever. A connection that was accepted waits for its place, and those behind it in the kernel.
+    /// Accepts connections forever. An accepted connection waits for a permit, and further ones in the kernel's queue.
     async fn accept(&self, listener: &TcpListener) {
-        let mut failures = Failures::default();
+        let mut failures = AcceptFailures::default();
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => {
@@ -108,9 +108,9 @@ impl HttpServer {
                     self.serve_connection(stream, PeerAddress(peer.ip()), permit);
                 }
                 Err(error) => {
-                    failures.note(&error);
-                    if out_of_files(&error) {
-                        self.limit.make_room();
+                    failures.log(&error);
+                    if is_out_of_files(&error) {
+                        self.limit.evict_idle();
                     }
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
@@ -124,40 +124,40 @@ impl HttpServer {
         peer: PeerAddress,
         permit: tokio::sync::OwnedSemaphorePermit,
     ) {
-        without_delay(&stream);
+        disable_nagle(&stream);
         let activity =
             ConnectionActivity::new(self.timeouts, self.closing.child_token(), self.stopping.clone());
-        let place = self.limit.enter(permit, &activity);
+        let slot = self.limit.enter(permit, &activity);
         let (current, requests) = (Arc::clone(&self.current), Arc::clone(&activity));
         let service = service_fn(move |mut request: Request<Incoming>| {
             request.extensions_mut().insert(peer);
             let exchange = Exchange::begin(&requests, &mut request);
-            // Of the generation that is current as the request begins.
-            let answer = Router::clone(&current.load().service).oneshot(request);
+            // The generation that is current as the request begins serves it to its end.
+            let response = Router::clone(&current.load().service).oneshot(request);
             async move {
-                let response = answer.await;
+                let response = response.await;
                 response.map(|mut response| {
                     exchange.prepare_response(response.headers_mut());
-                    response.map(|body| TrackedBody::new(in_pieces(body, &exchange), exchange))
+                    response.map(|body| TrackedBody::new(track_progress(body, &exchange), exchange))
                 })
             }
         });
         let stream = WriteTimeout::new(stream, self.write_timeout, Arc::clone(&activity));
         let connection = self.http.serve_connection(TokioIo::new(stream), service).into_owned();
-        let (metrics, overdue) = (Arc::clone(&self.metrics), self.overdue.clone());
+        let (metrics, force_close) = (Arc::clone(&self.metrics), self.force_close.clone());
         self.tasks.spawn(async move {
-            let _place = place;
+            let _slot = slot;
             tokio::select! {
                 biased;
                 why = connection::drive(connection, &activity) => {
                     if let Some(why) = why {
                         metrics.connection_closed(why);
-                        tracing::debug!(why, "a connection was closed");
+                        tracing::debug!(why, "connection closed by the gateway");
                     }
                 }
-                // Before the connection is dropped, which asks why.
+                // Set before the connection is dropped, which records the reason.
                 () = async {
-                    overdue.cancelled().await;
+                    force_close.cancelled().await;
                     activity.abort(RequestOutcome::Drained);
                 } => {}
             }
@@ -165,32 +165,33 @@ impl HttpServer {
     }
 }
 
-/// Others than connections have more files open than were reserved for them.
-fn out_of_files(error: &std::io::Error) -> bool {
+/// Whether the process or the system has no free file descriptor: providers, tools or the store use more than is reserved
+/// for them.
+fn is_out_of_files(error: &std::io::Error) -> bool {
     let code = error.raw_os_error();
     [Errno::MFILE, Errno::NFILE].iter().any(|errno| Some(errno.raw_os_error()) == code)
 }
 
-/// Accepts that failed since this was last logged.
+/// Failed accepts since the last log line.
 #[derive(Default)]
-struct Failures {
+struct AcceptFailures {
     unlogged: u64,
     logged: Option<Instant>,
 }
 
-impl Failures {
-    fn note(&mut self, error: &std::io::Error) {
+impl AcceptFailures {
+    fn log(&mut self, error: &std::io::Error) {
         self.unlogged += 1;
         if self.logged.is_none_or(|at| at.elapsed() >= LOG_INTERVAL) {
-            tracing::warn!(%error, times = self.unlogged, "a connection could not be accepted");
+            tracing::warn!(%error, times = self.unlogged, "accepting a connection failed; retrying");
             *self = Self { unlogged: 0, logged: Some(Instant::now()) };
         }
     }
 }
 
-/// Events must leave when they are written, not when the kernel has collected more of them.
-fn without_delay(stream: &TcpStream) {
+/// Sets TCP_NODELAY: events must be sent when they are written, not when the kernel has collected more.
+fn disable_nagle(stream: &TcpStream) {
     if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "TCP_NODELAY");
+        tracing::debug!(%error, "setting TCP_NODELAY failed");
     }
 }

@@ -1,5 +1,5 @@
-//! One server a database: whoever comes second waits for the first to go, alive and unready, and then says why it
-//! does not start.
+//! The lock of one server per database: a second server waits for the first to stop, alive but not ready, and fails to
+//! start if that takes too long.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::config::{Settings, StoreUrl};
 use crate::store::sqlite::{LockError, ServerLock};
 use crate::transport::startup::{self, WaitReason};
 
-/// Between two tries.
+/// Interval between attempts to take the lock.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The database of these settings as this server's own; nothing for one in memory. Does not wait.
+/// Takes the lock on the database of these settings without waiting; `None` for a database in memory.
 pub(super) fn acquire(settings: &Settings) -> Result<Option<ServerLock>, LockError> {
     match &settings.store.url {
         StoreUrl::Sqlite(path) => ServerLock::acquire(path).map(Some),
@@ -24,28 +24,29 @@ pub(super) fn acquire(settings: &Settings) -> Result<Option<ServerLock>, LockErr
     }
 }
 
-/// The same, but waits while another server has it, and answers probes meanwhile. `Ok(None)`: told to stop before.
+/// Like [`acquire`], but waits while another server holds the lock, and answers probes meanwhile. `Ok(None)`: shutdown was
+/// requested first.
 pub(super) async fn wait(
     settings: &Settings,
     listener: &TcpListener,
     shutdown: &CancellationToken,
-    patience: Duration,
+    timeout: Duration,
 ) -> anyhow::Result<Option<Option<ServerLock>>> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let first = match acquire(settings) {
         Err(taken @ LockError::Taken { .. }) => taken,
         done => return done.map(Some).context(STORE),
     };
-    tracing::warn!("{first}; waiting for it to stop, for {} s at most", patience.as_secs());
-    let tries = async {
+    tracing::warn!(error = %first, timeout_s = timeout.as_secs(), "another server holds the database; waiting for it to stop");
+    let retries = async {
         loop {
             tokio::time::sleep(RETRY_INTERVAL).await;
             match acquire(settings) {
                 Err(taken @ LockError::Taken { .. }) if Instant::now() >= deadline => {
                     return Err(anyhow::anyhow!(
-                        "{taken}, and was not given up within {} s. A SQLite database belongs to one server: stop \
-                         the other one, or give this one a database of its own",
-                        patience.as_secs()
+                        "{taken}, and it was not released within {} s. Only one server can use a SQLite database: stop the \
+                         other one, or configure another database for this one",
+                        timeout.as_secs()
                     ))
                     .context(STORE);
                 }
@@ -55,11 +56,11 @@ pub(super) async fn wait(
         }
     };
     tokio::select! {
-        done = tries => done,
+        done = retries => done,
         () = shutdown.cancelled() => Ok(None),
         never = probes::serve(listener, startup::router(WaitReason::Lock)) => match never {},
     }
 }
 
-/// What was attempted, for errors.
+/// Context of errors.
 pub(super) const STORE: &str = "opening the store (store.url)";

@@ -1,4 +1,4 @@
-//! Brings the database of an earlier version up to date before it is opened, and answers probes meanwhile.
+//! Migrates the database of an earlier version before it is opened, and answers probes meanwhile.
 
 use anyhow::Context;
 use tokio::net::TcpListener;
@@ -11,8 +11,8 @@ use crate::store::StoreError;
 use crate::store::sqlite::{self, LockError, MigrateOptions, Schema, ServerLock};
 use crate::transport::startup::{self, WaitReason};
 
-/// Migrates the database of this server if the settings say so. `Ok(None)`: told to stop before it was done, and it is
-/// as it was.
+/// Migrates the database of this server if the settings allow it. `Ok(None)`: shutdown was requested first; the database is
+/// unchanged.
 pub(super) async fn run(
     settings: &Settings,
     lock: Option<ServerLock>,
@@ -35,8 +35,8 @@ pub(super) async fn run(
     }
 }
 
-/// The same without probes. A file of an earlier version that is not to be migrated is left to [`sqlite::SqliteStore::open`],
-/// which refuses it.
+/// Like [`run`], without probes. With `store.migrate: off`, [`sqlite::SqliteStore::open`] refuses a file of an earlier
+/// version.
 pub(super) fn migrate(
     settings: &Settings,
     lock: &ServerLock,
@@ -50,7 +50,7 @@ pub(super) fn migrate(
     }
 }
 
-/// For commands that use a database beside servers: migrates one that no server has.
+/// For commands that use a database while servers may, too: migrates it if no server holds it.
 pub(super) fn migrate_unused(settings: &Settings) -> anyhow::Result<()> {
     let StoreUrl::Sqlite(path) = &settings.store.url else { return Ok(()) };
     if !matches!(Schema::of_file(path).context(STORE)?, Schema::Older(_)) {
@@ -58,7 +58,7 @@ pub(super) fn migrate_unused(settings: &Settings) -> anyhow::Result<()> {
     }
     match lock::acquire(settings) {
         Ok(Some(lock)) => migrate(settings, &lock, CancellationToken::new()).context(STORE),
-        // It is the server's to migrate; until then the file is refused.
+        // The server that holds it migrates it; until then opening it fails.
         Ok(None) | Err(LockError::Taken { .. }) => Ok(()),
         Err(error) => Err(error).context(STORE),
     }

@@ -1,5 +1,4 @@
-//! Reloads: on SIGHUP, and with `config.watch` when a file has changed, the settings are read again and applied whole, or
-//! not at all.
+//! Configuration reloads: on SIGHUP, and with `config.watch` on file changes. A reload is applied as a whole or not at all.
 
 use std::sync::Arc;
 
@@ -14,15 +13,15 @@ use crate::config::{ConfigChange, ConfigErrors, ConfigFiles, ReloadEffect, Reloa
 use crate::telemetry;
 use crate::transport::ShutdownFlag;
 
-/// SIGHUP, listened for from when this is made: until it is, the signal ends the process.
+/// A listener for SIGHUP. Until one is created, the signal ends the process.
 pub struct SighupListener(#[cfg(unix)] tokio::signal::unix::Signal);
 
 impl SighupListener {
-    /// Listens from now on, within a runtime. One that arrives before it is waited for, such as while the settings are
-    /// read at the start, is not lost: it leads to a reload after the start.
+    /// Installs the signal handler; must be called within a runtime. A signal that arrives before [`Self::next`] is called,
+    /// for example during startup, is not lost: it causes a reload after startup.
     ///
     /// # Errors
-    /// If the system does not let the process listen.
+    /// If the signal handler cannot be installed.
     pub fn listen() -> std::io::Result<Self> {
         #[cfg(unix)]
         {
@@ -33,7 +32,7 @@ impl SighupListener {
         Ok(Self())
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub async fn next(&mut self) {
         #[cfg(unix)]
         if self.0.recv().await.is_some() {
@@ -43,7 +42,7 @@ impl SighupListener {
     }
 }
 
-/// What reloads, and what is in force.
+/// Performs reloads; holds the configuration and the components in force.
 pub(super) struct Reloader {
     pub running: Arc<RunningConfig>,
     pub assembly: Assembly,
@@ -53,15 +52,15 @@ pub(super) struct Reloader {
     pub closing: CancellationToken,
 }
 
-/// Why nothing was applied.
+/// Why a reload was not applied.
 enum ReloadError {
     Settings(ConfigErrors),
-    /// With the section or key in its words.
+    /// A component could not be built; the message names its section or key.
     Parts(anyhow::Error),
 }
 
 impl Reloader {
-    /// Reloads whenever it is told to, until `shutdown`.
+    /// Reloads on every trigger, until `shutdown`.
     pub(super) async fn run(mut self, mut hangups: SighupListener, shutdown: CancellationToken) {
         let mut watch = FileWatcher::new(self.running.files().clone());
         loop {
@@ -70,57 +69,63 @@ impl Reloader {
                 () = watch.changed(), if self.running.settings().config.watch => "config.watch",
                 () = shutdown.cancelled() => return,
             };
-            // A file system that does not answer keeps nobody from stopping.
+            // A file system that hangs must not delay shutdown.
             tokio::select! {
-                files = self.reload(trigger) => watch.read(files),
+                files = self.reload(trigger) => watch.set_baseline(files),
                 () = shutdown.cancelled() => return,
             }
         }
     }
 
-    /// The files to watch from now on, as they were when they were read, or before that was tried in vain.
+    /// Returns the new baseline of the watched files: their state when they were read, also if the reload failed.
     async fn reload(&mut self, trigger: &'static str) -> ConfigFiles {
-        let (looked_at, applied) = self.apply().await;
+        let (files_seen, applied) = self.apply().await;
         let succeeded = applied.is_ok();
         self.assembly.metrics.config_reloaded(succeeded);
         match applied {
             Ok(changes) => {
-                let of = |effect| move |change: &&ConfigChange| change.effect == effect;
-                let keys: Vec<_> =
-                    changes.iter().filter(of(ReloadEffect::Reload)).map(|change| &*change.key).collect();
-                tracing::info!(trigger, keys = keys.join(", "), "the configuration was reloaded");
-                for change in changes.iter().filter(of(ReloadEffect::Restart)) {
-                    tracing::warn!(key = change.key, "needs a restart, and stays as it was");
+                let has_effect = |effect| move |change: &&ConfigChange| change.effect == effect;
+                let keys: Vec<_> = changes
+                    .iter()
+                    .filter(has_effect(ReloadEffect::Reload))
+                    .map(|change| &*change.key)
+                    .collect();
+                tracing::info!(trigger, keys = keys.join(", "), "configuration reloaded");
+                for change in changes.iter().filter(has_effect(ReloadEffect::Restart)) {
+                    tracing::warn!(
+                        key = change.key,
+                        "setting changed, but needs a restart; the old value stays in force"
+                    );
                 }
             }
             Err(ReloadError::Settings(errors)) => {
                 for error in errors.iter() {
-                    tracing::error!(trigger, key = error.path, %error, "{FAILED}");
+                    tracing::error!(trigger, key = error.path, %error, "{RELOAD_FAILED}");
                 }
             }
             Err(ReloadError::Parts(error)) => {
-                tracing::error!(trigger, error = format!("{error:#}"), "{FAILED}");
+                tracing::error!(trigger, error = format!("{error:#}"), "{RELOAD_FAILED}");
             }
         }
-        if succeeded { self.running.files().clone() } else { looked_at }
+        if succeeded { self.running.files().clone() } else { files_seen }
     }
 
     async fn apply(&mut self) -> (ConfigFiles, Result<Vec<ConfigChange>, ReloadError>) {
         let running = Arc::clone(&self.running);
         match tokio::task::spawn_blocking(move || running.reload()).await.context("reading the settings") {
-            Ok((looked_at, Ok(reloaded))) => (looked_at, self.take_over(reloaded).await),
-            Ok((looked_at, Err(errors))) => (looked_at, Err(ReloadError::Settings(errors))),
+            Ok((files_seen, Ok(reloaded))) => (files_seen, self.activate(reloaded).await),
+            Ok((files_seen, Err(errors))) => (files_seen, Err(ReloadError::Settings(errors))),
             Err(error) => (self.running.files().refreshed(), Err(ReloadError::Parts(error))),
         }
     }
 
-    async fn take_over(&mut self, reloaded: ReloadedConfig) -> Result<Vec<ConfigChange>, ReloadError> {
+    async fn activate(&mut self, reloaded: ReloadedConfig) -> Result<Vec<ConfigChange>, ReloadError> {
         let settings = reloaded.running.settings();
         let next = self.assembly.rebuild(settings, &reloaded.changes).await.map_err(ReloadError::Parts)?;
         // Nothing fails from here on.
         telemetry::set_filter(&settings.log.filter);
         next.engine.admission().resize(settings, &next.metrics);
-        next.share_store(settings);
+        next.set_store_requesters(settings);
         next.tools.mcp.sessions().resize(&settings.mcp.sessions);
         if !Arc::ptr_eq(&next.tools.toolbox, &self.assembly.tools.toolbox) {
             generation::spawn_tool_cleanup(&next.tools, &self.tasks, self.closing.clone());
@@ -132,8 +137,7 @@ impl Reloader {
     }
 }
 
-/// Of every failure.
-const FAILED: &str = "the configuration was not reloaded, and stays as it was";
+const RELOAD_FAILED: &str = "configuration reload failed; the old configuration stays in force";
 
 #[cfg(test)]
 mod tests {

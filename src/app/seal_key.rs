@@ -1,4 +1,4 @@
-//! The keys that seal provider state: configured, or one that is made once and kept beside the database.
+//! The keys that seal provider state: configured ones, or one that is generated once and stored next to the database.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,41 +13,42 @@ use uuid::Uuid;
 use crate::config::{Settings, StoreUrl};
 use crate::response::seal::SealKeys;
 
-/// The keys' raw bytes; the first seals.
+/// The raw keys; the first one is used for sealing.
 pub(super) fn load(settings: &Settings) -> anyhow::Result<Vec<Vec<u8>>> {
     if !settings.seal.keys.is_empty() {
         return Ok(settings.seal.keys.iter().map(|key| key.expose_secret().to_vec()).collect());
     }
     let file = settings.seal.file.clone().or_else(|| match &settings.store.url {
-        StoreUrl::Sqlite(database) => Some(beside(database)),
+        StoreUrl::Sqlite(database) => Some(default_path(database)),
         StoreUrl::Memory => None,
     });
     match file {
         Some(file) => load_or_create(&file)
             .map(|key| vec![key])
             .with_context(|| format!("the seal key in {}", file.display())),
-        // Nothing outlives the process, so the key need not either.
+        // Nothing outlives the process, so neither need the key.
         None => Ok(vec![SealKeys::generate()]),
     }
 }
 
-/// The file whose key belongs with the database's backups; `None`: the keys are in the settings.
-pub(crate) fn file(settings: &Settings) -> Option<&Path> {
+/// The configured key file, which belongs in backups of the database; `None`: the keys are in the settings, or the file has
+/// its default path.
+pub(crate) fn configured_file(settings: &Settings) -> Option<&Path> {
     settings.seal.file.as_deref().filter(|_| settings.seal.keys.is_empty())
 }
 
-fn beside(database: &Path) -> PathBuf {
+fn default_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".seal-key");
     name.into()
 }
 
-/// The key in the file; a new one where there is none.
+/// Reads the key in the file, which is created if it does not exist.
 fn load_or_create(file: &Path) -> anyhow::Result<Vec<u8>> {
     let text = match fs::read_to_string(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            make(file)?;
-            // If another process was faster, its key is the one.
+            create(file)?;
+            // If another process was faster, its key counts.
             fs::read_to_string(file)?
         }
         read => read?,
@@ -55,21 +56,21 @@ fn load_or_create(file: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(STANDARD.decode(text.trim())?)
 }
 
-/// Writes a new key. It is written aside first, so that nobody ever reads half of it, and only put in its
-/// place if there is still none.
-fn make(file: &Path) -> io::Result<()> {
-    let mut aside = file.as_os_str().to_owned();
-    aside.push(format!(".{}", Uuid::now_v7().simple()));
+/// Creates the file with a new key: writes a temporary file and links it to the path, so that no process reads half a key or
+/// replaces an existing one.
+fn create(file: &Path) -> io::Result<()> {
+    let mut temporary = file.as_os_str().to_owned();
+    temporary.push(format!(".{}", Uuid::now_v7().simple()));
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    writeln!(options.open(&aside)?, "{}", STANDARD.encode(SealKeys::generate()))?;
-    match fs::hard_link(&aside, file) {
-        Ok(()) => fs::remove_file(&aside),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::remove_file(&aside),
-        // Not every file system has links.
-        Err(_) => fs::rename(&aside, file),
+    writeln!(options.open(&temporary)?, "{}", STANDARD.encode(SealKeys::generate()))?;
+    match fs::hard_link(&temporary, file) {
+        Ok(()) => fs::remove_file(&temporary),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => fs::remove_file(&temporary),
+        // Not every file system supports hard links.
+        Err(_) => fs::rename(&temporary, file),
     }
 }
 
@@ -87,6 +88,10 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
         });
         assert!(keys.iter().all(|key| key.len() == 32 && *key == keys[0]));
-        assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing is left aside");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).expect("a folder").count(),
+            1,
+            "no temporary file is left"
+        );
     }
 }

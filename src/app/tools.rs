@@ -1,4 +1,4 @@
-//! Opens the tools that the settings name: `serve`, `prompt` and `tools` have the same ones.
+//! Opens the configured tools and MCP servers, for `serve`, `prompt` and `tools` alike.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,52 +15,52 @@ use crate::tools::mcp::client::{Client, ClientOptions};
 use crate::tools::mcp::{Connector, McpDependencies, McpServers, PreviousServers};
 use crate::tools::{MockExecutor, ToolExecutor, ToolRegistry, builtin};
 
-/// Tools beside those of the settings.
+/// Tools in addition to those of the settings.
 #[derive(Default)]
 pub struct ExtraTools {
-    /// Of the program that embeds the gateway.
+    /// Executors of the program that embeds the gateway.
     pub executors: Vec<Arc<dyn ToolExecutor>>,
-    /// In place of the mocks of the settings.
+    /// Replaces the mock tools of the settings.
     pub mocks: Option<BTreeMap<String, MockTool>>,
 }
 
-/// All tools of a gateway. Clones are the same ones.
+/// All tools of a gateway. Clones share them.
 #[derive(Clone)]
 pub(crate) struct GatewayTools {
-    /// Those that it runs itself.
+    /// The tools that the gateway runs itself.
     pub toolbox: Arc<ToolRegistry>,
-    /// Servers of more.
+    /// The configured MCP servers.
     pub mcp: Arc<McpServers>,
-    /// What those may use the model through, once it is told of an engine.
+    /// Serves sampling requests of MCP servers, once it is connected to an engine.
     pub sampler: Option<Arc<EngineSampler>>,
-    /// Held by every engine that has this toolbox.
+    /// Held by every engine that uses this toolbox.
     pub in_use: Arc<DropGuard>,
-    /// Cancelled when no engine has it any more.
+    /// Cancelled when no engine uses the toolbox any more.
     pub unused: CancellationToken,
 }
 
-/// Sections that the tools which the gateway runs itself do not depend on: where only these differ, they are kept with their
-/// breakers and caches. A section that is not named here makes them anew.
+/// Sections that the gateway's own tools do not depend on: if only these change, the toolbox is reused with its circuit
+/// breakers and caches. A change of any other section rebuilds it.
 const NON_TOOLBOX_SECTIONS: [&str; 10] =
     ["auth", "compat", "config", "engine", "log", "mcp", "models", "providers", "server", "sse"];
 
-/// The tools of the generation before, and what differs from its settings.
+/// The tools of the previous generation, and the changes since its settings.
 pub(crate) struct PreviousTools<'a> {
-    /// The tools.
+    /// The previous tools.
     pub tools: &'a GatewayTools,
-    /// What differs.
+    /// The changed keys.
     pub changes: &'a [ConfigChange],
 }
 
 impl GatewayTools {
-    /// Lets all go.
+    /// Closes MCP sessions and shuts all executors down.
     pub(crate) async fn shutdown(&self) {
         self.mcp.sessions().close().await;
         self.toolbox.shutdown().await;
     }
 }
 
-/// Opens every executor and reads what tools it has. Connects to no MCP server.
+/// Opens every executor and lists its tools. Connects to no MCP server.
 pub(crate) async fn open(
     settings: &Settings,
     admission: &Arc<Admission>,
@@ -69,7 +69,7 @@ pub(crate) async fn open(
 ) -> anyhow::Result<GatewayTools> {
     let egress = open_egress(settings)?;
     let toolbox = open_toolbox(settings, &egress, metrics, extra).await?;
-    let (sampler, connector) = client(settings);
+    let (sampler, connector) = mcp_client(settings);
     let parts =
         McpDependencies { egress: &egress, connector, toolbox: &toolbox, admission, metrics, previous: None };
     let mcp = McpServers::new(settings, parts).map_err(anyhow::Error::msg)?;
@@ -77,7 +77,7 @@ pub(crate) async fn open(
     Ok(GatewayTools { mcp, toolbox, sampler, in_use, unused })
 }
 
-/// The same by other settings: what they do not change is taken over.
+/// Like [`open`], for changed settings: unchanged parts of the previous tools are reused.
 pub(crate) async fn reopen(
     before: PreviousTools<'_>,
     settings: &Settings,
@@ -89,7 +89,7 @@ pub(crate) async fn reopen(
     let previous = PreviousServers { servers: &tools.mcp, changes };
     let (sampler, connector) = match previous.can_reuse_client() {
         true => (tools.sampler.clone(), Arc::clone(tools.mcp.connector())),
-        false => client(settings),
+        false => mcp_client(settings),
     };
     let keeps_toolbox = !changes.iter().any(|change| change.is_outside(&NON_TOOLBOX_SECTIONS));
     let (toolbox, (in_use, unused)) = match keeps_toolbox {
@@ -123,7 +123,7 @@ async fn open_toolbox(
     let mut executors: Vec<Arc<dyn ToolExecutor>> = vec![Arc::new(own)];
     executors.extend(extra.executors);
     let mocks = extra.mocks.or_else(|| (!tools.mock.is_empty()).then(|| tools.mock.clone()));
-    // Last, so that with `collision: last` a mock takes the place of what it imitates.
+    // Last, so that with `collision: last` a mock replaces the tool that it imitates.
     let mocks = mocks.map(|mocks| MockExecutor::new(mocks, tools.mock_delay));
     executors.extend(mocks.map(|mocks| -> Arc<dyn ToolExecutor> { Arc::new(mocks) }));
     ToolRegistry::open(tools, &settings.agents, executors, Arc::clone(metrics))
@@ -131,8 +131,8 @@ async fn open_toolbox(
         .context("opening the tools (tools)")
 }
 
-/// What connects to MCP servers, and what these may use the model through.
-fn client(settings: &Settings) -> (Option<Arc<EngineSampler>>, Arc<dyn Connector>) {
+/// The client for MCP servers, and the sampler that serves their sampling requests.
+fn mcp_client(settings: &Settings) -> (Option<Arc<EngineSampler>>, Arc<dyn Connector>) {
     let sampler = EngineSampler::new(&settings.mcp.sampling);
     let client = Client::new(ClientOptions {
         max_message_bytes: settings.mcp.max_message_bytes,

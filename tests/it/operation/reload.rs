@@ -125,7 +125,7 @@ async fn a_key_that_a_reload_took_away_is_refused_while_its_running_stream_ends_
     let response = rest_of(running, seen).await;
     assert_eq!((&response["status"], text_of(&response).as_str()), (&json!("completed"), "Hello"));
 
-    let logged = gateway.logged("the configuration was reloaded");
+    let logged = gateway.logged("configuration reloaded");
     assert_eq!((&logged[0]["keys"], &logged[0]["trigger"]), (&json!("auth.keys.a"), &json!("SIGHUP")));
     assert!(!gateway.log().contains("key-a"), "no key is logged");
 }
@@ -192,7 +192,7 @@ async fn a_broken_file_changes_nothing_and_says_which_key_is_wrong() {
     .enumerate()
     {
         gateway.reload(file, "failure").await;
-        let errors = gateway.logged("the configuration was not reloaded");
+        let errors = gateway.logged("configuration reload failed");
         let error = &errors[count];
         assert_eq!(error["level"], "ERROR");
         if key.is_empty() {
@@ -200,7 +200,7 @@ async fn a_broken_file_changes_nothing_and_says_which_key_is_wrong() {
         }
         assert_eq!(error["key"], key);
     }
-    let last = gateway.logged("the configuration was not reloaded").pop().unwrap();
+    let last = gateway.logged("configuration reload failed").pop().unwrap();
     assert!(last["error"].as_str().unwrap().contains("get_weather"), "{last}");
     upstream.always(Reply::Stream(vec![text("still"), finish("stop"), done()]));
     for key in ["key-a", "key-b"] {
@@ -220,15 +220,15 @@ async fn a_key_that_needs_a_restart_is_named_and_stays_as_it_was() {
     let changed = yaml(&upstream, &[KEY_B], more).replace("filter: info", "filter: 'info,antwort=debug'");
     gateway.reload(&changed, "success").await;
     let named = |gateway: &Running| {
-        let lines = gateway.logged("needs a restart, and stays as it was");
+        let lines = gateway.logged("setting changed, but needs a restart; the old value stays in force");
         lines.iter().map(|line| line["key"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(named(&gateway), ["server.drain_timeout", "store.ttl"]);
-    assert_eq!(gateway.logged("the configuration was reloaded")[0]["keys"], "log.filter, server.max_runs");
+    assert_eq!(gateway.logged("configuration reloaded")[0]["keys"], "log.filter, server.max_runs");
     // As long as they differ from what is in force, they are named.
     gateway.reload(&changed, "success").await;
     assert_eq!(named(&gateway).len(), 4);
-    assert_eq!(gateway.logged("the configuration was reloaded")[1]["keys"], "");
+    assert_eq!(gateway.logged("configuration reloaded")[1]["keys"], "");
 }
 
 #[tokio::test]
@@ -296,7 +296,7 @@ async fn a_watched_file_is_reloaded_when_the_folder_beneath_its_link_is_swapped(
     std::fs::remove_dir_all(mount.join("..1")).unwrap();
     assert!(eventually(async || gateway.reloads("success").await == 1).await, "{}", gateway.log());
     assert_eq!(gateway.create("key-a", &ask()).await.0, 401);
-    assert_eq!(gateway.logged("the configuration was reloaded")[0]["trigger"], "config.watch");
+    assert_eq!(gateway.logged("configuration reloaded")[0]["trigger"], "config.watch");
 
     // Any other way to write it is seen as well; what is wrong is tried once.
     std::fs::write(mount.join("antwort.yaml"), "auth: [").unwrap();
@@ -387,12 +387,12 @@ async fn an_authority_that_was_renewed_at_its_path_is_trusted_by_tools_after_a_r
         trust(&new);
         gateway.reload(&yaml, "success").await;
         assert!(listed().await, "{key}: {}", gateway.log());
-        assert_eq!(gateway.logged("the configuration was reloaded")[0]["keys"], key);
+        assert_eq!(gateway.logged("configuration reloaded")[0]["keys"], key);
         // What is the same again is no change, and keeps what was opened.
         let made = server.sessions_made();
         gateway.reload(&yaml, "success").await;
         assert!(listed().await);
-        assert_eq!(gateway.logged("the configuration was reloaded")[1]["keys"], "");
+        assert_eq!(gateway.logged("configuration reloaded")[1]["keys"], "");
         assert_eq!(server.sessions_made(), made, "{key}");
     }
 }
@@ -408,6 +408,6 @@ async fn a_certificate_that_was_renewed_is_seen_by_a_watching_gateway() {
     let gateway = Running::start(folder.path(), &upstream, &yaml(&upstream, &[KEY_B], &more)).await;
     std::fs::copy(new.file(), &file).unwrap();
     assert!(eventually(async || gateway.reloads("success").await == 1).await, "{}", gateway.log());
-    let logged = gateway.logged("the configuration was reloaded");
+    let logged = gateway.logged("configuration reloaded");
     assert_eq!((&logged[0]["keys"], &logged[0]["trigger"]), (&json!("tls.ca_file"), &json!("config.watch")));
 }
