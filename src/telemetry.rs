@@ -1,7 +1,7 @@
-//! What operators see: logs, metrics and traces.
+//! Telemetry: logs, metrics and traces.
 //!
-//! Floor 1: owns names and forms, not the events; those who know what happens call in here. Nothing that
-//! clients or models say is logged, measured or traced.
+//! Floor 1: owns names and formats; the modules where things happen call it. Contents of requests and responses are never
+//! logged, measured or traced.
 
 pub(crate) mod fields;
 mod json_line;
@@ -20,13 +20,13 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use crate::config::{LogSettings, TelemetrySettings};
 
-/// Keeps traces going; see [`TelemetryGuard::shutdown`].
+/// Keeps the trace exporter running; see [`TelemetryGuard::shutdown`].
 #[derive(Debug)]
-#[must_use = "spans that wait to be sent are lost without shutdown"]
+#[must_use = "pending spans are lost without shutdown"]
 pub(crate) struct TelemetryGuard(Option<traces::TraceExporter>);
 
 impl TelemetryGuard {
-    /// Sends the spans that wait. Blocks for up to five seconds: call it when no request is left.
+    /// Exports pending spans. Blocks for up to five seconds: call it after the last request has ended.
     pub(crate) fn shutdown(self) {
         if let Some(exporter) = self.0 {
             exporter.shutdown();
@@ -37,24 +37,24 @@ impl TelemetryGuard {
 /// Why logs or traces could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TelemetryError {
-    /// The filter is not one.
+    /// The filter is invalid.
     #[error("log.filter: {0}")]
     Filter(#[from] ParseError),
-    /// The exporter of traces could not be made.
+    /// The trace exporter could not be created.
     #[error("telemetry.otlp_endpoint: {0}")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The exporter's HTTP client could not be made.
+    /// The exporter's HTTP client could not be created.
     #[error("telemetry.otlp_endpoint: {0}")]
     Client(String),
-    /// It was done before in this process.
-    #[error("logs are set up already: {0}")]
+    /// Telemetry was initialized before in this process.
+    #[error("logging is already initialized: {0}")]
     AlreadyInitialized(#[from] TryInitError),
 }
 
-/// Sets up logs to stderr, and traces if an endpoint is configured. Once a process.
+/// Initializes logging to stderr, and traces if an endpoint is configured. Call it once per process.
 ///
 /// # Errors
-/// If the filter or the endpoint is none, or on the second call.
+/// If the filter or the endpoint is invalid, or on the second call.
 pub(crate) fn init(
     log: &LogSettings,
     telemetry: &TelemetrySettings,
@@ -65,35 +65,35 @@ pub(crate) fn init(
         Some(endpoint) => Some(traces::TraceExporter::new(endpoint, telemetry)?),
         None => None,
     };
-    // `None` is no layer at all: without an endpoint a span costs what the log's filter makes of it.
+    // `None` adds no layer: without an endpoint, spans are only made as far as the log filter asks for them.
     let spans = exporter.as_ref().map(traces::TraceExporter::layer);
     tracing_subscriber::registry().with(logs).with(spans).try_init()?;
-    // Nobody was here before: the line above would have failed.
+    // Cannot be set already: `try_init` would have failed.
     _ = FILTER.set(handle);
     logs::install_panic_hook();
     Ok(TelemetryGuard(exporter))
 }
 
-/// Of the process's logs, once they are set up.
+/// The handle of the process's log filter, once logging is initialized.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// Logs by another filter from now on, which was checked with the settings.
+/// Replaces the log filter. The directives were validated with the settings.
 pub(crate) fn set_filter(directives: &str) {
     let Some(handle) = FILTER.get() else { return };
     let set = filter(directives).map_err(|error| error.to_string());
     if let Err(error) = set.and_then(|filter| handle.reload(filter).map_err(|error| error.to_string())) {
-        tracing::error!(error, "the log filter stays as it was");
+        tracing::error!(error, "changing log.filter failed; the old filter stays in force");
     }
 }
 
-/// What is logged. The SDK of MCP only if it is named: it takes what the client just tries for errors, and logs the
-/// ids of sessions. What matters of it the client says itself.
+/// Parses filter directives. The MCP SDK is off unless it is named: it logs session ids, and expected failures of the client
+/// as errors; what matters of these the client logs itself.
 fn filter(directives: &str) -> Result<EnvFilter, ParseError> {
     let filter = EnvFilter::builder().parse(directives)?;
     if directives.contains("rmcp") { Ok(filter) } else { Ok(filter.add_directive("rmcp=off".parse()?)) }
 }
 
-/// A time as log lines have it: milliseconds, with three digits behind the point.
+/// A duration as in log lines: milliseconds, with three decimal places.
 pub(crate) fn milliseconds(time: Duration) -> f64 {
     (time.as_micros() as f64) / 1e3
 }

@@ -1,5 +1,5 @@
-//! The names of fields in log lines. Access, audit and error lines call the same thing by the same name, and
-//! `docs/operations.md` lists them: whoever searches for one id finds all lines about it.
+//! Names of fields in log lines. Access, audit and error lines use the same name for the same thing, so that a search for one
+//! id finds all lines about it; `docs/operations.md` lists them.
 
 macro_rules! fields {
     ($($(#[doc = $text:literal])+ $name:ident = $field:literal;)+) => {
@@ -19,7 +19,7 @@ fields! {
     METHOD = "method";
     /// Pattern of the path.
     ROUTE = "route";
-    /// Where the request came from; trusted proxies are looked through.
+    /// The client's address, by trusted proxies.
     CLIENT_ADDRESS = "client_address";
     /// HTTP status.
     STATUS = "status";
@@ -31,7 +31,7 @@ fields! {
     KEY = "key";
     /// Tenant of the key.
     TENANT = "tenant";
-    /// Owner of what the key makes.
+    /// Owner of the responses that the key creates.
     PRINCIPAL = "principal";
     /// Agent profile.
     AGENT = "agent";
@@ -41,7 +41,7 @@ fields! {
     MODEL = "model";
     /// Inferences.
     TURNS = "turns";
-    /// Calls of tools that the gateway made.
+    /// Tool calls that the gateway made.
     TOOL_CALLS = "tool_calls";
     /// Tokens that the model read.
     INPUT_TOKENS = "input_tokens";
@@ -55,36 +55,36 @@ fields! {
     MS = "ms";
     /// Milliseconds to the first byte of the body.
     FIRST_BYTE_MS = "first_byte_ms";
-    /// Milliseconds to the model's first word, of streams.
+    /// Milliseconds to the first delta of a stream.
     FIRST_DELTA_MS = "first_delta_ms";
-    /// Where the failed call went, without user, password, query and fragment; of tools and MCP servers without the path.
+    /// URL of the failed call, without user, password, query and fragment; for tools and MCP servers without the path.
     URL = "url";
-    /// What kind of failure; of a provider as in `antwort_provider_failures_total`.
+    /// Kind of the failure; for providers as in `antwort_provider_failures_total`.
     KIND = "kind";
-    /// Why: the causes, from the outermost to the innermost, or the time limit.
+    /// The chain of causes, from the outermost to the innermost, or the timeout that ended it.
     CAUSE = "cause";
-    /// The HTTP status that the provider answered with.
+    /// HTTP status of the provider's response.
     UPSTREAM_STATUS = "upstream_status";
-    /// Milliseconds until the call is made again.
+    /// Milliseconds until the retry.
     RETRY_IN_MS = "retry_in_ms";
-    /// How it ended.
+    /// Outcome of the request.
     ENDED = "ended";
     /// `decision` or `call`, of an audit line.
     RECORD = "record";
-    /// The call of a tool.
+    /// Id of the tool call.
     CALL_ID = "call_id";
     /// Name of the tool.
     TOOL = "tool";
-    /// The MCP server: its label, of one that a request brought its host.
+    /// The MCP server: its label, or for a server of a request its host.
     SERVER = "server";
-    /// Who ran the call.
+    /// The executor that ran the call.
     EXECUTOR = "executor";
     /// Hash of the call's arguments.
     ARGUMENTS_SHA256 = "arguments_sha256";
-    /// What the policy decided.
+    /// Decision of the tool policy.
     DECISION = "decision";
-    /// Times that an executor was asked.
+    /// Attempts, retries included.
     ATTEMPTS = "attempts";
-    /// The executor that another one stood in for.
+    /// The executor that failed and was replaced by a fallback.
     FALLBACK_FROM = "fallback_from";
 }

@@ -1,5 +1,5 @@
-//! One log event as a line of JSON: its fields beside its message, and of the spans around it only what tells to which
-//! request, response, provider and model it belongs. Fields of the event itself count.
+//! The JSON log format: one line per event, with its fields next to its message. Of the enclosing spans only those fields are
+//! added that identify the request, response, provider and model; the event's own fields take precedence.
 
 use std::fmt;
 
@@ -14,17 +14,17 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::fields::{MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
 
-/// Fields of spans that lines have, and their names there.
-const OF_SPANS: [(&str, &str); 4] = [
+/// Span fields that are added to log lines, and their names there.
+const SPAN_FIELDS: [(&str, &str); 4] = [
     (REQUEST_ID, REQUEST_ID),
     (RESPONSE_ID, RESPONSE_ID),
     ("gen_ai.provider.name", PROVIDER),
     ("gen_ai.request.model", MODEL),
 ];
-/// Room for a line of a request.
-const USUAL_LINE: usize = 640;
+/// Initial capacity of a line.
+const LINE_CAPACITY: usize = 640;
 
-/// Writes the lines. Needs the fields of spans as JSON.
+/// The formatter. Requires span fields formatted as JSON.
 pub(super) struct JsonLine;
 
 impl<S, N> FormatEvent<S, N> for JsonLine
@@ -36,7 +36,7 @@ where
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
         let metadata = event.metadata();
-        let mut line = Line { text: Vec::with_capacity(USUAL_LINE), has: [false; OF_SPANS.len()] };
+        let mut line = LogLine { text: Vec::with_capacity(LINE_CAPACITY), has: [false; SPAN_FIELDS.len()] };
         line.put("timestamp", &time);
         line.put("level", metadata.level().as_str());
         event.record(&mut line);
@@ -44,7 +44,7 @@ where
             let extensions = span.extensions();
             let Some(fields) = extensions.get::<FormattedFields<N>>() else { continue };
             let Ok(fields) = serde_json::from_str::<Map<String, Value>>(&fields.fields) else { continue };
-            for (i, (name, shown)) in OF_SPANS.iter().enumerate() {
+            for (i, (name, shown)) in SPAN_FIELDS.iter().enumerate() {
                 if let Some(value) = fields.get(*name).filter(|_| line.has.get(i) == Some(&false)) {
                     line.put(shown, value);
                 }
@@ -56,16 +56,16 @@ where
     }
 }
 
-/// A line in the making.
-struct Line {
+/// A line being written.
+struct LogLine {
     text: Vec<u8>,
-    /// Which of [`OF_SPANS`] are in it.
-    has: [bool; OF_SPANS.len()],
+    /// Which of [`SPAN_FIELDS`] it has already.
+    has: [bool; SPAN_FIELDS.len()],
 }
 
-impl Line {
+impl LogLine {
     fn put(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
-        for (has, (_, shown)) in self.has.iter_mut().zip(OF_SPANS) {
+        for (has, (_, shown)) in self.has.iter_mut().zip(SPAN_FIELDS) {
             *has |= shown == name;
         }
         let before = self.text.len();
@@ -80,7 +80,7 @@ impl Line {
     }
 }
 
-impl Visit for Line {
+impl Visit for LogLine {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.put(field.name(), &value);
     }

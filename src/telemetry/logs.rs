@@ -1,4 +1,4 @@
-//! Log lines: JSON for machines, text for people, both to stderr.
+//! The log layer (JSON or text, to stderr) and the panic hook.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -13,7 +13,7 @@ use tracing_subscriber::{EnvFilter, Layer, fmt, reload};
 use super::json_line::JsonLine;
 use crate::config::LogFormat;
 
-/// Writes lines of this form.
+/// The log layer in this format.
 pub(super) fn layer<S>(
     format: LogFormat,
     filter: reload::Layer<EnvFilter, S>,
@@ -33,13 +33,12 @@ where
     }
 }
 
-/// As <https://no-color.org> has it.
+/// Whether to use colours: on a terminal, unless `NO_COLOR` is set (<https://no-color.org>).
 fn colours(terminal: bool) -> bool {
     terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Logs panics like anything else, with where they happened, and without what may be a client's words: only fixed texts
-/// are repeated.
+/// Logs panics with location and backtrace. Only static panic messages are logged: a formatted one may hold a client's data.
 pub(super) fn install_panic_hook() {
     let load_address = load_address().unwrap_or_default();
     panic::set_hook(Box::new(move |info| {
@@ -53,13 +52,13 @@ fn fixed_text(payload: &dyn Any) -> &'static str {
 }
 
 fn log_panic(what: &str, place: &str, load_address: &str) {
-    // Each frame with its address, too: the release has no names, and its debug information tells them by address.
+    // With the address of each frame: release builds have no symbols, and their debug information maps addresses to names.
     let backtrace = format!("{:#}", Backtrace::force_capture());
     let thread = thread::current();
     tracing::error!(what, place, thread = thread.name(), load_address, backtrace, "panic");
 }
 
-/// Where the program is in memory, which addresses in a backtrace are counted from.
+/// The load address of the program, to which the addresses in a backtrace are relative.
 fn load_address() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

@@ -1,8 +1,7 @@
-//! The one line that a request leaves in the log, at its end.
+//! The access log: one line for each request, at its end.
 //!
-//! Those who work on a request share a [`RequestLog`] and put into it what they know, once each. The line is written
-//! when the last of them has let go: of a stream that its client has left that is when its run has ended, too, so
-//! that the line has its tokens.
+//! All parts that handle a request share a [`RequestLog`] and add what they know. The line is written when the last one drops
+//! it: for a stream whose client has disconnected, after its run has ended, so that the line has its tokens.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -21,21 +20,21 @@ use crate::protocol::id::Id;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::response::Usage;
 
-/// The target of the lines, for filters.
+/// The target of access log lines, for filters.
 const TARGET: &str = "antwort::access";
 
 /// How a request ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// All of its answer was given to the connection.
+    /// The whole response was handed to the connection.
     Done,
-    /// The client closed the connection, or its stream of HTTP/2, before that.
+    /// The client closed the connection or its HTTP/2 stream first.
     ClientGone,
-    /// The gateway was told to stop.
+    /// Shutdown ended it.
     Drained,
-    /// A time limit was over: of the run, of the provider, of the request's body, or of a client that takes nothing.
+    /// A timeout ended it: of the run, the provider or the request body, or the write timeout.
     TimedOut,
-    /// The answer broke off: its provider did, or there was no room for it.
+    /// The response was aborted: the provider disconnected, or the budget for buffered bytes was exhausted.
     Cut,
 }
 
@@ -51,11 +50,11 @@ impl RequestOutcome {
         }
     }
 
-    /// How a request ended whose answer is whole, by the code in it.
+    /// The outcome of a request whose response was sent as a whole, by its error code.
     fn from_code(code: Option<&str>) -> Self {
         match code {
             Some("server_shutting_down") => Self::Drained,
-            // Limits of a run: for all, or for one request.
+            // Time limits of runs: the setting's, and the request's.
             Some("run_timeout" | "max_seconds") => Self::TimedOut,
             Some(code) if code.ends_with("_timeout") => Self::TimedOut,
             _ => Self::Done,
@@ -63,42 +62,42 @@ impl RequestOutcome {
     }
 }
 
-/// What is known of a request. What is not, or does not apply, is left out of its line.
+/// The fields of an access log line. Unknown ones are left out.
 #[derive(Debug, Default)]
 pub struct RequestFacts {
-    /// Pattern of the path, once a router has seen it.
+    /// Pattern of the path, once the request was routed.
     pub route: Option<Box<str>>,
-    /// Where it came from.
+    /// The client's address, by trusted proxies.
     pub client_address: Option<IpAddr>,
     /// HTTP status, unless the client left before there was one.
     pub status: Option<u16>,
     /// Name of the API key, and its tenant.
     pub key: Option<(Arc<str>, Arc<str>)>,
-    /// Of an error.
+    /// The error code.
     pub code: Option<Cow<'static, str>>,
-    /// The refused field.
+    /// The field at fault.
     pub param: Option<String>,
-    /// What the request was about, where a provider was asked.
+    /// The provider and model that served it.
     pub model: Option<ModelTarget>,
-    /// What a run came to.
+    /// Figures of its run.
     pub run: Option<RunStats>,
-    /// Calls of tools that the gateway made.
+    /// Tool calls that the gateway made.
     pub tool_calls: Option<u32>,
-    /// How it ended, where that is no matter of the connection.
+    /// Its outcome, if something else than the connection determined it.
     pub ended: Option<RequestOutcome>,
 }
 
-/// The model that was asked.
+/// The model that served a request.
 #[derive(Debug)]
 pub struct ModelTarget {
-    /// Key of the provider.
+    /// The provider's key in the configuration.
     pub provider: Box<str>,
     /// The provider's name of the model.
     pub model: Box<str>,
 }
 
 impl ModelTarget {
-    /// This model of this provider. Names that clients invented are cut to a usual length.
+    /// Truncates the model, whose name may come from the client.
     pub fn new(provider: &str, model: &str) -> Self {
         Self { provider: provider.into(), model: truncate_for_display(model).into() }
     }
@@ -107,96 +106,96 @@ impl ModelTarget {
 /// Figures of a run.
 #[derive(Debug)]
 pub struct RunStats {
-    /// The response.
+    /// Id of the response.
     pub response_id: Id,
     /// Inferences.
     pub turns: u32,
-    /// Where the provider said.
+    /// If the provider reported it.
     pub usage: Option<Usage>,
-    /// When the model's first word came, of a stream.
+    /// When the first delta of a stream arrived.
     pub first_delta: Option<Instant>,
 }
 
-/// What went over the connection.
+/// What was sent over the connection.
 #[derive(Debug, Clone, Copy)]
 pub struct DeliveryStats {
-    /// Bytes of the body.
+    /// Bytes of the response body.
     pub bytes: u64,
-    /// When the first of them went.
+    /// When the first byte of the body was sent.
     pub first_byte: Option<Instant>,
-    /// How it ended, as far as the connection knows.
+    /// The outcome, as the connection sees it.
     pub ended: RequestOutcome,
 }
 
-/// A request on its way to its line in the log.
+/// Collects the fields of a request's access log line; written on drop.
 #[derive(Debug)]
 pub struct RequestLog {
     request_id: Arc<str>,
     method: Method,
     started: Instant,
     facts: Mutex<RequestFacts>,
-    /// What went over the connection, and when that was over.
-    sent: Mutex<Option<(DeliveryStats, Instant)>>,
+    /// What was sent over the connection, and when that ended.
+    delivery: Mutex<Option<(DeliveryStats, Instant)>>,
 }
 
 impl RequestLog {
-    /// A request that begins now. Even if its client leaves before anything else is known of it, it has its line.
+    /// Begins with the request. A line is written even if the client disconnects before anything else is known.
     pub fn begin(request_id: Arc<str>, method: Method) -> Arc<Self> {
-        let (facts, sent) = (Mutex::default(), Mutex::new(None));
-        Arc::new(Self { request_id, method, started: Instant::now(), facts, sent })
+        let (facts, delivery) = (Mutex::default(), Mutex::new(None));
+        Arc::new(Self { request_id, method, started: Instant::now(), facts, delivery })
     }
 
-    /// As in `x-request-id`.
+    /// The `x-request-id`.
     pub fn request_id(&self) -> &Arc<str> {
         &self.request_id
     }
 
-    /// When it began.
+    /// When the request began.
     pub fn started(&self) -> Instant {
         self.started
     }
 
-    /// Adds to what is known.
-    pub fn update(&self, add: impl FnOnce(&mut RequestFacts)) {
-        add(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner));
+    /// Sets fields.
+    pub fn update(&self, set: impl FnOnce(&mut RequestFacts)) {
+        set(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Says how it ended. The first one who knows counts.
+    /// Sets the outcome, unless it is set already.
     pub fn set_outcome(&self, ended: RequestOutcome) {
         self.update(|facts| _ = facts.ended.get_or_insert(ended));
     }
 
-    /// Nothing more goes over the connection.
-    pub fn set_delivery(&self, sent: DeliveryStats) {
-        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = Some((sent, Instant::now()));
+    /// Sets what was sent over the connection, at the end.
+    pub fn set_delivery(&self, delivery: DeliveryStats) {
+        *self.delivery.lock().unwrap_or_else(PoisonError::into_inner) = Some((delivery, Instant::now()));
     }
 }
 
 impl Drop for RequestLog {
     fn drop(&mut self) {
-        let sent = self.sent.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let (sent, over) = sent.take().unzip();
-        self.write(sent, over.unwrap_or_else(Instant::now));
+        let delivery = self.delivery.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let (delivery, end) = delivery.take().unzip();
+        self.write(delivery, end.unwrap_or_else(Instant::now));
     }
 }
 
 impl RequestLog {
-    fn write(&mut self, sent: Option<DeliveryStats>, over: Instant) {
+    fn write(&mut self, delivery: Option<DeliveryStats>, end: Instant) {
         let facts = &*self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
         let code = facts.code.as_deref();
-        let ended = match (facts.ended, sent.map(|sent| sent.ended)) {
+        let ended = match (facts.ended, delivery.map(|delivery| delivery.ended)) {
             (Some(ended), _) => Some(ended),
             (None, Some(RequestOutcome::Done)) => Some(RequestOutcome::from_code(code)),
             (None, ended) => ended,
         };
         let (key, tenant) = facts.key.as_ref().map(|(key, tenant)| (&**key, &**tenant)).unzip();
-        let (provider, model) = facts.model.as_ref().map(|asked| (&*asked.provider, &*asked.model)).unzip();
+        let (provider, model) = facts.model.as_ref().map(|target| (&*target.provider, &*target.model)).unzip();
         let run = facts.run.as_ref();
         let usage = run.and_then(|run| run.usage);
         let ms = |until: Instant| milliseconds(until.saturating_duration_since(self.started));
         tracing::info!(
             target: TARGET,
-            // Whoever lets go last may be in any span.
+            // The last holder may be in any span.
             parent: None,
             {
                 { REQUEST_ID } = &*self.request_id,
@@ -217,9 +216,9 @@ impl RequestLog {
                 { INPUT_TOKENS } = usage.map(|usage| usage.input_tokens),
                 { CACHED_TOKENS } = usage.map(|usage| usage.input_tokens_details.cached_tokens),
                 { OUTPUT_TOKENS } = usage.map(|usage| usage.output_tokens),
-                { BYTES } = sent.map(|sent| sent.bytes),
-                { MS } = ms(over),
-                { FIRST_BYTE_MS } = sent.and_then(|sent| sent.first_byte).map(ms),
+                { BYTES } = delivery.map(|delivery| delivery.bytes),
+                { MS } = ms(end),
+                { FIRST_BYTE_MS } = delivery.and_then(|delivery| delivery.first_byte).map(ms),
                 { FIRST_DELTA_MS } = run.and_then(|run| run.first_delta).map(ms),
             },
             "request"
