@@ -1,4 +1,4 @@
-//! What the network needs of its own: wire codecs that know nothing of the API, and the guard of requests going out.
+//! Networking: the SSE decoder, HTTP client options, failure causes for the log, and the egress guard for outgoing requests.
 
 pub(crate) mod causes;
 pub(crate) mod client;

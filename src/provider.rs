@@ -1,7 +1,6 @@
-//! The model servers behind the gateway.
+//! Providers: the model servers behind the gateway.
 //!
-//! [`Provider`] is what the engine sees of them. Floor 3: knows the protocol and the neutral turn, not
-//! the engine.
+//! The engine uses them through the trait [`Provider`]. Floor 3: knows the protocol and the neutral turn, not the engine.
 
 pub(crate) mod chat;
 mod errors;
@@ -23,18 +22,18 @@ use crate::config::{ContextWindow, ModelPrice};
 use crate::protocol::id::Id;
 use crate::response::turn::{ModelEvent, ModelRequest};
 
-pub(crate) use errors::{ProviderError, ProviderErrorKind, TransportCause};
+pub(crate) use errors::{ProviderError, ProviderErrorKind};
 
-/// A server that answers inferences.
+/// A model server.
 #[async_trait]
 pub trait Provider: Send + Sync {
     /// Its key under `providers` in the configuration; a metric label and the seal's associated data.
     fn name(&self) -> &str;
 
-    /// What the engine must know of it before it asks.
+    /// Its configured properties that the engine needs before a request.
     fn info(&self) -> &ProviderInfo;
 
-    /// One inference. Nothing is sent before its answer is asked for.
+    /// One inference. The request is sent on the first call of [`ModelStream::next`].
     fn infer(
         &self,
         request: &ModelRequest,
@@ -44,7 +43,7 @@ pub trait Provider: Send + Sync {
     /// The models that it serves.
     async fn models(&self) -> Result<Vec<ModelInfo>, ProviderError>;
 
-    /// Hands a request body through to `path` (such as `/chat/completions`) and the answer back, unread.
+    /// Proxies a request body to `path` (such as `/chat/completions`), and the response back, unparsed.
     async fn pass_through(
         &self,
         path: &str,
@@ -53,61 +52,61 @@ pub trait Provider: Send + Sync {
     ) -> Result<ProxiedResponse, ProviderError>;
 }
 
-/// An answer while it comes in. Dropping it ends the upstream request.
+/// A model's answer, as a stream of events. Dropping it cancels the upstream request.
 #[async_trait]
 pub trait ModelStream: Send {
-    /// Waits for more and appends all of it that has arrived.
+    /// Waits for events and appends all that have arrived.
     ///
-    /// `Ok(true)`: more may come. `Ok(false)`: the answer ended properly, nothing more will come.
-    /// On an error, what was appended before it is good.
+    /// `Ok(true)`: more may follow. `Ok(false)`: the answer is complete. On an error, the events that were appended before it
+    /// are valid.
     async fn next(&mut self, events: &mut Vec<ModelEvent>) -> Result<bool, ProviderError>;
 }
 
-/// What a call takes along from the run that makes it.
+/// The context of a provider call: deadline, trace parent and ids of the request.
 #[derive(Debug, Clone)]
 pub struct CallContext {
-    /// When the run as a whole must be over.
+    /// Deadline of the run as a whole.
     pub deadline: Option<Instant>,
-    /// `traceparent` to send, so that the provider's spans join ours.
+    /// `traceparent` to send upstream.
     pub traceparent: Option<String>,
     /// Sent as `x-request-id`.
     pub request_id: String,
-    /// The response that is made, for the log.
+    /// Id of the response, for the log.
     pub response_id: Option<Id>,
 }
 
-/// What a provider can take, by configuration.
+/// Configured properties of a provider.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderInfo {
-    /// Tokens that fit into its models, by the provider's names of them.
+    /// Context window in tokens, by the provider's model names.
     pub context_window: ContextWindow,
-    /// Prices, by the provider's names of models.
+    /// Prices, by the provider's model names.
     pub prices: BTreeMap<String, ModelPrice>,
-    /// Names of request fields outside the API that are sent on as they are.
+    /// Request fields outside the API that are forwarded unchanged.
     pub passthrough: Vec<String>,
-    /// Where it is, for traces: host and port.
+    /// Host and port, for traces.
     pub address: Option<(String, u16)>,
 }
 
 /// A model in `GET /v1/models`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModelInfo {
-    /// The provider's name for it.
+    /// The provider's model name.
     pub id: String,
-    /// Unix seconds; 0 where the provider does not say.
+    /// Unix seconds; 0 if the provider does not report it.
     pub created: i64,
-    /// As the provider says.
+    /// As the provider reports it.
     pub owned_by: String,
 }
 
-/// An answer that is handed on unread, but for the body of an error.
+/// A proxied response; its body is unparsed, except for errors, whose secrets are masked.
 pub struct ProxiedResponse {
     /// The provider's status.
     pub status: u16,
     /// The provider's content type.
     pub content_type: String,
-    /// The provider's `Retry-After`, word for word.
+    /// The provider's `Retry-After`, verbatim.
     pub retry_after: Option<String>,
-    /// The body as it comes in.
+    /// The body, streamed.
     pub body: reqwest::Body,
 }

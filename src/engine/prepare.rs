@@ -27,7 +27,7 @@ use crate::protocol::request::{
 };
 use crate::protocol::response::Response;
 use crate::provider::Provider;
-use crate::provider::routing::Route;
+use crate::provider::routing::ModelRoute;
 use crate::response::machine::{MachineOptions, ReasoningDisplay, Seal, ShowSealed, Termination};
 use crate::response::seal::{BoundSeal, SummarySeal};
 use crate::response::turn::{HistoryItem, ModelRequest, Presentation, ProviderHints, SamplingParams};
@@ -375,7 +375,7 @@ async fn structured(
 fn limits(
     parts: &EngineParts,
     request: &mut CreateResponse,
-    route: &Route,
+    route: &ModelRoute,
     agent: Option<&AgentProfile<'_>>,
 ) -> Result<EffectiveLimits, ApiError> {
     let engine = &parts.options.engine;

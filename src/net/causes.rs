@@ -1,32 +1,33 @@
-//! Why something outside of the gateway failed, for the log: the causes of an error, without the URL, which may hold secrets.
+//! Causes of failures outside of the gateway, for the log: the error chain without URLs, which may hold secrets.
 
 use std::error::Error;
 use std::fmt::Write;
 use std::io;
+use std::time::Duration;
 
 use reqwest::Url;
 
-/// More of a chain of causes is no help.
+/// Length at which a chain of causes is truncated.
 const MAX_CHARS: usize = 500;
-/// What the TLS library says in one word, and what that means.
-const EXPLAINED: [(&str, &str); 2] = [
+/// Explanations of terse errors of the TLS library.
+const EXPLANATIONS: [(&str, &str); 2] = [
     (
         "UnknownIssuer",
-        "no authority that is trusted has issued the certificate; see providers.<name>.ca_file, egress.ca_file and tls.ca_file",
+        "the certificate was not issued by a trusted authority; see providers.<name>.ca_file, egress.ca_file and tls.ca_file",
     ),
-    ("InvalidContentType", "what answers there does not speak TLS"),
+    ("InvalidContentType", "the server does not speak TLS on this port"),
 ];
 
-/// Why something outside of the gateway failed. For the log alone: it may name what clients are not told of. Errors have it as
-/// their last source, so that whoever logs one in the name of a request finds it.
+/// Why something outside of the gateway failed. For logs only: it may name internal hosts. Errors carry it as their last
+/// source, so that it can be logged together with the request that it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct FailureCause {
-    /// One of few words.
+    /// The kind of failure, from a fixed set; a metric label and log field.
     pub kind: &'static str,
-    /// Scheme, host and port; a path may be a secret.
+    /// Scheme, host and port; without the path, which may hold a secret.
     pub url: Option<Box<str>>,
-    /// What happened.
+    /// The error chain, or the timeout that ended the call.
     pub text: Box<str>,
 }
 
@@ -36,32 +37,37 @@ impl FailureCause {
         Self { kind, url: None, text: text.into() }
     }
 
-    /// What was asked there.
+    /// A timeout, named by its setting.
+    pub(crate) fn from_timeout(kind: &'static str, setting: &str, after: Duration) -> Self {
+        Self::new(kind, format!("{setting}, {} s", after.as_secs_f64()))
+    }
+
+    /// Sets the origin of the failed call.
     pub(crate) fn with_url(self, url: &Url) -> Self {
         Self { url: Some(url.origin().ascii_serialization().into()), ..self }
     }
 
-    /// The one that an error is, or has among its sources.
+    /// The cause in an error's chain of sources, the error itself included.
     pub(crate) fn find_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a Self> {
         std::iter::successors(Some(error), |error| (*error).source()).find_map(|error| error.downcast_ref())
     }
 }
 
-/// Why a connection could not be made, as far as its causes tell.
+/// Why a connection could not be established.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectFailure {
-    /// The host's name has no address.
+    /// DNS resolution failed.
     NameNotFound,
-    /// Nobody listens there.
+    /// Connection refused.
     Refused,
-    /// The server's certificate, or the agreement on TLS, is not acceptable.
+    /// The TLS handshake failed, for example because of the server's certificate.
     Tls,
     /// Anything else.
     Other,
 }
 
 impl ConnectFailure {
-    /// Its kind in logs and metrics.
+    /// The kind in logs and metrics.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Self::NameNotFound => "name_not_found",
@@ -71,7 +77,7 @@ impl ConnectFailure {
         }
     }
 
-    /// Of an error of a connection that was not made.
+    /// Classifies a connect error.
     pub(crate) fn from_reqwest(error: &reqwest::Error) -> Self {
         let mut found = Self::Other;
         for cause in causes(error) {
@@ -79,14 +85,14 @@ impl ConnectFailure {
             while let Some(error) = failed {
                 match error.kind() {
                     io::ErrorKind::ConnectionRefused => return Self::Refused,
-                    // How the TLS library reports what it does not accept.
+                    // The TLS library reports handshake failures this way.
                     io::ErrorKind::InvalidData => return Self::Tls,
                     _ => {}
                 }
-                // One within another is no source of it.
+                // A nested `io::Error` is not reported by `source`.
                 failed = error.get_ref().and_then(|inner| inner.downcast_ref());
             }
-            // The HTTP library's own type is private.
+            // By its text, as the HTTP library's type is private.
             if cause.to_string() == "dns error" {
                 found = Self::NameNotFound;
             }
@@ -95,12 +101,12 @@ impl ConnectFailure {
     }
 }
 
-/// The causes of an error, the outermost first. The error's own text is left out: it has the URL.
+/// The chain of causes of an error, the outermost first. The error's own text is left out, as it contains the URL.
 pub(crate) fn chain(error: &reqwest::Error) -> String {
     let mut text = String::new();
     for cause in causes(error) {
         let cause = cause.to_string();
-        // Many errors repeat their cause.
+        // Many errors repeat the text of their cause.
         if text.ends_with(&cause) {
             continue;
         }
@@ -108,7 +114,7 @@ pub(crate) fn chain(error: &reqwest::Error) -> String {
         // Writing to a string cannot fail.
         _ = write!(text, "{separator}{cause}");
     }
-    let explained = EXPLAINED.iter().find(|(word, _)| text.ends_with(word)).map(|(_, meaning)| *meaning);
+    let explained = EXPLANATIONS.iter().find(|(word, _)| text.ends_with(word)).map(|(_, meaning)| *meaning);
     if let Some((end, _)) = text.char_indices().nth(MAX_CHARS) {
         text.truncate(end);
         text.push('…');

@@ -1,7 +1,7 @@
-//! How HTTP clients of the gateway connect: by which proxy, trusting which authorities, showing which certificate.
+//! Options of all HTTP clients: proxies, certificate authorities and client certificates.
 //!
-//! Every client is made from [`HttpClientOptions`], so that no proxy is used, and no authority trusted, that was not
-//! configured. Whether a proxy failed or the server behind it, [`ProxyError`] says.
+//! Every client is built from [`HttpClientOptions`], so that no proxy is used and no authority trusted that was not
+//! configured. [`ProxyError`] tells failures of a proxy from those of the server behind it.
 
 mod certificates;
 mod proxy;
@@ -14,33 +14,32 @@ pub use proxy_error::ProxyError;
 
 use reqwest::{ClientBuilder, Url};
 
-/// What all connections of a client have in common. By default it connects directly and trusts the system's
-/// authorities.
+/// Connection options of an HTTP client. By default it connects directly and trusts the system's certificate authorities.
 #[derive(Debug, Clone, Default)]
 pub struct HttpClientOptions {
-    /// The proxies on the way.
+    /// Proxies to connect through.
     pub proxies: Proxies,
-    /// Authorities that are trusted beside those of the system.
+    /// Certificate authorities that are trusted in addition to the system's.
     pub authorities: Vec<CaCertificates>,
-    /// What is shown to servers, and proxies with TLS, that ask for a certificate.
+    /// Client certificate for servers, and proxies with TLS, that request one.
     pub certificate: Option<ClientCertificate>,
 }
 
 impl HttpClientOptions {
-    /// A builder of clients for the one server of a URL.
+    /// A client builder for the one server of a URL.
     pub fn builder_for(&self, url: &Url) -> ClientBuilder {
         let proxy = self.proxies.for_url(url);
         if url.scheme() == "http" && proxy.is_none_or(|proxy| !proxy.is_tls()) {
-            // Without TLS there is no need to read the system's certificates.
-            return through(proxy).tls_certs_only([]);
+            // Without TLS the system's certificates need not be read.
+            return builder_with_proxy(proxy).tls_certs_only([]);
         }
         self.builder(proxy)
     }
 
-    /// A builder of clients for any server that is reached through this proxy, or directly.
+    /// A client builder for any server that is reached through this proxy, or directly.
     pub fn builder(&self, proxy: Option<&ProxyUrl>) -> ClientBuilder {
         let authorities = self.authorities.iter().flat_map(CaCertificates::certificates);
-        let builder = through(proxy).tls_certs_merge(authorities);
+        let builder = builder_with_proxy(proxy).tls_certs_merge(authorities);
         match &self.certificate {
             Some(certificate) => builder.identity(certificate.identity()),
             None => builder,
@@ -48,8 +47,8 @@ impl HttpClientOptions {
     }
 }
 
-/// Either way, proxies that the environment names are not looked for.
-fn through(proxy: Option<&ProxyUrl>) -> ClientBuilder {
+/// A client builder with this proxy or none; proxies of the environment are never used implicitly.
+fn builder_with_proxy(proxy: Option<&ProxyUrl>) -> ClientBuilder {
     let builder = reqwest::Client::builder();
     match proxy {
         Some(proxy) => builder.proxy(proxy.to_reqwest()),

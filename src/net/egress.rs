@@ -1,9 +1,9 @@
-//! The guard of every request that a tool sends: what may be reached, how far redirects lead, how much comes back.
+//! The egress guard (SSRF protection) for requests of tools and MCP servers: allowed targets, redirects, response size.
 //!
-//! Only public addresses, unless the operator opened others; judged when a connection is made, on every hop, so
-//! that neither a redirect nor a name that changes its address leads inside. Through a proxy only the URL is judged: the
-//! proxy resolves the name, and what it connects to is its own rules' matter. The rules are in `rules`, the public addresses in
-//! `address`, the check of what a name resolves to in `resolve`.
+//! Only public addresses are allowed, unless the operator allowlists others. Addresses are checked when a connection is
+//! made, on every hop, so that neither redirects nor DNS rebinding lead into the internal network. Through a proxy only the
+//! URL is checked: the proxy resolves the name, by its own rules. Rules are in `rules`, public addresses in `address`, the
+//! check of resolved addresses in `resolve`.
 
 mod address;
 mod error;
@@ -30,64 +30,63 @@ use rules::EgressRules;
 pub(crate) use rules::{InvalidRule, intersect_domains};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
-/// How long a connection may take to come about, where the request as a whole has longer.
+/// Connect timeout, if the timeout of the request is longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Idle connections to a server that are kept.
+/// Idle connections that are pooled for each host.
 const MAX_IDLE_CONNECTIONS: usize = 8;
-/// For this long.
+/// How long idle connections are pooled.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What may be reached and how much of it is taken.
+/// Settings of the egress guard.
 #[derive(Debug, Clone)]
 pub struct EgressOptions {
-    /// Hosts, addresses and CIDRs that may be reached although they are not public, each with a `:port` or for
-    /// all ports. A host is opened whatever its address is.
+    /// Allowlist of hosts, addresses and CIDRs that are not public, each with a `:port` or for all ports. A host is allowed
+    /// whatever its address is.
     pub allow: Vec<String>,
-    /// The only domains that may be reached, each with what is below it; `None`: all. Also holds for what `allow`
-    /// opens.
+    /// The only domains that may be reached, with their subdomains; `None`: all. Applies to allowlisted hosts, too.
     pub allowed_domains: Option<Vec<String>>,
-    /// Redirects that are followed.
+    /// Maximum number of redirects.
     pub max_redirects: usize,
-    /// Bytes of an answer's body.
+    /// Maximum size of a response body in bytes.
     pub max_response_bytes: usize,
-    /// For the request as a whole: redirects, body and all.
+    /// Timeout of a request as a whole, with redirects and body.
     pub timeout: Duration,
-    /// How connections are made.
+    /// Proxies and certificates.
     pub http: HttpClientOptions,
 }
 
-/// Sends requests to where they may go.
+/// The egress guard: an HTTP client for allowed targets.
 pub struct Egress {
     rules: Arc<EgressRules>,
     resolver: Arc<dyn Resolver>,
-    limits: Limits,
+    limits: FetchLimits,
     http: HttpClientOptions,
     by_proxy: Vec<(ProxyUrl, LazyClient)>,
-    /// For all ports that no rule names.
+    /// The client for ports that no rule names.
     general: LazyClient,
     by_port: BTreeMap<u16, LazyClient>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Limits {
+struct FetchLimits {
     redirects: usize,
     bytes: usize,
     timeout: Duration,
 }
 
-/// Made at the first request: it reads the system's certificates, which not every installation has or needs.
+/// Built at the first request: it reads the system's certificates, which not every installation has or needs.
 type LazyClient = OnceLock<Option<Client>>;
 
-/// What came back, whatever its status.
+/// A response of any status.
 #[derive(Debug, Clone)]
 pub struct EgressResponse {
-    /// The HTTP status. A redirect if it could not be followed: without target, or with a body to another origin.
+    /// The HTTP status; a redirect status if the redirect was not followed: without target, or with a body to another origin.
     pub status: u16,
-    /// The `content-type`, as the server wrote it.
+    /// The `content-type` header.
     pub content_type: Option<String>,
     /// The whole body.
     pub body: Bytes,
-    /// Where it came from in the end.
+    /// The URL after redirects.
     pub final_url: Url,
 }
 
@@ -100,12 +99,12 @@ struct EgressRequest {
 }
 
 impl Egress {
-    /// A guard that asks the operating system for addresses. Fails where an entry of a list cannot be read.
+    /// A guard that uses the system's resolver. Fails if an entry of a list is invalid.
     pub fn new(options: &EgressOptions) -> Result<Self, InvalidRule> {
         Self::with_resolver(options, Arc::new(SystemResolver))
     }
 
-    /// A guard that asks `resolver` for addresses.
+    /// A guard that uses `resolver`.
     pub fn with_resolver(options: &EgressOptions, resolver: Arc<dyn Resolver>) -> Result<Self, InvalidRule> {
         let rules = EgressRules::parse(&options.allow, options.allowed_domains.as_deref())?;
         Ok(Self {
@@ -115,7 +114,7 @@ impl Egress {
             http: options.http.clone(),
             rules: Arc::new(rules),
             resolver,
-            limits: Limits {
+            limits: FetchLimits {
                 redirects: options.max_redirects,
                 bytes: options.max_response_bytes,
                 timeout: options.timeout,
@@ -123,20 +122,20 @@ impl Egress {
         })
     }
 
-    /// Judges a URL that is to be used later, without resolving its host; [`Self::client`] judges it again.
+    /// Checks a URL that is to be used later, without DNS resolution; [`Self::client`] checks it again.
     pub fn check(&self, url: &Url) -> Result<(), EgressError> {
         self.rules.check_url(url)
     }
 
-    /// Whether the operator has opened what a URL names, rather than that it is public.
+    /// Whether the operator allowlisted the host of a URL.
     pub fn is_allowlisted(&self, url: &Url) -> bool {
         self.rules.is_allowlisted(url)
     }
 
-    /// A client for this URL and others of its port, for whoever needs more than a body: streams, other methods.
+    /// A client for this URL and others with its port, for callers that need streams or other methods.
     ///
-    /// It connects only to what the rules open (or to a proxy, which the rules do not bind), and follows no redirects; it has no time limit but that of
-    /// connecting, and no limit of size. Judge each URL that it is used for.
+    /// It connects to allowed addresses only (or to a proxy, which the rules do not apply to), and follows no redirects. It
+    /// has a connect timeout, but no timeout of the request and no size limit. Call [`Self::check`] for each URL.
     pub fn client(&self, url: &Url) -> Result<&Client, EgressError> {
         self.check(url)?;
         if let Some(proxy) = self.http.proxies.for_url(url) {
@@ -170,7 +169,7 @@ impl Egress {
         self.fetch(Method::POST, url, headers, Some(body.to_string().into())).await
     }
 
-    /// Sends a form, already encoded, to a URL. The form goes to no other origin, whatever the answer says.
+    /// Sends an encoded form to a URL. A redirect to another origin does not get the form.
     pub async fn post_form(
         &self,
         url: &str,
@@ -188,10 +187,10 @@ impl Egress {
         headers: HeaderMap,
         body: Option<Bytes>,
     ) -> Result<EgressResponse, EgressError> {
-        let url = Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be read"))?;
-        let answer = self.follow(EgressRequest { method, url: url.clone(), headers, body });
-        let answer = tokio::time::timeout(self.limits.timeout, answer).await;
-        answer.unwrap_or_else(|_| Err(self.timed_out(&url)))
+        let url = Url::parse(url).map_err(|_| EgressError::BadUrl("it cannot be parsed"))?;
+        let response = self.follow(EgressRequest { method, url: url.clone(), headers, body });
+        let response = tokio::time::timeout(self.limits.timeout, response).await;
+        response.unwrap_or_else(|_| Err(self.timed_out(&url)))
     }
 
     async fn follow(&self, mut request: EgressRequest) -> Result<EgressResponse, EgressError> {
@@ -263,12 +262,16 @@ impl Egress {
             .pool_idle_timeout(IDLE_TIMEOUT)
             .tcp_nodelay(true)
             .build();
-        built.inspect_err(|error| tracing::error!(%error, "no client for outgoing connections")).ok()
+        built
+            .inspect_err(
+                |error| tracing::error!(%error, "building the HTTP client of the egress guard failed"),
+            )
+            .ok()
     }
 }
 
 impl EgressRequest {
-    /// The request that a redirect asks for; `None` if the response is none, or none that is followed.
+    /// The next request if the response is a redirect that is followed.
     fn redirect_target(&self, response: &Response) -> Result<Option<Self>, EgressError> {
         let keeps_method = match response.status() {
             StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND | StatusCode::SEE_OTHER => false,
@@ -277,9 +280,9 @@ impl EgressRequest {
         };
         let Some(target) = response.headers().get(LOCATION) else { return Ok(None) };
         let target = target.to_str().ok().and_then(|target| self.url.join(target).ok());
-        let url = target.ok_or(EgressError::BadUrl("a redirect's target cannot be read"))?;
+        let url = target.ok_or(EgressError::BadUrl("the target of a redirect cannot be parsed"))?;
         let same_origin = url.origin() == self.url.origin();
-        // A body may hold what is meant for the first server alone.
+        // A body may hold data that is meant for the first server only.
         if keeps_method && self.body.is_some() && !same_origin {
             return Ok(None);
         }

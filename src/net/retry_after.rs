@@ -1,8 +1,8 @@
-//! When a server wants to be asked again, as it says in a header.
+//! The `Retry-After` header.
 
 use std::time::{Duration, SystemTime};
 
-/// Reads `Retry-After`: seconds, or an HTTP date.
+/// Parses `Retry-After`: seconds, or an HTTP date.
 pub(crate) fn retry_after(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {

@@ -1,7 +1,7 @@
-//! The chat-completions dialect, both ways, without input or output.
+//! Translation to and from the chat-completions protocol, without I/O.
 //!
-//! `request` writes what a model is asked, `stream` reads what it answers. Neither knows HTTP or servers
-//! by name: how a server differs is said by its options.
+//! `request` encodes requests, `stream` decodes answers. Neither knows HTTP or particular servers: differences between
+//! servers are options.
 
 mod calls;
 mod content;

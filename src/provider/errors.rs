@@ -1,89 +1,71 @@
-//! What can go wrong with a provider, and what clients are told of it.
+//! Errors of providers, and their mapping to API errors.
 //!
-//! One table holds it all: the status class is kept where the client can act on it (400, 404, 422, 429),
-//! and turned into 502, 503 or 504 where it cannot. The gateway's own credentials are never the client's
-//! business: an upstream 401 is our 502.
+//! One table: statuses that the client can act on are kept (400, 404, 422, 429), all others become 502, 503 or 504. An
+//! upstream 401 concerns the gateway's own credentials and becomes 502.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::net::causes::{self, ConnectFailure};
+use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
 use crate::protocol::error::{ApiError, ErrorBody};
 
-/// Why a provider did not answer, or not to the end.
+/// A failed call of a provider.
 ///
-/// Its `Display` and `Debug` are for logs: they say neither more nor less than [`Self::for_log`].
+/// `Display` and `Debug` are for logs: both print [`Self::for_log`].
 #[derive(Clone, thiserror::Error)]
 #[error("{}", self.for_log())]
 pub struct ProviderError {
-    /// What happened.
+    /// Kind of the failure.
     pub kind: ProviderErrorKind,
-    /// In words fit for the client: no URL, no header, no key.
+    /// A message for the client: without URLs, headers and keys.
     pub message: String,
-    /// What the provider asked for by `Retry-After`.
+    /// The provider's `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// The provider's own `error.code` or `error.type`, where it gave one as a string.
+    /// The provider's `error.code` or `error.type`, if it is a string.
     pub code: Option<String>,
-    /// The call was made more than once before this was given up.
+    /// The call was retried before it failed.
     pub retried: bool,
-    /// For the log alone: why, where more is known than what kind of failure it is.
-    pub cause: Option<Box<TransportCause>>,
+    /// The cause, for the log only.
+    pub cause: Option<Box<FailureCause>>,
 }
 
-/// Why a connection failed, for the log: it may name what clients are not told of.
-#[derive(Clone)]
-pub struct TransportCause {
-    /// Of a connection that could not be made: what kind.
-    kind: Option<&'static str>,
-    /// The causes, or the time limit that was over.
-    text: Arc<str>,
-}
-
-impl TransportCause {
-    /// Of an error of the HTTP library.
-    pub(super) fn from_reqwest(error: &reqwest::Error) -> Box<Self> {
-        let kind = error.is_connect().then(|| ConnectFailure::from_reqwest(error).kind());
-        let mut text = causes::chain(error);
-        if error.is_connect() && error.is_timeout() {
-            text.push_str(" (timeouts.connect)");
-        }
-        Box::new(Self { kind, text: text.into() })
+/// The cause of an error of the HTTP library.
+pub(super) fn transport_cause(error: &reqwest::Error) -> Box<FailureCause> {
+    let kind = if error.is_connect() { ConnectFailure::from_reqwest(error).kind() } else { "cut" };
+    let mut text = causes::chain(error);
+    if error.is_connect() && error.is_timeout() {
+        text.push_str(" (timeouts.connect)");
     }
-
-    /// A time limit, by the name of its setting.
-    pub(super) fn from_timeout(setting: &'static str, after: Duration) -> Box<Self> {
-        Box::new(Self { kind: None, text: format!("{setting}, {} s", after.as_secs_f64()).into() })
-    }
+    Box::new(FailureCause::new(kind, text))
 }
 
-/// What happened to an upstream call.
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderErrorKind {
-    /// No connection could be made.
+    /// The connection failed.
     Connect,
-    /// No connection was made in time.
+    /// The connect timeout.
     ConnectTimeout,
-    /// The proxy on the way to the provider failed; nothing was sent to the provider.
+    /// The proxy failed; nothing was sent to the provider.
     Proxy(ProxyError),
     /// No response headers, or no first byte of the body, in time.
     FirstByteTimeout,
-    /// A gap between two chunks was too long.
+    /// No further chunk in time.
     IdleTimeout,
-    /// The call as a whole took too long.
+    /// The call as a whole exceeded its timeout.
     TotalTimeout,
-    /// The provider answered with this status, 400 to 599, or said within a 200 answer that it would have.
+    /// An error status, 400 to 599, of the response or reported within a 200 response.
     Status(u16),
-    /// The prompt does not fit into the model's context.
+    /// The prompt exceeds the model's context window.
     ContextLength,
-    /// The provider said within a 200 answer that it failed.
+    /// The provider reported an error without a status within a 200 response.
     Reported,
     /// The connection ended before the answer did.
     Cut,
-    /// The answer is not what the protocol allows.
+    /// The response violates the protocol.
     Malformed,
-    /// The request holds something that cannot be said to this provider; nothing was sent.
+    /// The request holds something that this provider does not support; nothing was sent.
     Unsupported {
         /// The request parameter at fault.
         param: &'static str,
@@ -97,7 +79,7 @@ impl fmt::Debug for ProviderError {
 }
 
 impl ProviderError {
-    /// For the log: the provider's own words may quote what was said, and stay with the client.
+    /// The text for logs: without the provider's own message, which may quote the conversation.
     pub fn for_log(&self) -> String {
         match self.kind {
             ProviderErrorKind::Status(_) | ProviderErrorKind::Reported | ProviderErrorKind::ContextLength => {
@@ -107,17 +89,15 @@ impl ProviderError {
         }
     }
 
-    /// A failure without particulars.
+    /// An error without details.
     pub fn new(kind: ProviderErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_after: None, code: None, retried: false, cause: None }
     }
 
-    /// Names the kind of failure in logs and metrics: one of few words.
+    /// The kind in logs and metrics, from a fixed set.
     pub fn kind_name(&self) -> &'static str {
         match self.kind {
-            ProviderErrorKind::Connect => {
-                self.cause.as_ref().and_then(|cause| cause.kind).unwrap_or("connect")
-            }
+            ProviderErrorKind::Connect => self.cause.as_ref().map_or("connect", |cause| cause.kind),
             ProviderErrorKind::ConnectTimeout => "connect_timeout",
             ProviderErrorKind::FirstByteTimeout => "first_byte_timeout",
             ProviderErrorKind::IdleTimeout => "idle_timeout",
@@ -135,7 +115,7 @@ impl ProviderError {
         }
     }
 
-    /// Whether it is about the request rather than the provider: operators need not be warned of it.
+    /// Whether the request is at fault rather than the provider, so that it is no warning for operators.
     pub fn is_about_request(&self) -> bool {
         matches!(
             self.kind,
@@ -145,17 +125,17 @@ impl ProviderError {
         )
     }
 
-    /// Why, for the log.
+    /// The cause, for the log.
     pub fn cause_for_log(&self) -> Option<&str> {
         match (&self.cause, self.kind) {
             (Some(cause), _) => Some(&cause.text),
-            // Our own words, of what cannot be read.
+            // The gateway's own message about an invalid answer.
             (None, ProviderErrorKind::Malformed | ProviderErrorKind::Cut) => Some(&self.message),
             (None, _) => None,
         }
     }
 
-    /// The status that the provider answered with.
+    /// The provider's HTTP status.
     pub fn upstream_status(&self) -> Option<u16> {
         match self.kind {
             ProviderErrorKind::Status(status) => Some(status),
@@ -163,12 +143,12 @@ impl ProviderError {
         }
     }
 
-    /// A failure of the proxy on the way.
+    /// A failure of the proxy.
     pub fn from_proxy(error: ProxyError) -> Self {
         Self::new(ProviderErrorKind::Proxy(error), error.to_string())
     }
 
-    /// Whether the provider answered at all, if only to refuse.
+    /// Whether the provider answered at all, even with an error.
     pub fn is_upstream_response(&self) -> bool {
         matches!(
             self.kind,
@@ -179,19 +159,19 @@ impl ProviderError {
         )
     }
 
-    /// The `error` object of a response that fails when its stream has begun.
+    /// The `error` object of a response that fails after its stream has begun.
     pub fn into_body(self) -> ErrorBody {
         ApiError::from(self).body
     }
 }
 
-/// What the client is told when nothing was sent to it yet.
+/// The HTTP error for the client, if its response has not begun.
 impl From<ProviderError> for ApiError {
     fn from(error: ProviderError) -> Self {
         let ours =
             |status, code: &'static str, message: &str| Self::new(status, "server_error", code, message);
         let ProviderError { kind, message, retry_after, code, retried, cause: _ } = error;
-        let mut told = match kind {
+        let mut api_error = match kind {
             ProviderErrorKind::Connect => {
                 ours(502, "upstream_unreachable", "The model provider cannot be reached.")
             }
@@ -208,9 +188,11 @@ impl From<ProviderError> for ApiError {
                 "upstream_first_byte_timeout",
                 "The model provider did not begin to answer in time.",
             ),
-            ProviderErrorKind::IdleTimeout => {
-                ours(504, "upstream_idle_timeout", "The model provider stopped in the middle of its answer.")
-            }
+            ProviderErrorKind::IdleTimeout => ours(
+                504,
+                "upstream_idle_timeout",
+                "The model provider stopped sending in the middle of its answer.",
+            ),
             ProviderErrorKind::TotalTimeout => ours(
                 504,
                 "upstream_total_timeout",
@@ -227,16 +209,16 @@ impl From<ProviderError> for ApiError {
             ProviderErrorKind::ContextLength => Self::invalid("context_length_exceeded", "input", message),
             ProviderErrorKind::Unsupported { param } => Self::unsupported(param, message),
         };
-        told.retry_after = retry_after;
+        api_error.retry_after = retry_after;
         if retried {
-            // SDKs make three tries of their own: without this, each of them would be three of ours.
-            told.should_retry = Some(false);
+            // SDKs retry on their own: without this, their retries and the gateway's would multiply.
+            api_error.should_retry = Some(false);
         }
-        told
+        api_error
     }
 }
 
-/// The client's view of a status that the provider answered with.
+/// The API error for a status of the provider.
 fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
     let ours =
         |status, code: &'static str, message: String| ApiError::new(status, "server_error", code, message);
@@ -245,21 +227,21 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
             let code = code.unwrap_or_else(|| "upstream_rejected_request".to_owned());
             ApiError::new(status, "invalid_request_error", code, message)
         }
-        // Neither says anything about the client's own key, and SDKs would read them that way.
+        // These concern the gateway's credentials; passed on, SDKs would blame the client's own key.
         401 | 402 | 403 | 407 => ours(
             502,
             "upstream_auth_error",
-            "The model provider refused the gateway's credentials. Whoever runs the gateway must look into it."
+            "The model provider refused the gateway's credentials; the operator of the gateway must correct them."
                 .to_owned(),
         ),
         404 => ApiError::new(404, "invalid_request_error", "model_not_found", message).with_param("model"),
         429 => {
-            let spent = code.as_deref() == Some("insufficient_quota");
+            let quota_exhausted = code.as_deref() == Some("insufficient_quota");
             let code = code.unwrap_or_else(|| "rate_limit_exceeded".to_owned());
-            let mut told = ApiError::new(429, "rate_limit_error", code, message);
-            // Waiting does not refill an account.
-            told.should_retry = spent.then_some(false);
-            told
+            let mut api_error = ApiError::new(429, "rate_limit_error", code, message);
+            // Waiting does not restore an exhausted quota.
+            api_error.should_retry = quota_exhausted.then_some(false);
+            api_error
         }
         503 | 529 => ours(503, "upstream_unavailable", message),
         408 | 504 => ours(504, "upstream_timeout", message),
@@ -271,9 +253,9 @@ fn by_status(status: u16, message: String, code: Option<String>) -> ApiError {
 mod tests {
     use super::*;
 
-    fn told(kind: ProviderErrorKind) -> (u16, String) {
-        let told = ApiError::from(ProviderError::new(kind, "words"));
-        (told.status, told.code().to_owned())
+    fn api_error(kind: ProviderErrorKind) -> (u16, String) {
+        let error = ApiError::from(ProviderError::new(kind, "words"));
+        (error.status, error.code().to_owned())
     }
 
     #[test]
@@ -305,7 +287,7 @@ mod tests {
             (ProviderErrorKind::Status(529), 503, "upstream_unavailable"),
         ];
         for (kind, status, code) in rows {
-            assert_eq!(told(kind), (status, code.to_owned()), "{kind:?}");
+            assert_eq!(api_error(kind), (status, code.to_owned()), "{kind:?}");
         }
     }
 

@@ -1,6 +1,6 @@
-//! A chat-completions server over HTTP: connections, headers, time limits and tries.
+//! A chat-completions server over HTTP: connections, headers, timeouts.
 //!
-//! What is said over them is the translators' (`chat`); when to try again is `resilience`'s.
+//! Bodies are translated by `chat`; `retry` decides about retries.
 
 mod completion;
 mod failure_log;
@@ -20,13 +20,15 @@ use secrecy::ExposeSecret;
 use serde::Deserialize;
 
 use super::chat::{self, ChatOptions};
+use super::errors::transport_cause;
 use super::masking::Secrets;
 use super::upstream_error::UpstreamError;
 use super::{
     CallContext, ModelInfo, ModelStream, Provider, ProviderError, ProviderErrorKind, ProviderInfo,
-    ProxiedResponse, TransportCause,
+    ProxiedResponse,
 };
 use crate::config::ProviderSettings;
+use crate::net::FailureCause;
 use crate::net::client::{HttpClientOptions, ProxyError};
 use crate::response::turn::ModelRequest;
 use crate::telemetry::metrics::Metrics;
@@ -35,21 +37,21 @@ use pass_through::ProxiedCall;
 use upstream_body::{UpstreamBody, with_timeouts};
 
 const USER_AGENT: &str = concat!("antwort/", env!("CARGO_PKG_VERSION"));
-/// Idle connections to a server that are kept for the next calls.
+/// Idle connections that are pooled for each server.
 const MAX_IDLE_CONNECTIONS: usize = 128;
-/// For this long.
+/// How long idle connections are pooled.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How much of an error's body is read.
+/// Maximum bytes of an error body that are read.
 const MAX_ERROR_BODY: usize = 64 * 1024;
-/// How much of a list of models is read.
+/// Maximum size of a list of models.
 const MAX_LIST_BODY: usize = 16 * 1024 * 1024;
-/// How long a list of models may take.
+/// Timeout of listing models.
 const LIST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that speaks chat completions.
 pub(super) struct ChatProvider(Arc<Server>);
 
-/// What all calls to a server share.
+/// What all calls of a server share.
 struct Server {
     name: String,
     settings: ProviderSettings,
@@ -58,21 +60,21 @@ struct Server {
     http: reqwest::Client,
     metrics: Arc<Metrics>,
     headers: HeaderMap,
-    completions: reqwest::Url,
+    completions_url: reqwest::Url,
     proxy_mode: ProxyMode,
-    /// Without secrets.
+    /// The base URL without secrets.
     url_for_log: String,
-    /// Cleared when the server refuses `stream_options`; it is not asked again.
+    /// Whether `stream_options` is sent; cleared when the server refuses it.
     stream_options: AtomicBool,
 }
 
-/// What lies between the gateway and a server.
+/// How a server is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProxyMode {
     Direct,
-    /// A proxy that sees requests and answers itself.
+    /// Through a forward proxy, which sees requests and may answer itself.
     Proxy,
-    /// A proxy that hands bytes on.
+    /// Through a tunnel (CONNECT).
     Tunnel,
 }
 
@@ -85,21 +87,20 @@ impl ProxyMode {
         }
     }
 
-    /// What an error of sending a request means.
+    /// Classifies an error of sending a request.
     fn send_error(self, error: &reqwest::Error) -> ProviderError {
         let proxy =
             (self != Self::Direct).then(|| ProxyError::from_reqwest(error, self == Self::Tunnel)).flatten();
         match proxy {
-            Some(proxy) => ProviderError {
-                cause: Some(TransportCause::from_reqwest(error)),
-                ..ProviderError::from_proxy(proxy)
-            },
+            Some(proxy) => {
+                ProviderError { cause: Some(transport_cause(error)), ..ProviderError::from_proxy(proxy) }
+            }
             None => transport_error(error),
         }
     }
 }
 
-/// Settings of a provider that cannot be used.
+/// Invalid settings of a provider.
 #[derive(Debug, thiserror::Error)]
 #[error("provider '{name}': {problem}")]
 pub struct InvalidProvider {
@@ -108,24 +109,24 @@ pub struct InvalidProvider {
 }
 
 impl ChatProvider {
-    /// A provider that has not been asked anything; no connection is made.
+    /// Creates the provider; makes no connection.
     pub(super) fn new(
         name: &str,
         settings: &ProviderSettings,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, InvalidProvider> {
         let bad = |problem: String| InvalidProvider { name: name.to_owned(), problem };
-        let completions = completions(&settings.url).map_err(bad)?;
+        let completions_url = completions_url(&settings.url).map_err(bad)?;
         let builder = settings
             .http
-            .builder_for(&completions)
+            .builder_for(&completions_url)
             .user_agent(USER_AGENT)
             .connect_timeout(settings.timeouts.connect)
             .tcp_nodelay(true)
-            // Connections of a burst are not kept: each holds its buffers.
+            // Bounded: each pooled connection of a burst would hold its buffers.
             .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
             .pool_idle_timeout(IDLE_TIMEOUT)
-            // An answer from elsewhere than the configured server is none of ours.
+            // Redirects are not followed: only the configured server may answer.
             .redirect(reqwest::redirect::Policy::none());
         let http = builder.build().map_err(|error| bad(error.to_string()))?;
         Ok(Self(Arc::new(Server {
@@ -138,8 +139,8 @@ impl ChatProvider {
             },
             options: ChatOptions::from(settings),
             headers: headers(settings).map_err(bad)?,
-            proxy_mode: ProxyMode::for_url(&completions, &settings.http),
-            completions,
+            proxy_mode: ProxyMode::for_url(&completions_url, &settings.http),
+            completions_url,
             url_for_log: failure_log::redact_url(&settings.url),
             stream_options: AtomicBool::new(settings.supports.stream_options),
             settings: settings.clone(),
@@ -149,8 +150,8 @@ impl ChatProvider {
     }
 }
 
-/// Where chat completions are asked for. Read once, not with every request.
-fn completions(url: &str) -> Result<reqwest::Url, String> {
+/// The URL of chat completions, parsed once.
+fn completions_url(url: &str) -> Result<reqwest::Url, String> {
     let url = format!("{url}/chat/completions");
     reqwest::Url::parse(&url).map_err(|error| format!("url: {error}"))
 }
@@ -161,21 +162,21 @@ fn address(url: &str) -> Option<(String, u16)> {
     Some((url.host_str()?.to_owned(), url.port_or_known_default()?))
 }
 
-/// The headers of every request. Built from the configuration alone: a client's never get here.
+/// The headers of every request, from the configuration only: no header of a client is forwarded.
 fn headers(settings: &ProviderSettings) -> Result<HeaderMap, String> {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(key) = &settings.api_key {
         let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-            .map_err(|_| "api_key holds characters that a header cannot".to_owned())?;
+            .map_err(|_| "api_key contains characters that are not allowed in a header".to_owned())?;
         value.set_sensitive(true);
         headers.insert(AUTHORIZATION, value);
     }
     for (name, value) in &settings.headers {
-        let key =
-            HeaderName::try_from(name.as_str()).map_err(|_| format!("headers.{name} is no header name"))?;
+        let key = HeaderName::try_from(name.as_str())
+            .map_err(|_| format!("headers.{name} is not a valid header name"))?;
         let mut value = HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| format!("headers.{name} holds characters that a header cannot"))?;
+            .map_err(|_| format!("headers.{name} contains characters that are not allowed in a header"))?;
         value.set_sensitive(true);
         headers.insert(key, value);
     }
@@ -205,14 +206,16 @@ impl Provider for ChatProvider {
         let url = format!("{}/models", server.settings.url);
         let request = server.http.get(url).headers(server.headers.clone()).send();
         let answer = async {
-            let response =
-                server.accepted(request.await.map_err(|error| server.proxy_mode.send_error(&error))?).await?;
+            let response = server
+                .check_status(request.await.map_err(|error| server.proxy_mode.send_error(&error))?)
+                .await?;
             server.upstream_body(response, Instant::now()).read_to_end(MAX_LIST_BODY).await
         };
         let answer = tokio::time::timeout(LIST_TIMEOUT, answer).await.unwrap_or_else(|_| {
-            let cause = Some(TransportCause::from_timeout("a list of models has", LIST_TIMEOUT));
+            let cause =
+                FailureCause::from_timeout("total_timeout", "the timeout for listing models", LIST_TIMEOUT);
             let late = ProviderError::new(ProviderErrorKind::FirstByteTimeout, "the provider took too long");
-            Err(ProviderError { cause, ..late })
+            Err(ProviderError { cause: Some(Box::new(cause)), ..late })
         });
         answer
             .and_then(|text| read_models(&text))
@@ -225,8 +228,8 @@ impl Provider for ChatProvider {
         body: Bytes,
         call: &CallContext,
     ) -> Result<ProxiedResponse, ProviderError> {
-        let passed = self.0.pass_through(path, body, call).await;
-        passed.inspect_err(|error| self.0.log_failure(path, Some(call), error, None))
+        let proxied = self.0.pass_through(path, body, call).await;
+        proxied.inspect_err(|error| self.0.log_failure(path, Some(call), error, None))
     }
 }
 
@@ -251,22 +254,22 @@ impl Server {
         };
         let status = response.status().as_u16();
         let content_type = header(CONTENT_TYPE).unwrap_or_else(|| "application/json".to_owned());
-        // The client's own mistakes are told in the server's words. Other failures are the gateway's to
-        // explain: the server's words could be a web page, or name its hosts and keys.
+        // Client errors are passed on with the server's message. Other errors get a message of the gateway: the server's
+        // body could be a web page, or disclose hosts and keys.
         let to_client =
             matches!(status, 200..=299 | 400 | 404..=406 | 408..=429) && !content_type.contains("html");
         if !to_client {
-            return Err(server.refusal(response).await);
+            return Err(server.error_from_response(response).await);
         }
         let retry_after = header(RETRY_AFTER);
         let is_error = !response.status().is_success();
         let incoming = server.upstream_body(response, sent);
         let body = if is_error {
-            let told = incoming.read_to_end(MAX_ERROR_BODY).await.map_err(|error| match error.kind {
+            let text = incoming.read_to_end(MAX_ERROR_BODY).await.map_err(|error| match error.kind {
                 ProviderErrorKind::Malformed => ProviderError::new(
                     ProviderErrorKind::Status(status),
                     format!(
-                        "The model provider answered with status {status} and too many words to be read."
+                        "The model provider answered with status {status} and an error body that is too large."
                     ),
                 ),
                 _ => error,
@@ -277,7 +280,7 @@ impl Server {
                 &ProviderError::new(ProviderErrorKind::Status(status), ""),
                 None,
             );
-            server.secrets().mask_body(told).into()
+            server.secrets().mask_body(text).into()
         } else {
             pass_through::masked_body(
                 server,
@@ -308,7 +311,7 @@ impl Server {
         UpstreamBody::new(response, self.settings.timeouts.clone(), sent, sent)
     }
 
-    /// Sends a chat completion; returns once the server has accepted it.
+    /// Sends a chat completion; returns the response if its status is a success.
     async fn send(
         &self,
         body: Bytes,
@@ -318,16 +321,20 @@ impl Server {
         let mut headers = self.call_headers(call);
         let accept = if stream { "text/event-stream" } else { "application/json" };
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        let request = self.http.post(self.completions.clone()).headers(headers).body(body);
-        self.accepted(request.send().await.map_err(|error| self.proxy_mode.send_error(&error))?).await
+        let request = self.http.post(self.completions_url.clone()).headers(headers).body(body);
+        self.check_status(request.send().await.map_err(|error| self.proxy_mode.send_error(&error))?).await
     }
 
-    async fn accepted(&self, response: reqwest::Response) -> Result<reqwest::Response, ProviderError> {
-        if response.status().is_success() { Ok(response) } else { Err(self.refusal(response).await) }
+    async fn check_status(&self, response: reqwest::Response) -> Result<reqwest::Response, ProviderError> {
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(self.error_from_response(response).await)
+        }
     }
 
-    /// What a status other than 2xx means.
-    async fn refusal(&self, response: reqwest::Response) -> ProviderError {
+    /// The error for a response whose status is not 2xx.
+    async fn error_from_response(&self, response: reqwest::Response) -> ProviderError {
         let status = response.status().as_u16();
         if status == 407 && self.proxy_mode == ProxyMode::Proxy {
             return ProviderError::from_proxy(ProxyError::Credentials);
@@ -346,7 +353,7 @@ impl Server {
         error
     }
 
-    /// Takes the secrets of this server out of words that a client will see: its errors may repeat what it was sent.
+    /// Masks this server's secrets in an error that a client will see: messages may repeat what was sent.
     fn mask_error(&self, error: &mut ProviderError) {
         self.secrets().mask_error(error);
     }
@@ -355,8 +362,8 @@ impl Server {
         Secrets::from_settings(&self.settings)
     }
 
-    /// Whether a refusal was about `stream_options`, which is then left out from now on.
-    fn refused_stream_options(&self, error: &ProviderError) -> bool {
+    /// If the server refused `stream_options`, stops sending it; returns whether to send the request again without it.
+    fn disable_stream_options(&self, error: &ProviderError) -> bool {
         matches!(error.kind, ProviderErrorKind::Status(400 | 422))
             && error.message.contains("stream_options")
             && self.stream_options.swap(false, Ordering::Relaxed)
@@ -369,7 +376,7 @@ impl Server {
     }
 }
 
-/// What went wrong between us and the server. The library's own text may hold the URL and is not passed on.
+/// A failure of the connection. The library's own text is not passed on, as it may contain the URL.
 fn transport_error(error: &reqwest::Error) -> ProviderError {
     let kind = match (error.is_connect(), error.is_timeout()) {
         (true, true) => ProviderErrorKind::ConnectTimeout,
@@ -377,13 +384,10 @@ fn transport_error(error: &reqwest::Error) -> ProviderError {
         (false, true) => ProviderErrorKind::FirstByteTimeout,
         (false, false) => ProviderErrorKind::Cut,
     };
-    ProviderError {
-        cause: Some(TransportCause::from_reqwest(error)),
-        ..ProviderError::new(kind, "the connection failed")
-    }
+    ProviderError { cause: Some(transport_cause(error)), ..ProviderError::new(kind, "the connection failed") }
 }
 
-/// The start of a body, as much of it as comes.
+/// The beginning of a body, as far as it can be read.
 async fn read_start(mut response: reqwest::Response, limit: usize) -> String {
     let mut body = Vec::new();
     while body.len() < limit
@@ -395,7 +399,7 @@ async fn read_start(mut response: reqwest::Response, limit: usize) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// Servers agree on `data[].id` and on little else.
+/// Parses a list of models; `data[].id` is the only field that all servers have.
 fn read_models(text: &str) -> Result<Vec<ModelInfo>, ProviderError> {
     #[derive(Deserialize)]
     struct List {

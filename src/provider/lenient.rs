@@ -1,7 +1,7 @@
-//! JSON values of providers, read without surprise: a field of another type than expected is nothing
-//! rather than an error, and strings are borrowed from the chunk where they hold no escapes.
+//! Lenient deserialization of providers' JSON: a value of an unexpected type is taken as absent instead of an error, and
+//! strings without escapes are borrowed from the chunk.
 //!
-//! serde's own `Option<Cow<str>>` always copies; on the path of every token that matters.
+//! serde's own `Option<Cow<str>>` always copies, which is too expensive on the path of every token.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-/// A string; empty when null, absent, or not a string. Numbers become their digits.
+/// A string; empty if null, absent, or of another type. Numbers become their digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LenientText<'a>(pub Cow<'a, str>);
 
@@ -22,7 +22,7 @@ impl LenientText<'_> {
         self.0.is_empty()
     }
 
-    /// The text, if there is one.
+    /// The text, unless it is empty.
     pub(super) fn some(&self) -> Option<&str> {
         Some(self.as_str()).filter(|text| !text.is_empty())
     }
@@ -86,12 +86,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for LenientText<'a> {
     }
 }
 
-/// A whole number, also one that came as a string or a float; `None` for anything else.
+/// An integer, also from a string or a float; `None` for anything else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(super) struct LenientNumber(pub Option<i64>);
 
 impl LenientNumber {
-    /// As a count: 0 when absent or negative.
+    /// As a count: 0 if absent or negative.
     pub(super) fn count(self) -> u64 {
         self.0.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
     }

@@ -1,4 +1,4 @@
-//! What of a provider's words a client may see: no address, no key, and none of the secrets that it was sent.
+//! Masking of providers' messages before clients see them: addresses, keys and configured secrets are replaced.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -9,33 +9,33 @@ use serde_json::{Map, Value};
 use super::ProviderError;
 use crate::config::ProviderSettings;
 
-/// Bytes of the shortest header that is taken for a secret.
+/// Minimum length of a header value that is treated as a secret.
 const MIN_SECRET_BYTES: usize = 4;
 
-/// The secrets of one provider, which it may repeat.
+/// The configured secrets of one provider, which its messages may repeat.
 pub(super) struct Secrets<'a>(Vec<&'a str>);
 
 impl<'a> Secrets<'a> {
-    /// The provider's key and its headers; of `Bearer …` also what stands behind it.
+    /// The provider's key and header values; of `Bearer …` also the token alone.
     pub(super) fn from_settings(settings: &'a ProviderSettings) -> Self {
         let sent = settings.api_key.iter().chain(settings.headers.values()).map(ExposeSecret::expose_secret);
         let parts = sent.flat_map(|value: &str| [Some(value), value.split_once(' ').map(|(_, token)| token)]);
         let mut secrets: Vec<&str> =
             parts.flatten().filter(|secret| secret.len() >= MIN_SECRET_BYTES).collect();
-        // One may be a part of another.
+        // Longest first, as one may be part of another.
         secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         Self(secrets)
     }
 
-    /// Takes them out of words that are one line already.
+    /// Replaces the secrets in an error's message, which is sanitized otherwise; removes a code that contains one.
     pub(super) fn mask_error(&self, error: &mut ProviderError) {
-        if let Cow::Owned(masked) = self.without(&error.message) {
+        if let Cow::Owned(masked) = self.replace_secrets(&error.message) {
             error.message = masked;
         }
-        error.code.take_if(|code| matches!(self.without(code), Cow::Owned(_)));
+        error.code.take_if(|code| matches!(self.replace_secrets(code), Cow::Owned(_)));
     }
 
-    /// The body of an error as it may be handed on: in its shape, with its words masked as those of any other error.
+    /// Masks the body of an error: its JSON structure is kept, its strings are masked.
     pub(super) fn mask_body(&self, body: String) -> String {
         match serde_json::from_str::<Value>(&body) {
             Ok(mut value) => {
@@ -75,9 +75,9 @@ impl<'a> Secrets<'a> {
         }
     }
 
-    /// The text without what nobody is to see, if there is anything of the kind. Its spaces stay.
+    /// The masked text, if anything had to be masked. White space is kept.
     fn mask(&self, text: &str) -> Option<String> {
-        let known = self.without(text);
+        let known = self.replace_secrets(text);
         let mut masked = String::with_capacity(known.len());
         for piece in known.split_inclusive(char::is_whitespace) {
             let word = piece.trim_end();
@@ -87,7 +87,7 @@ impl<'a> Secrets<'a> {
         (masked != text).then_some(masked)
     }
 
-    fn without<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    fn replace_secrets<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.0.iter().fold(Cow::Borrowed(text), |text, secret| match text.contains(secret) {
             true => Cow::Owned(text.replace(secret, "[key]")),
             false => text,
@@ -95,15 +95,15 @@ impl<'a> Secrets<'a> {
     }
 }
 
-/// What of a provider's words may be shown: one line, not too long, no address, no key.
-pub(super) fn sanitize(words: &str, secret: Option<&str>) -> String {
+/// A provider's message for a client: one line of bounded length, with addresses and keys masked.
+pub(super) fn sanitize(message: &str, secret: Option<&str>) -> String {
     const MAX_CHARS: usize = 600;
-    let words = match secret.filter(|secret| !secret.is_empty()) {
-        Some(secret) => Cow::Owned(words.replace(secret, "[key]")),
-        None => Cow::Borrowed(words),
+    let message = match secret.filter(|secret| !secret.is_empty()) {
+        Some(secret) => Cow::Owned(message.replace(secret, "[key]")),
+        None => Cow::Borrowed(message),
     };
     let mut shown = String::new();
-    for word in words.split_whitespace() {
+    for word in message.split_whitespace() {
         let word = mask_of(word).unwrap_or(word);
         if !shown.is_empty() {
             shown.push(' ');
@@ -118,7 +118,7 @@ pub(super) fn sanitize(words: &str, secret: Option<&str>) -> String {
     shown
 }
 
-/// What stands for a word that is an address or a key.
+/// The placeholder for a word that is an address or a key.
 fn mask_of(word: &str) -> Option<&'static str> {
     let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
     if bare.contains("://") || is_address(bare) { Some("[address]") } else { is_key(bare).then_some("[key]") }

@@ -1,4 +1,4 @@
-//! The models of all providers, under the names that requests use; kept for a while.
+//! The catalogue of all providers' models, under the names that requests use; cached.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,16 +10,15 @@ use tokio::sync::Mutex;
 use super::routing::ProviderRouter;
 use super::{ModelInfo, ProviderError};
 
-/// How long a failure is told to others before the providers are asked again: those who waited together
-/// must not ask one after the other.
+/// How long a failure is cached: requests that waited for the same list must not ask the providers one after the other.
 const FAILURE_TTL: Duration = Duration::from_secs(1);
 
-/// A list of models that is asked for once by many, and kept.
+/// The cached list of models; concurrent requests share one fetch.
 pub struct ModelCatalog {
     router: Arc<ProviderRouter>,
     ttl: Duration,
-    /// Held while the providers are asked: whoever comes meanwhile waits for the same answer.
-    kept: Mutex<ModelCache>,
+    /// Locked while the providers are asked, so that concurrent requests wait for the same result.
+    cache: Mutex<ModelCache>,
 }
 
 #[derive(Default)]
@@ -29,21 +28,20 @@ struct ModelCache {
 }
 
 impl ModelCatalog {
-    /// A catalogue that has asked nobody yet.
+    /// An empty catalogue.
     pub fn new(router: Arc<ProviderRouter>, ttl: Duration) -> Self {
-        Self { router, ttl, kept: Mutex::default() }
+        Self { router, ttl, cache: Mutex::default() }
     }
 
-    /// All models. A provider that does not answer is left out, unless none answers; then the last list
-    /// counts, if there is one.
+    /// All models. A provider that does not answer is left out; if none answers, the last list is used, if there is one.
     pub async fn list(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
-        let mut kept = self.kept.lock().await;
-        let ModelCache { models, failure } = &mut *kept;
+        let mut cache = self.cache.lock().await;
+        let ModelCache { models, failure } = &mut *cache;
         if let Some((models, _)) = models.as_ref().filter(|(_, at)| at.elapsed() < self.ttl) {
             return Ok(Arc::clone(models));
         }
         if failure.as_ref().is_none_or(|(_, at)| at.elapsed() >= FAILURE_TTL) {
-            *failure = match self.ask().await {
+            *failure = match self.fetch().await {
                 Ok(found) => {
                     *models = Some((Arc::clone(&found), Instant::now()));
                     return Ok(found);
@@ -53,7 +51,7 @@ impl ModelCatalog {
         }
         match (models, failure) {
             (Some((stale, _)), failure) => {
-                tracing::warn!(error = ?failure, "no provider listed its models; the last list is served");
+                tracing::warn!(error = ?failure, "no provider listed its models; serving the cached list");
                 Ok(Arc::clone(stale))
             }
             (None, Some((error, _))) => Err(error.clone()),
@@ -61,34 +59,34 @@ impl ModelCatalog {
         }
     }
 
-    /// Which providers answer, by name; one that takes longer than this does not.
-    pub async fn reachability(&self, patience: Duration) -> BTreeMap<String, bool> {
-        let asked = self.router.providers().map(async |provider| {
-            let answers = match tokio::time::timeout(patience, provider.models()).await {
+    /// Whether each provider answers within the timeout, by name.
+    pub async fn reachability(&self, timeout: Duration) -> BTreeMap<String, bool> {
+        let checks = self.router.providers().map(async |provider| {
+            let reachable = match tokio::time::timeout(timeout, provider.models()).await {
                 Ok(Ok(_)) => true,
-                // A server without a list of models answers too: with an error.
+                // A server without a list of models is reachable, too: it answers with an error.
                 Ok(Err(error)) => error.is_upstream_response(),
                 Err(_) => false,
             };
-            (provider.name().to_owned(), answers)
+            (provider.name().to_owned(), reachable)
         });
-        join_all(asked).await.into_iter().collect()
+        join_all(checks).await.into_iter().collect()
     }
 
-    async fn ask(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
+    async fn fetch(&self) -> Result<Arc<[ModelInfo]>, ProviderError> {
         let mut models = Vec::new();
         let mut failed = None;
-        let asked = self.router.named().map(async |named| (named, named.0.models().await));
-        for ((provider, prefix, aliases), answer) in join_all(asked).await {
+        let lists = self.router.model_names().map(async |names| (names, names.0.models().await));
+        for ((provider, prefix, aliases), answer) in join_all(lists).await {
             match answer {
                 Ok(found) => {
                     let aliased: Vec<_> =
                         aliases.iter().map(|(alias, name)| alias_of(alias, name, &found)).collect();
-                    models.extend(found.into_iter().map(|model| under(prefix, model)));
+                    models.extend(found.into_iter().map(|model| with_prefix(prefix, model)));
                     models.extend(aliased);
                 }
                 Err(error) => {
-                    tracing::debug!(provider = provider.name(), %error, "models");
+                    tracing::debug!(provider = provider.name(), %error, "listing the models of a provider failed");
                     failed = Some(error);
                 }
             }
@@ -104,7 +102,7 @@ impl ModelCatalog {
     }
 }
 
-fn under(prefix: Option<&str>, model: ModelInfo) -> ModelInfo {
+fn with_prefix(prefix: Option<&str>, model: ModelInfo) -> ModelInfo {
     match prefix {
         Some(prefix) => ModelInfo { id: format!("{prefix}/{}", model.id), ..model },
         None => model,
@@ -184,7 +182,7 @@ mod tests {
             let settings = ProviderSettings { prefix, aliases, ..ProviderSettings::new(Preset::Generic, "") };
             (Arc::clone(lister) as Arc<dyn Provider>, settings)
         });
-        ModelCatalog::new(Arc::new(ProviderRouter::over(entries)), ttl)
+        ModelCatalog::new(Arc::new(ProviderRouter::from_providers(entries)), ttl)
     }
 
     fn ids(models: &[ModelInfo]) -> Vec<&str> {

@@ -1,4 +1,4 @@
-//! When a call that came to nothing is tried again. Pure: time and chance are handed in.
+//! The retry policy of provider calls: exponential backoff with jitter. Pure: time and randomness are parameters.
 
 use std::time::Duration;
 
@@ -6,63 +6,63 @@ use super::{ProviderError, ProviderErrorKind};
 use crate::config::RetrySettings;
 use crate::net::client::ProxyError;
 
-/// The tries of one call.
+/// The retries of one call.
 #[derive(Debug)]
 pub(super) struct RetryState {
     settings: RetrySettings,
-    made: u32,
+    retries: u32,
 }
 
 impl RetryState {
     pub(super) fn new(settings: RetrySettings) -> Self {
-        Self { settings, made: 0 }
+        Self { settings, retries: 0 }
     }
 
-    /// How long to wait before the next try; `None`: there is none.
+    /// The delay before the next retry; `None`: do not retry.
     ///
-    /// `left` is the time until the run's deadline, `chance` lies between 0 and 1.
+    /// `time_left` is the time until the run's deadline, `random` is between 0 and 1.
     pub(super) fn next_delay(
         &mut self,
         error: &ProviderError,
-        left: Option<Duration>,
-        chance: f64,
+        time_left: Option<Duration>,
+        random: f64,
     ) -> Option<Duration> {
-        if self.made >= self.settings.max || !is_retryable(error) {
+        if self.retries >= self.settings.max || !is_retryable(error) {
             return None;
         }
-        let wait = match error.retry_after {
-            // Longer than that is for the client to decide: it gets the header.
-            Some(asked) if asked > self.settings.max_retry_after => return None,
-            Some(asked) => asked,
-            None => self.backoff(chance),
+        let delay = match error.retry_after {
+            // A longer wait is left to the client, which gets the header.
+            Some(requested) if requested > self.settings.max_retry_after => return None,
+            Some(requested) => requested,
+            None => self.backoff(random),
         };
-        if left.is_some_and(|left| wait >= left) {
+        if time_left.is_some_and(|left| delay >= left) {
             return None;
         }
-        self.made += 1;
-        Some(wait)
+        self.retries += 1;
+        Some(delay)
     }
 
-    /// Whether there was more than one.
+    /// Whether the call was retried.
     pub(super) fn has_retried(&self) -> bool {
-        self.made > 0
+        self.retries > 0
     }
 
-    /// Doubles with every try; jitter keeps callers that failed together from coming back together.
-    fn backoff(&self, chance: f64) -> Duration {
-        let doubled = self.settings.initial_backoff.saturating_mul(1 << self.made.min(16));
-        doubled.min(self.settings.max_backoff).mul_f64(0.5 + chance.clamp(0.0, 1.0) / 2.0)
+    /// Doubles with every retry; jitter keeps callers that failed together from retrying together.
+    fn backoff(&self, random: f64) -> Duration {
+        let doubled = self.settings.initial_backoff.saturating_mul(1 << self.retries.min(16));
+        doubled.min(self.settings.max_backoff).mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
     }
 }
 
-/// Whether the same request may fare better. What has begun to be generated is not asked for again after a
-/// timeout: it would cost twice and take as long.
+/// Whether the same request may succeed on a retry. A request that timed out while it was being generated is not retried: it
+/// would cost twice and take as long.
 fn is_retryable(error: &ProviderError) -> bool {
     match error.kind {
         ProviderErrorKind::Connect | ProviderErrorKind::ConnectTimeout | ProviderErrorKind::Cut => true,
-        // The same credentials will not be taken the next time.
+        // The same credentials would be refused again.
         ProviderErrorKind::Proxy(error) => error != ProxyError::Credentials,
-        // An empty account does not fill by waiting.
+        // Waiting does not restore an exhausted quota.
         ProviderErrorKind::Status(429) => error.code.as_deref() != Some("insufficient_quota"),
         ProviderErrorKind::Status(status) => matches!(status, 502..=504 | 529),
         _ => false,

@@ -1,4 +1,4 @@
-//! Which provider serves a model, and under which name.
+//! Routing of models to providers: aliases, prefixes, patterns, the default provider.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 use crate::telemetry::metrics::Metrics;
 
-/// The named providers of a gateway.
+/// The configured providers, and the rules that select one by model name.
 pub struct ProviderRouter {
     entries: Vec<Entry>,
 }
@@ -28,30 +28,32 @@ struct Entry {
     default: bool,
 }
 
-/// Where a request goes.
+/// The provider and model that serve a request.
 #[derive(Clone)]
-pub struct Route {
-    /// Who answers.
+pub struct ModelRoute {
+    /// The provider.
     pub provider: Arc<dyn Provider>,
-    /// The provider's own name of the model.
+    /// The provider's own model name.
     pub model: String,
 }
 
 impl ProviderRouter {
-    /// A router over configured servers, in the order of their names.
+    /// A router for the configured providers, in the order of their names.
     pub fn new(
         providers: &BTreeMap<String, ProviderSettings>,
         metrics: &Arc<Metrics>,
     ) -> Result<Self, InvalidProvider> {
-        let made = providers.iter().map(|(name, settings)| {
+        let providers = providers.iter().map(|(name, settings)| {
             let provider: Arc<dyn Provider> = Arc::new(ChatProvider::new(name, settings, metrics)?);
             Ok((provider, settings.clone()))
         });
-        Ok(Self::over(made.collect::<Result<Vec<_>, InvalidProvider>>()?))
+        Ok(Self::from_providers(providers.collect::<Result<Vec<_>, InvalidProvider>>()?))
     }
 
-    /// A router over providers of any kind.
-    pub(super) fn over(providers: impl IntoIterator<Item = (Arc<dyn Provider>, ProviderSettings)>) -> Self {
+    /// A router for providers of any kind.
+    pub(super) fn from_providers(
+        providers: impl IntoIterator<Item = (Arc<dyn Provider>, ProviderSettings)>,
+    ) -> Self {
         let providers: Vec<_> = providers.into_iter().collect();
         let only = providers.len() == 1;
         Self {
@@ -62,8 +64,8 @@ impl ProviderRouter {
         }
     }
 
-    /// The provider for a model: by alias, then by prefix, then by pattern, then the default one.
-    pub fn resolve(&self, model: &str) -> Result<Route, ApiError> {
+    /// Selects the provider for a model: by alias, then prefix, then pattern, then the default provider.
+    pub fn resolve(&self, model: &str) -> Result<ModelRoute, ApiError> {
         let found = self
             .find(|entry| entry.aliases.get(model).cloned())
             .or_else(|| self.find(|entry| entry.without_prefix(model).map(str::to_owned)))
@@ -83,10 +85,10 @@ impl ProviderRouter {
         })
     }
 
-    fn find(&self, name: impl Fn(&Entry) -> Option<String>) -> Option<Route> {
+    fn find(&self, name: impl Fn(&Entry) -> Option<String>) -> Option<ModelRoute> {
         self.entries
             .iter()
-            .find_map(|entry| Some(Route { model: name(entry)?, provider: Arc::clone(&entry.provider) }))
+            .find_map(|entry| Some(ModelRoute { model: name(entry)?, provider: Arc::clone(&entry.provider) }))
     }
 
     /// All providers.
@@ -94,26 +96,26 @@ impl ProviderRouter {
         self.entries.iter().map(|entry| &entry.provider)
     }
 
-    /// Every provider with what clients call its models: prefix and aliases.
-    pub(super) fn named(
+    /// Each provider with the prefix and aliases of its models.
+    pub(super) fn model_names(
         &self,
     ) -> impl Iterator<Item = (&Arc<dyn Provider>, Option<&str>, &BTreeMap<String, String>)> {
         self.entries.iter().map(|entry| (&entry.provider, entry.prefix.as_deref(), &entry.aliases))
     }
 
-    /// To whom a request is handed on, unread but for its model.
+    /// Routes a proxied request body by its `model`; the rest of the body is not parsed.
     ///
     /// # Errors
-    /// The body is no object with a model, or nobody serves that.
+    /// If the body is not an object with a model, or no provider serves it.
     pub fn route_body(&self, body: &Bytes) -> Result<RoutedBody, ApiError> {
         let model = read_model(body)?;
         let route = self.resolve(&model)?;
-        let body = if route.model == model { body.clone() } else { rename(body, &route.model)? };
+        let body = if route.model == model { body.clone() } else { replace_model(body, &route.model)? };
         Ok(RoutedBody { provider: route.provider, model: route.model, body })
     }
 }
 
-/// A request that is handed on.
+/// A proxied request with its provider.
 pub struct RoutedBody {
     provider: Arc<dyn Provider>,
     model: String,
@@ -121,20 +123,20 @@ pub struct RoutedBody {
 }
 
 impl RoutedBody {
-    /// The name of the provider that gets it.
+    /// The name of the provider.
     pub fn provider(&self) -> &str {
         self.provider.name()
     }
 
-    /// The provider's name of the model.
+    /// The provider's own model name.
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// Hands it on.
+    /// Sends it to the provider.
     ///
     /// # Errors
-    /// As the provider fails.
+    /// If the provider fails.
     pub async fn pass_through(self, path: &str, call: &CallContext) -> Result<ProxiedResponse, ApiError> {
         Ok(self.provider.pass_through(path, self.body, call).await?)
     }
@@ -147,7 +149,7 @@ impl Entry {
             aliases: settings.aliases.clone(),
             prefix: settings.prefix.clone(),
             models: settings.models.clone(),
-            // A single provider that claims nothing serves everything.
+            // A single provider without models or prefix serves every model.
             default: settings.default || (only && settings.models.is_empty() && settings.prefix.is_none()),
         }
     }
@@ -162,7 +164,7 @@ impl Entry {
     }
 }
 
-/// Whether a name fits a pattern in which `*` stands for any characters.
+/// Whether a name matches a glob pattern, in which `*` matches any characters.
 fn glob_matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
@@ -185,7 +187,7 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
         let message = format!("The request body cannot be read: {problem}.");
         ApiError::new(400, "invalid_request_error", "invalid_json", message)
     };
-    // serde reads the fields of a struct from a list as well.
+    // serde would deserialize a struct from an array, too.
     if body.trim_ascii_start().starts_with(b"[") {
         return Err(unreadable("an object is expected".to_owned()));
     }
@@ -201,7 +203,7 @@ fn read_model(body: &[u8]) -> Result<String, ApiError> {
 }
 
 /// The same body with another model; every other field stays byte for byte.
-fn rename(body: &[u8], model: &str) -> Result<Bytes, ApiError> {
+fn replace_model(body: &[u8], model: &str) -> Result<Bytes, ApiError> {
     let internal = |_| ApiError::internal();
     let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::Map::new();
     let raw: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(body).map_err(internal)?;
@@ -286,8 +288,8 @@ mod tests {
 
     #[test]
     fn renaming_changes_the_model_and_nothing_else() {
-        let renamed = rename(br#"{"model":"fast","seed": 1.50,"n":{"model":"x"}}"#, "slow").unwrap();
-        let text = String::from_utf8(renamed.to_vec()).unwrap();
+        let replaced = replace_model(br#"{"model":"fast","seed": 1.50,"n":{"model":"x"}}"#, "slow").unwrap();
+        let text = String::from_utf8(replaced.to_vec()).unwrap();
         assert_eq!(text, r#"{"model":"slow","n":{"model":"x"},"seed":1.50}"#);
     }
 }

@@ -1,6 +1,6 @@
-//! Errors as providers write them: in HTTP bodies, in the middle of streams, as objects, as strings.
+//! Errors as providers send them: in HTTP bodies and in streams, as objects or strings.
 //!
-//! Owns their shapes and their classes; what of their words a client may see is `masking`'s.
+//! Parses and classifies them; `masking` decides which parts of their messages a client may see.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use super::errors::{ProviderError, ProviderErrorKind};
 use super::lenient::LenientText;
 use super::masking::sanitize;
 
-/// Bytes of an error that is read. A longer one is no message for anybody.
+/// Maximum size of an error that is parsed; a longer one is treated as an error without a message.
 const MAX_ERROR_BYTES: usize = 256 << 10;
 
-/// What a provider says went wrong: the value of `error`, or a whole body that is nothing but an error.
+/// An error object: the value of `error`, or the whole body of an error response.
 #[derive(Debug, Default)]
 pub(super) struct UpstreamError<'a> {
     message: LenientText<'a>,
@@ -24,14 +24,14 @@ pub(super) struct UpstreamError<'a> {
     status: LenientText<'a>,
 }
 
-/// A body or an event that may be an error. vLLM's older form has the fields of the error at the top.
+/// A body or an event that may hold an error. Older vLLM has the error's fields at the top level.
 #[derive(Debug, Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default)]
     error: Option<UpstreamError<'a>>,
     #[serde(borrow, default)]
     message: LenientText<'a>,
-    /// FastAPI's name for it: words, a list of what is wrong with the request, or whatever the server raised.
+    /// FastAPI's error field: a message, a list of validation errors, or any value that the server raised.
     #[serde(default)]
     detail: Value,
     #[serde(borrow, default)]
@@ -41,20 +41,20 @@ struct Envelope<'a> {
 }
 
 impl<'a> UpstreamError<'a> {
-    /// Reads the error that a text holds: JSON of a known shape, or a few plain words.
+    /// Parses an error: JSON of a known shape, or plain text.
     pub(super) fn parse(text: &'a str) -> Self {
         let text = text.trim();
         if text.len() > MAX_ERROR_BYTES {
             return Self::default();
         }
         match serde_json::from_str::<Envelope<'a>>(text) {
-            Ok(Envelope { error: Some(fault), .. }) => fault,
+            Ok(Envelope { error: Some(error), .. }) => error,
             Ok(Envelope { message, detail, code, kind, .. }) => {
                 let message =
-                    if message.is_empty() { LenientText(words_of(&detail).into()) } else { message };
+                    if message.is_empty() { LenientText(detail_message(&detail).into()) } else { message };
                 Self { message, code, kind, status: LenientText::default() }
             }
-            // Pages for browsers say nothing to a program, and may say too much.
+            // HTML pages hold no useful message, and may disclose internals.
             Err(_) if text.starts_with(['<', '{', '[']) => Self::default(),
             Err(_) => {
                 Self::from_fields(LenientText(text.into()), LenientText::default(), LenientText::default())
@@ -62,7 +62,7 @@ impl<'a> UpstreamError<'a> {
         }
     }
 
-    /// An error whose fields stand apart.
+    /// An error of separate fields.
     pub(super) fn from_fields(
         message: LenientText<'a>,
         code: LenientText<'a>,
@@ -71,12 +71,12 @@ impl<'a> UpstreamError<'a> {
         Self { message, code, kind, status: LenientText::default() }
     }
 
-    /// Whether it says nothing at all: some servers send an empty `error` with every chunk.
+    /// Whether it holds nothing: some servers send an empty `error` with every chunk.
     pub(super) fn is_empty(&self) -> bool {
         self.message.is_empty() && self.code.is_empty() && self.kind.is_empty()
     }
 
-    /// The error that ends the call. `status` is the HTTP status that came with it, if it came with one of its own.
+    /// The [`ProviderError`] that ends the call. `status`: the HTTP status of an error response.
     pub(super) fn into_error(self, status: Option<u16>, secret: Option<&str>) -> ProviderError {
         let kind = self.classify(status);
         let message = match self.message.some() {
@@ -94,16 +94,18 @@ impl<'a> UpstreamError<'a> {
     }
 
     fn classify(&self, status: Option<u16>) -> ProviderErrorKind {
-        let said = [&self.code, &self.kind, &self.status];
+        let codes = [&self.code, &self.kind, &self.status];
         let status = status
             .or_else(|| {
-                said.iter()
+                codes
+                    .iter()
                     .find_map(|name| name.as_str().parse().ok().filter(|code| (400..600).contains(code)))
             })
-            .or_else(|| said.iter().find_map(|name| status_of(name.as_str())));
+            .or_else(|| codes.iter().find_map(|name| status_of(name.as_str())));
         let about_size = !matches!(status, Some(401 | 403 | 404 | 429));
         if about_size
-            && (said.iter().any(|name| is_overflow_code(name.as_str())) || is_overflow(self.message.as_str()))
+            && (codes.iter().any(|name| is_overflow_code(name.as_str()))
+                || is_overflow(self.message.as_str()))
         {
             return ProviderErrorKind::ContextLength;
         }
@@ -111,26 +113,26 @@ impl<'a> UpstreamError<'a> {
     }
 }
 
-/// What FastAPI's `detail` says; of a list, where each thing is wrong and how.
-fn words_of(detail: &Value) -> String {
+/// The message in FastAPI's `detail`; for a list of validation errors the path and message of each.
+fn detail_message(detail: &Value) -> String {
     match detail {
-        Value::String(words) => words.clone(),
-        Value::Array(problems) => {
-            let said = problems.iter().map(problem).filter(|words| !words.is_empty());
-            said.collect::<Vec<_>>().join("; ")
+        Value::String(message) => message.clone(),
+        Value::Array(errors) => {
+            let messages = errors.iter().map(validation_error).filter(|message| !message.is_empty());
+            messages.collect::<Vec<_>>().join("; ")
         }
         Value::Object(fields) => {
             let names = ["message", "msg", "error", "detail"];
-            names.iter().find_map(|name| fields.get(*name)).map(words_of).unwrap_or_default()
+            names.iter().find_map(|name| fields.get(*name)).map(detail_message).unwrap_or_default()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
     }
 }
 
 /// `{"loc": ["body", "messages", 0, "content"], "msg": "Field required"}` as `messages[0].content: Field required`.
-fn problem(problem: &Value) -> String {
+fn validation_error(error: &Value) -> String {
     let mut path = String::new();
-    let steps = problem.get("loc").and_then(Value::as_array).into_iter().flatten();
+    let steps = error.get("loc").and_then(Value::as_array).into_iter().flatten();
     for step in steps {
         match step {
             Value::String(name) if name == "body" && path.is_empty() => {}
@@ -139,10 +141,10 @@ fn problem(problem: &Value) -> String {
             other => path.push_str(&format!("[{other}]")),
         }
     }
-    let words = words_of(problem);
-    match path.is_empty() || words.is_empty() {
-        true => words,
-        false => format!("{path}: {words}"),
+    let message = detail_message(error);
+    match path.is_empty() || message.is_empty() {
+        true => message,
+        false => format!("{path}: {message}"),
     }
 }
 
@@ -201,7 +203,7 @@ impl<'de> Visitor<'de> for UpstreamErrorVisitor {
     }
 }
 
-/// The status that an error's `code` or `type` stands for, where no number says it.
+/// The HTTP status for an error's `code` or `type`, if it has no numeric status.
 fn status_of(name: &str) -> Option<u16> {
     Some(match name {
         "rate_limit_exceeded"
@@ -224,7 +226,7 @@ fn is_overflow_code(name: &str) -> bool {
     matches!(name, "context_length_exceeded" | "exceed_context_size_error")
 }
 
-/// Whether words mean that the prompt is too long. Servers agree on no code, only on phrases.
+/// Whether a message means that the prompt is too long. Servers have no common code for it, only typical phrases.
 fn is_overflow(message: &str) -> bool {
     const PHRASES: [&str; 9] = [
         "maximum context length",               // vLLM, OpenAI
@@ -319,12 +321,12 @@ mod tests {
             "prompt is too long: 210000 tokens > 200000 maximum",
         ];
         for words in words {
-            let fault = UpstreamError::from_fields(
+            let error = UpstreamError::from_fields(
                 LenientText(words.into()),
                 LenientText::default(),
                 LenientText::default(),
             );
-            assert_eq!(fault.into_error(Some(400), None).kind, ProviderErrorKind::ContextLength, "{words}");
+            assert_eq!(error.into_error(Some(400), None).kind, ProviderErrorKind::ContextLength, "{words}");
         }
         let quota = UpstreamError::from_fields(
             LenientText("maximum context length".into()),

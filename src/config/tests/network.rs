@@ -92,8 +92,8 @@ fn what_is_wrong_with_a_file_of_certificates_is_said_with_its_key() {
         (pair(&cert, &gone), "providers.p.client_key", "cannot read"),
         (pair(&key, &key), "providers.p.client_cert", "no certificate in PEM"),
         (pair(&cert, &cert), "providers.p.client_key", "no private key in PEM"),
-        (pair(&cert, &locked), "providers.p.client_key", "is encrypted"),
-        (pair(&other_cert, &key), "providers.p.client_key", "does not belong to the certificate"),
+        (pair(&cert, &locked), "providers.p.client_key", "encrypted private key"),
+        (pair(&other_cert, &key), "providers.p.client_key", "does not match the certificate"),
         (pair(&broken, &key), "providers.p.client_key", "cannot be used"),
         (
             of(&format!("ca_file: {cert}")).replace("https", "http"),

@@ -1,6 +1,6 @@
-//! Certificates from PEM files: authorities to trust, and the gateway's own with its key.
+//! Certificates from PEM files: certificate authorities, and client certificates with their key.
 //!
-//! What is read here has been tried in a client, so that making one later cannot fail for it.
+//! Each is validated by building a client with it, so that building one later cannot fail because of it.
 
 use std::error::Error;
 use std::fmt;
@@ -10,53 +10,53 @@ use reqwest::{Certificate, Identity};
 const CERTIFICATE: &str = "CERTIFICATE";
 const PRIVATE_KEY: &str = "PRIVATE KEY";
 
-/// A file of authorities that cannot be used.
+/// A CA file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCaCertificates {
-    /// There is none in it.
+    /// The file holds no certificate.
     #[error("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
     NoPem,
-    /// One of them is none.
-    #[error("holds what is no certificate: {0}")]
+    /// One of the certificates is invalid.
+    #[error("holds an invalid certificate: {0}")]
     Malformed(String),
 }
 
-/// A certificate and key that cannot be used.
+/// A client certificate or key that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidClientCertificate {
-    /// The certificate's file.
+    /// The certificate file holds no certificate.
     #[error("holds no certificate in PEM form (-----BEGIN CERTIFICATE-----)")]
     NoCertificate,
-    /// The key's file.
+    /// The key file holds no key.
     #[error("holds no private key in PEM form (-----BEGIN PRIVATE KEY-----)")]
     NoKey,
-    /// The key's file.
-    #[error("holds a private key that is encrypted: it must be one without a passphrase")]
+    /// The key is encrypted.
+    #[error("holds an encrypted private key; provide one without a passphrase")]
     EncryptedKey,
-    /// Both files.
-    #[error("holds a private key that does not belong to the certificate")]
+    /// Certificate and key do not match.
+    #[error("holds a private key that does not match the certificate")]
     Mismatch,
-    /// The certificate's or the key's content.
+    /// The certificate or the key is invalid.
     #[error("cannot be used: {0}")]
     Malformed(String),
 }
 
 impl InvalidClientCertificate {
-    /// Whether it is about the certificate's file rather than the key's.
-    pub fn is_of_certificate(&self) -> bool {
+    /// Whether it concerns the certificate file rather than the key file.
+    pub fn is_about_certificate(&self) -> bool {
         matches!(self, Self::NoCertificate)
     }
 }
 
-/// Certificates of authorities.
+/// Certificates of one or more authorities.
 #[derive(Clone)]
 pub struct CaCertificates(Vec<Certificate>);
 
 impl CaCertificates {
-    /// Reads a PEM file of one or more certificates.
+    /// Parses a PEM file of one or more certificates.
     ///
     /// # Errors
-    /// If it holds none, or one that cannot be used.
+    /// If it holds no certificate, or an invalid one.
     pub fn from_pem(pem: &[u8]) -> Result<Self, InvalidCaCertificates> {
         let pem = sections(pem, |kind| kind == CERTIFICATE);
         let malformed = |error: reqwest::Error| InvalidCaCertificates::Malformed(reason(&error));
@@ -83,16 +83,15 @@ impl fmt::Debug for CaCertificates {
     }
 }
 
-/// A certificate with its private key, which is never shown.
+/// A client certificate with its private key. `Debug` does not show the key.
 #[derive(Clone)]
 pub struct ClientCertificate(Identity);
 
 impl ClientCertificate {
-    /// Reads two PEM files: the certificate, with those of the authorities between it and one that servers know, and
-    /// its private key.
+    /// Parses two PEM files: the certificate, optionally with intermediate certificates, and its private key.
     ///
     /// # Errors
-    /// If one of them does not hold what it should, or the two do not belong together.
+    /// If a file is invalid, or the key does not match the certificate.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, InvalidClientCertificate> {
         let certificate = sections(certificate, |kind| kind == CERTIFICATE);
         if certificate.is_empty() {
@@ -126,7 +125,7 @@ impl fmt::Debug for ClientCertificate {
     }
 }
 
-/// The sections of a PEM file of the kinds that are wanted. Files often hold others, or text, between them.
+/// The PEM sections whose label is wanted; others, and text between them, are skipped.
 fn sections(pem: &[u8], wanted: impl Fn(&str) -> bool) -> String {
     let text = String::from_utf8_lossy(pem);
     let mut kept = String::new();
@@ -146,7 +145,7 @@ fn sections(pem: &[u8], wanted: impl Fn(&str) -> bool) -> String {
     kept
 }
 
-/// The innermost cause of an error: the outer ones only say that a builder failed.
+/// The innermost cause of an error: outer ones only say that the builder failed.
 fn reason(error: &reqwest::Error) -> String {
     let mut innermost: &dyn Error = error;
     while let Some(source) = innermost.source() {

@@ -1,4 +1,4 @@
-//! Which proxy leads to which server.
+//! HTTP proxies, and the choice of a proxy for a URL.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::{Proxy, Url};
 use serde::{Serialize, Serializer};
 
-/// Variables by which other programs are told of proxies, each also in lower case; the first that is set counts.
+/// Proxy variables of the environment, in upper and lower case; of each pair the first that is set counts.
 pub(crate) const PROXY_VARIABLES: [[&str; 2]; 4] = [
     ["HTTPS_PROXY", "https_proxy"],
     ["HTTP_PROXY", "http_proxy"],
@@ -17,28 +17,28 @@ pub(crate) const PROXY_VARIABLES: [[&str; 2]; 4] = [
     ["NO_PROXY", "no_proxy"],
 ];
 
-/// A URL that is none of an HTTP proxy. Does not quote it: it may hold a password.
+/// An invalid proxy URL. The message does not quote the URL, which may hold a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected the URL of an HTTP proxy with nothing behind its port, such as http://proxy.example.com:3128 or https://user:password@proxy.example.com"
+    "expected the URL of an HTTP proxy without a path or query, such as http://proxy.example.com:3128 or https://user:password@proxy.example.com"
 )]
 pub struct InvalidProxyUrl;
 
-/// An HTTP proxy, spoken to with or without TLS. Shown without its user and password.
+/// The URL of an HTTP proxy, with or without TLS. Displayed without its user and password.
 #[derive(Clone)]
-pub struct ProxyUrl(Arc<Readable>);
+pub struct ProxyUrl(Arc<ParsedProxy>);
 
-/// A URL, and what the HTTP client makes of it.
-struct Readable {
+/// A URL, and its form for the HTTP client.
+struct ParsedProxy {
     url: Url,
     proxy: Proxy,
 }
 
 impl ProxyUrl {
-    /// Reads a URL, such as `http://user:password@proxy.example.com:3128`.
+    /// Parses a URL such as `http://user:password@proxy.example.com:3128`.
     ///
     /// # Errors
-    /// If it is not `http` or `https`, or holds more than host, port and credentials.
+    /// If its scheme is not `http` or `https`, or it holds more than credentials, host and port.
     pub fn parse(text: &str) -> Result<Self, InvalidProxyUrl> {
         let url = Url::parse(text.trim()).map_err(|_| InvalidProxyUrl)?;
         let is_plain = matches!(url.path(), "" | "/") && url.query().is_none() && url.fragment().is_none();
@@ -46,24 +46,23 @@ impl ProxyUrl {
         {
             return Err(InvalidProxyUrl);
         }
-        // The client would go directly to servers if it could not read the URL.
+        // The client would connect directly if it could not parse the URL.
         let reader = Matcher::builder().all(url.to_string()).build();
         reader.intercept(&Uri::from_static("http://server.invalid/")).ok_or(InvalidProxyUrl)?;
         let proxy = Proxy::all(url.clone()).map_err(|_| InvalidProxyUrl)?;
-        Ok(Self(Arc::new(Readable { url, proxy })))
+        Ok(Self(Arc::new(ParsedProxy { url, proxy })))
     }
 
-    /// The same as other programs read variables of the environment: without a scheme it is `http`.
+    /// Parses a variable of the environment: without a scheme it is `http`.
     fn from_variable(text: &str) -> Result<Self, InvalidProxyUrl> {
         if text.contains("://") { Self::parse(text) } else { Self::parse(&format!("http://{text}")) }
     }
 
-    /// Whether the proxy itself is spoken to with TLS.
+    /// Whether the connection to the proxy uses TLS.
     pub fn is_tls(&self) -> bool {
         self.0.url.scheme() == "https"
     }
 
-    /// As the HTTP client wants it.
     pub(super) fn to_reqwest(&self) -> Proxy {
         self.0.proxy.clone()
     }
@@ -96,20 +95,20 @@ impl Serialize for ProxyUrl {
     }
 }
 
-/// The proxies of a client. What is on this machine is never reached through any: to a proxy, `localhost` is another.
+/// The proxies of a client. Loopback addresses are never reached through a proxy, to which `localhost` is another machine.
 #[derive(Debug, Clone, Default)]
 pub enum Proxies {
-    /// None.
+    /// No proxy.
     #[default]
     Direct,
-    /// One for all servers.
+    /// One proxy for all servers.
     All(ProxyUrl),
-    /// Those that the environment names.
+    /// The proxies of the environment.
     Environment(Arc<EnvironmentProxies>),
 }
 
 impl Proxies {
-    /// The proxy through which a URL is reached.
+    /// The proxy for a URL; `None`: connect directly.
     pub fn for_url(&self, url: &Url) -> Option<&ProxyUrl> {
         match self {
             Self::All(proxy) if !is_loopback_url(url) => Some(proxy),
@@ -118,7 +117,7 @@ impl Proxies {
         }
     }
 
-    /// All that there are.
+    /// All proxies.
     pub fn each(&self) -> impl Iterator<Item = &ProxyUrl> {
         let (one, two) = match self {
             Self::Direct => (None, None),
@@ -129,12 +128,12 @@ impl Proxies {
     }
 }
 
-/// What the variables of [`PROXY_VARIABLES`] say.
+/// The values of [`PROXY_VARIABLES`].
 #[derive(Debug)]
 pub struct EnvironmentProxies {
     http: Option<ProxyUrl>,
     https: Option<ProxyUrl>,
-    /// Intercepts what `NO_PROXY` does not exempt.
+    /// Matches URLs that `NO_PROXY` does not exempt.
     exempting: Matcher,
 }
 
@@ -142,18 +141,18 @@ impl EnvironmentProxies {
     /// Reads the variables.
     ///
     /// # Errors
-    /// The name of one that is set to something else than an HTTP proxy.
+    /// The name of a variable whose value is not the URL of an HTTP proxy.
     pub fn from_lookup(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, (&'static str, InvalidProxyUrl)> {
         let [https, http, all, none] = PROXY_VARIABLES.map(|names| {
             names.into_iter().find_map(|name| Some((name, lookup(name).filter(|value| !value.is_empty())?)))
         });
-        let proxy = |said: Option<(&'static str, String)>| {
-            let read = |(name, value): (&'static str, String)| {
+        let proxy = |variable: Option<(&'static str, String)>| {
+            let parse = |(name, value): (&'static str, String)| {
                 ProxyUrl::from_variable(&value).map_err(|error| (name, error))
             };
-            said.map(read).transpose()
+            variable.map(parse).transpose()
         };
         let (https, http, all) = (proxy(https)?, proxy(http)?, proxy(all)?);
         let none = none.map(|(_, value)| value).unwrap_or_default();
@@ -166,14 +165,14 @@ impl EnvironmentProxies {
 
     fn for_url(&self, url: &Url) -> Option<&ProxyUrl> {
         let proxy = if url.scheme() == "https" { &self.https } else { &self.http };
-        // What cannot be read as the client's kind of URL cannot be asked for either.
+        // A URL that the client cannot parse cannot be requested either.
         let intercepted =
             url.as_str().parse::<Uri>().is_ok_and(|url| self.exempting.intercept(&url).is_some());
         proxy.as_ref().filter(|_| intercepted)
     }
 }
 
-/// Whether a URL names this machine, without asking a resolver.
+/// Whether the host of a URL is a loopback address or `localhost`, without DNS resolution.
 pub(crate) fn is_loopback_url(url: &Url) -> bool {
     let Some(host) = url.host_str() else { return false };
     let bare = host.trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! Failures of a proxy, told apart from those of the server behind it.
+//! Failures of a proxy, as distinguished from those of the server behind it.
 
 use std::error::Error;
 
@@ -7,33 +7,33 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use tower::Service;
 
-/// What the HTTP client says of a tunnel that it did not get. The library does not name this type.
+/// The HTTP client's error for a failed tunnel. The library does not export this type by name.
 type TunnelError = <Tunnel<HttpConnector> as Service<Uri>>::Error;
 
-/// What went wrong between the gateway and a proxy. Nothing has reached the server behind it.
+/// A failure between the gateway and a proxy. Nothing was sent to the server behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyError {
-    /// Its name, its port or its TLS: no connection to the proxy came about.
+    /// No connection to the proxy: its name, its port or its TLS is wrong.
     #[error("the proxy cannot be reached")]
     Unreachable,
-    /// It answered 407.
+    /// The proxy answered 407.
     #[error("the proxy refused the gateway's credentials for it (407)")]
     Credentials,
-    /// It answered otherwise than with 200 and 407.
+    /// The proxy answered neither 200 nor 407.
     #[error("the proxy opened no connection to the server")]
     Refused,
-    /// It ended the connection, or what it said is no HTTP.
-    #[error("the proxy broke off")]
+    /// The proxy closed the connection, or did not answer with HTTP.
+    #[error("the proxy closed the connection, or its answer is not HTTP")]
     Broken,
 }
 
 impl ProxyError {
-    /// What an error says of the proxy that the request went through; `None`: the proxy did its part.
+    /// The proxy's failure in an error of a request that went through it; `None`: the proxy is not at fault.
     ///
-    /// `tunnelled` is whether the server is spoken to with TLS, for which proxies are asked for a tunnel (CONNECT).
+    /// `tunnelled`: the server is reached with TLS, and so through a tunnel (CONNECT).
     pub fn from_reqwest(error: &reqwest::Error, tunnelled: bool) -> Option<Self> {
         if !tunnelled {
-            // The only connection is that to the proxy.
+            // The only connection is the one to the proxy.
             return (error.is_connect() && !error.is_timeout()).then_some(Self::Unreachable);
         }
         let mut source = error.source();
@@ -46,15 +46,14 @@ impl ProxyError {
         None
     }
 
-    /// By the library's words, as its variants have no names outside of it; a test holds them.
+    /// By the library's texts, as its variants are private; a test pins them.
     fn from_tunnel(error: &TunnelError) -> Self {
-        let said = error.to_string();
-        let says = |words| said.ends_with(words);
-        if says("proxy authorization required") {
+        let text = error.to_string();
+        if text.ends_with("proxy authorization required") {
             Self::Credentials
-        } else if says("failed to create underlying connection") {
+        } else if text.ends_with("failed to create underlying connection") {
             Self::Unreachable
-        } else if says("unsuccessful") {
+        } else if text.ends_with("unsuccessful") {
             Self::Refused
         } else {
             Self::Broken

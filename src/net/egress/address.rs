@@ -1,10 +1,10 @@
-//! Which addresses belong to the public internet. Pure; what is opened in spite of it is `rules`'.
+//! Which addresses are public. Pure; the operator's allowlist is in `rules`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
 
-/// IPv4 that is not public: IANA's special-purpose registry, multicast, and what clouds keep for themselves.
+/// IPv4 networks that are not public: IANA's special-purpose registry, multicast, and addresses that clouds reserve.
 const NON_PUBLIC_V4: &[Ipv4Net] = &[
     v4([0, 0, 0, 0], 8),        // this network; many systems connect 0.0.0.0 to themselves
     v4([10, 0, 0, 0], 8),       // private
@@ -24,11 +24,11 @@ const NON_PUBLIC_V4: &[Ipv4Net] = &[
     v4([240, 0, 0, 0], 4),      // reserved, and broadcast
 ];
 
-/// The one block of IPv6 that is handed out to the public. Whatever lies outside is closed: loopback, unspecified,
-/// unique local, link-local, site-local, multicast, IPv4-compatible, locally translated.
+/// The block of global unicast IPv6 addresses. Everything else is not public: loopback, unspecified, unique local,
+/// link-local, site-local, multicast, IPv4-compatible, local-use translation.
 const PUBLIC_V6: Ipv6Net = v6([0x2000, 0, 0, 0], 3);
 
-/// What is closed within [`PUBLIC_V6`].
+/// Networks within [`PUBLIC_V6`] that are not public.
 const NON_PUBLIC_V6: &[Ipv6Net] = &[
     v6([0x2001, 0, 0, 0], 23),     // protocol assignments: Teredo, benchmarks, ORCHID
     v6([0x2001, 0xdb8, 0, 0], 32), // documentation
@@ -37,8 +37,8 @@ const NON_PUBLIC_V6: &[Ipv6Net] = &[
     v6([0x3fff, 0, 0, 0], 20),     // documentation
 ];
 
-/// Addresses of IPv4 hosts as DNS64 gives them to hosts that have only IPv6.
-const TRANSLATED: Ipv6Net = v6([0x64, 0xff9b, 0, 0], 96);
+/// The NAT64 prefix, under which DNS64 maps IPv4 addresses for hosts that have only IPv6.
+const NAT64_PREFIX: Ipv6Net = v6([0x64, 0xff9b, 0, 0], 96);
 
 const fn v4([a, b, c, d]: [u8; 4], prefix: u8) -> Ipv4Net {
     Ipv4Net::new_assert(Ipv4Addr::new(a, b, c, d), prefix)
@@ -48,11 +48,11 @@ const fn v6([a, b, c, d]: [u16; 4], prefix: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0), prefix)
 }
 
-/// Whether an address is one of the public internet, also where it only carries an IPv4 address.
+/// Whether an address is public; for an IPv6 address that maps an IPv4 address, whether that is public.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) if TRANSLATED.contains(&address) => is_public_v4(last_four(address)),
+        IpAddr::V6(address) if NAT64_PREFIX.contains(&address) => is_public_v4(last_four(address)),
         IpAddr::V6(address) => {
             PUBLIC_V6.contains(&address) && !NON_PUBLIC_V6.iter().any(|net| net.contains(&address))
         }

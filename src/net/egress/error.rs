@@ -1,37 +1,37 @@
-//! Why a request got no answer. Texts name what the caller asked for, never what it resolved to.
+//! Errors of the egress guard. Their texts name the requested host, never the addresses that it resolved to.
 
 use std::time::Duration;
 
 use crate::net::causes::FailureCause;
 use crate::net::client::ProxyError;
 
-/// A request that was refused or failed.
+/// A request that was denied or failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EgressError {
-    /// The URL cannot be read, or is not of a kind that may be used.
-    #[error("the URL is not acceptable: {0}")]
+    /// The URL is invalid or not allowed.
+    #[error("the URL is not allowed: {0}")]
     BadUrl(&'static str),
-    /// The host is not among the domains that may be reached.
+    /// The host is not within the allowed domains.
     #[error("{host} is not among the allowed domains")]
     DomainNotAllowed {
         /// The host of the URL.
         host: String,
     },
-    /// The host is an address that may not be reached.
+    /// The host is an address that is not allowed.
     #[error("the address of {host} is not allowed")]
     AddressNotAllowed {
         /// The host of the URL.
         host: String,
     },
-    /// The host is a name, and has no addresses but some that may not be reached. To callers that is the same as a name
-    /// that does not exist, or they could ask which names there are in the gateway's network; the log says it.
+    /// The host is a name whose addresses are all denied. Its text is that of a name that does not exist: callers must not be
+    /// able to probe which names exist in the gateway's network. The log has the reason.
     #[error("no connection to {host}")]
     NameNotAllowed {
         /// The host of the URL.
         host: String,
     },
-    /// There is no such host, nobody listens, or it could not be agreed on a cipher. Nothing was sent.
+    /// No connection: DNS, TCP or TLS failed. Nothing was sent.
     #[error("no connection to {host}")]
     Connect {
         /// The host of the URL.
@@ -40,28 +40,28 @@ pub enum EgressError {
         #[source]
         cause: FailureCause,
     },
-    /// The proxy that leads to the host failed. Nothing has reached the host.
+    /// The proxy failed. Nothing was sent to the host.
     #[error("no connection to {host}: {error}")]
     Proxy {
         /// The host of the URL.
         host: String,
-        /// What went wrong.
+        /// The proxy's failure.
         error: ProxyError,
         /// For the log.
         #[source]
         cause: FailureCause,
     },
-    /// The answer was not there in time. The server may have acted on the request.
+    /// No complete response in time. The server may have processed the request.
     #[error("no answer within {} s", after.as_secs_f64())]
     Timeout {
-        /// How long was waited.
+        /// The timeout.
         after: Duration,
         /// For the log.
         #[source]
         cause: FailureCause,
     },
-    /// The connection broke. The server may have acted on the request.
-    #[error("the connection to {host} broke")]
+    /// The connection was lost. The server may have processed the request.
+    #[error("the connection to {host} was lost")]
     Broken {
         /// The host of the URL.
         host: String,
@@ -69,25 +69,25 @@ pub enum EgressError {
         #[source]
         cause: FailureCause,
     },
-    /// The answer is larger than it may be.
+    /// The response exceeds the size limit.
     #[error("the answer is larger than {limit} bytes")]
     TooLarge {
-        /// Bytes.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// One redirect led to the next.
+    /// The redirect limit was exceeded.
     #[error("more than {limit} redirects")]
     TooManyRedirects {
-        /// How many are followed.
+        /// The limit.
         limit: usize,
     },
-    /// No client could be made, for instance because the system has no certificates.
-    #[error("outgoing connections are not possible")]
+    /// The HTTP client could not be built, for example because the system has no certificates.
+    #[error("outgoing connections are not possible: the HTTP client could not be built")]
     NoClient,
 }
 
 impl EgressError {
-    /// Whether the rules forbid it, rather than that it failed.
+    /// Whether the rules deny the request, as opposed to a failure.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -98,7 +98,7 @@ impl EgressError {
         )
     }
 
-    /// The same, of a URL to which a server redirected: its host is the server's to tell, not the caller's.
+    /// The same error for the target of a redirect, without its host, which the caller must not learn.
     pub(super) fn for_redirect(self) -> Self {
         let host = || "a redirect's target".to_owned();
         match self {

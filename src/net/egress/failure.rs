@@ -1,6 +1,6 @@
-//! What came of a request that failed: an error for whoever asked, and a line in the log with the causes, which callers are
-//! not told of. The errors hold them, too, as connections are made for several requests: whoever knows for which one it
-//! was logs them with that.
+//! Classification and logging of failed requests. The returned error's text is for callers; its causes are for logs only, and
+//! are logged here without a request id, since connections may serve several requests. Errors carry them as their source, so
+//! that they can be logged with the request, too.
 
 use std::error::Error;
 
@@ -13,40 +13,38 @@ use crate::net::causes::{self, ConnectFailure, FailureCause};
 use crate::net::client::ProxyError;
 
 impl Egress {
-    /// What an error of [`Self::client`]'s means. Its own text is not logged: it holds the URL with whatever secrets are in
-    /// its query.
+    /// Classifies an error of a client of [`Self::client`]. Its own text is not logged: it contains the URL, whose query may
+    /// hold secrets.
     pub fn classify_error(&self, url: &Url, error: &reqwest::Error) -> EgressError {
         let host = host_of(url);
         if is_caused_by_refusal(error) {
-            tracing::info!(host, "none of the addresses of a host may be reached; see egress.allow");
+            tracing::info!(host, "egress denied: none of the host's addresses is allowed; see egress.allow");
             return EgressError::NameNotAllowed { host };
         }
-        let because = |kind: &'static str, text: String| logged(FailureCause::new(kind, text).with_url(url));
+        let cause = |kind: &'static str, text: String| logged(FailureCause::new(kind, text).with_url(url));
         let chain = causes::chain(error);
         if self.http.proxies.for_url(url).is_some()
             && let Some(error) = ProxyError::from_reqwest(error, url.scheme() == "https")
         {
-            let cause = because("proxy", format!("{error}: {chain} (see egress.proxy and network.proxy)"));
+            let cause = cause("proxy", format!("{error}: {chain} (see egress.proxy and network.proxy)"));
             return EgressError::Proxy { host, error, cause };
         }
         match (error.is_connect(), error.is_timeout()) {
             (true, true) => {
                 let limit = CONNECT_TIMEOUT.min(self.limits.timeout).as_secs_f64();
-                let text = format!("{chain} (no connection within {limit} s; at most egress.timeout)");
-                EgressError::Connect { host, cause: because("connect_timeout", text) }
+                let text =
+                    format!("{chain} (no connection within {limit} s; at most 10 s and egress.timeout)");
+                EgressError::Connect { host, cause: cause("connect_timeout", text) }
             }
-            (true, false) => EgressError::Connect {
-                host,
-                cause: because(ConnectFailure::from_reqwest(error).kind(), chain),
-            },
-            (false, true) => {
-                EgressError::Timeout { after: self.limits.timeout, cause: because("cut", chain) }
+            (true, false) => {
+                EgressError::Connect { host, cause: cause(ConnectFailure::from_reqwest(error).kind(), chain) }
             }
-            (false, false) => EgressError::Broken { host, cause: because("cut", chain) },
+            (false, true) => EgressError::Timeout { after: self.limits.timeout, cause: cause("cut", chain) },
+            (false, false) => EgressError::Broken { host, cause: cause("cut", chain) },
         }
     }
 
-    /// A status that is a proxy's own: one that is asked for a server without TLS answers in its place.
+    /// The error for a 407 of a proxy, which answers requests without TLS in the server's place.
     pub fn proxy_refusal(&self, url: &Url, status: StatusCode) -> Option<EgressError> {
         let is_proxys = status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
             && url.scheme() == "http"
@@ -62,11 +60,11 @@ impl Egress {
         })
     }
 
-    /// The time for a request as a whole is over.
+    /// The error for a request that exceeded `egress.timeout`.
     pub(super) fn timed_out(&self, url: &Url) -> EgressError {
         let after = self.limits.timeout;
-        let text = format!("egress.timeout, {} s", after.as_secs_f64());
-        EgressError::Timeout { after, cause: logged(FailureCause::new("total_timeout", text).with_url(url)) }
+        let cause = FailureCause::from_timeout("total_timeout", "egress.timeout", after);
+        EgressError::Timeout { after, cause: logged(cause.with_url(url)) }
     }
 }
 

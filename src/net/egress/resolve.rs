@@ -1,7 +1,7 @@
-//! Names to addresses, of which only those come back that may be connected to.
+//! DNS resolution that returns only allowed addresses.
 //!
-//! The check stands here and not before the request because the addresses that are given out here are the ones
-//! that are connected to: a name that answers differently the next time gains nothing.
+//! The check is here and not before the request, because the client connects to exactly the addresses that are returned
+//! here: DNS rebinding gains nothing.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,14 +12,14 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::rules::{EgressRules, Host};
 
-/// Looks up names. The system's way unless a test brings another.
+/// A DNS resolver: the system's, or a test's.
 #[async_trait]
 pub trait Resolver: Send + Sync {
-    /// The addresses of a host; it has none where there is no such host.
+    /// The addresses of a host; empty if it does not exist.
     async fn resolve(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-/// Asks the operating system.
+/// The operating system's resolver.
 pub(crate) struct SystemResolver;
 
 #[async_trait]
@@ -29,16 +29,16 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// A resolver as the HTTP client wants it, which keeps back what may not be connected to.
+/// A resolver for the HTTP client that drops addresses which may not be connected to.
 pub(super) struct GuardedResolver {
     pub resolver: Arc<dyn Resolver>,
     pub rules: Arc<EgressRules>,
-    /// The port that its client connects to. A resolver is not told it, so every port that a rule names has a
-    /// client of its own; `None`: any port that no rule names.
+    /// The port that its client connects to. A resolver is not told the port, so every port that a rule names has a client
+    /// of its own; `None`: any port that no rule names.
     pub port: Option<u16>,
 }
 
-/// A host has addresses, and none of them may be connected to.
+/// The host has addresses, but none of them is allowed.
 #[derive(Debug, thiserror::Error)]
 #[error("none of the host's addresses is allowed")]
 pub(super) struct AddressesRefused;
@@ -50,16 +50,16 @@ impl Resolve for GuardedResolver {
             let Some(host) = Host::from_name(name.as_str()) else { return Err(AddressesRefused.into()) };
             let found = resolver.resolve(name.as_str()).await?;
             let none_found = found.is_empty();
-            let open: Vec<SocketAddr> = found
+            let allowed: Vec<SocketAddr> = found
                 .into_iter()
                 .filter(|address| rules.may_connect(&host, *address, port))
                 .map(|address| SocketAddr::new(address, 0))
                 .collect();
-            if open.is_empty() && !none_found {
+            if allowed.is_empty() && !none_found {
                 return Err(AddressesRefused.into());
             }
-            let open: Addrs = Box::new(open.into_iter());
-            Ok(open)
+            let allowed: Addrs = Box::new(allowed.into_iter());
+            Ok(allowed)
         })
     }
 }

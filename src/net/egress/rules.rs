@@ -1,7 +1,7 @@
-//! What may be reached: the operator's two lists, and the judgement of a URL or an address by them. Pure.
+//! Egress rules: the operator's two lists, and the check of URLs and addresses against them. Pure.
 //!
-//! The lists are two walls and a request has to pass both: `allowed_domains` is about the name in the URL, `allow`
-//! about addresses that are not public. What one opens the other still closes.
+//! A request must pass both lists: `allowed_domains` restricts the host of the URL, `allow` permits addresses that are not
+//! public. Neither overrides the other.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use reqwest::Url;
 use super::address::is_public;
 use super::error::EgressError;
 
-/// An entry of a list that cannot be read.
+/// An invalid entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{list}: '{entry}' {problem}")]
 pub struct InvalidRule {
@@ -24,24 +24,24 @@ pub struct InvalidRule {
     pub problem: &'static str,
 }
 
-/// Both lists, read.
+/// Both lists, parsed.
 #[derive(Debug)]
 pub(super) struct EgressRules {
-    open: Vec<AllowEntry>,
+    allowed: Vec<AllowEntry>,
     domains: Option<Vec<String>>,
 }
 
 /// An entry of `allow`.
 #[derive(Debug)]
 struct AllowEntry {
-    place: AllowTarget,
-    /// `None`: any.
+    target: AllowTarget,
+    /// `None`: any port.
     port: Option<u16>,
 }
 
 #[derive(Debug)]
 enum AllowTarget {
-    /// The host of a URL as [`Host`] writes it; opens whatever address it has.
+    /// A host name as [`Host`] writes it; allows all its addresses.
     Host(String),
     Net(IpNet),
 }
@@ -49,21 +49,22 @@ enum AllowTarget {
 /// The host of a URL: lower case, in ASCII, without the dot of the root.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Host {
-    /// To be resolved.
+    /// A name, to be resolved.
     Name(String),
-    /// As it is.
+    /// An IP address.
     Address(IpAddr),
 }
 
 impl EgressRules {
-    /// Reads both lists.
+    /// Parses both lists.
     pub(super) fn parse(allow: &[String], domains: Option<&[String]>) -> Result<Self, InvalidRule> {
-        let open = allow.iter().map(|entry| AllowEntry::parse(entry)).collect::<Result<_, _>>()?;
-        let read_all = |list: &[String]| list.iter().map(|entry| domain(entry)).collect::<Result<_, _>>();
-        Ok(Self { open, domains: domains.map(read_all).transpose()? })
+        let allowed = allow.iter().map(|entry| AllowEntry::parse(entry)).collect::<Result<_, _>>()?;
+        let parse_all =
+            |list: &[String]| list.iter().map(|entry| parse_domain(entry)).collect::<Result<_, _>>();
+        Ok(Self { allowed, domains: domains.map(parse_all).transpose()? })
     }
 
-    /// Judges what a URL says of itself, before any name is resolved.
+    /// Checks a URL before DNS resolution.
     pub(super) fn check_url(&self, url: &Url) -> Result<(), EgressError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(EgressError::BadUrl("only http and https are allowed"));
@@ -86,39 +87,39 @@ impl EgressRules {
         Ok(())
     }
 
-    /// Whether a host may be connected to at an address that it has. `port` is `None` for any that no entry names.
+    /// Whether a host may be connected to at one of its addresses. `port` is `None` for any port that no entry names.
     pub(super) fn may_connect(&self, host: &Host, address: IpAddr, port: Option<u16>) -> bool {
         if is_public(address) {
             return true;
         }
         let address = address.to_canonical();
-        self.open.iter().any(|opening| {
-            opening.port.is_none_or(|only| Some(only) == port)
-                && match &opening.place {
+        self.allowed.iter().any(|entry| {
+            entry.port.is_none_or(|only| Some(only) == port)
+                && match &entry.target {
                     AllowTarget::Net(net) => net.contains(&address),
-                    AllowTarget::Host(open) => matches!(host, Host::Name(name) if name == open),
+                    AllowTarget::Host(allowed) => matches!(host, Host::Name(name) if name == allowed),
                 }
         })
     }
 
-    /// Whether an entry opens what a URL names, before any name is resolved.
+    /// Whether an entry of `allow` matches the host of a URL, without DNS resolution.
     pub(super) fn is_allowlisted(&self, url: &Url) -> bool {
         let Some(host) = Host::from_url(url) else { return false };
         let known = host.known_addresses();
-        self.open.iter().any(|opening| {
-            (opening.port.is_none() || opening.port == url.port_or_known_default())
-                && match &opening.place {
+        self.allowed.iter().any(|entry| {
+            (entry.port.is_none() || entry.port == url.port_or_known_default())
+                && match &entry.target {
                     AllowTarget::Net(net) => {
                         known.iter().any(|address| net.contains(&address.to_canonical()))
                     }
-                    AllowTarget::Host(open) => matches!(&host, Host::Name(name) if name == open),
+                    AllowTarget::Host(allowed) => matches!(&host, Host::Name(name) if name == allowed),
                 }
         })
     }
 
-    /// The ports that entries name.
+    /// The ports that entries of `allow` name.
     pub(super) fn ports(&self) -> impl Iterator<Item = u16> {
-        self.open.iter().filter_map(|opening| opening.port)
+        self.allowed.iter().filter_map(|entry| entry.port)
     }
 
     fn in_domains(&self, host: &Host) -> bool {
@@ -131,68 +132,67 @@ impl EgressRules {
 impl AllowEntry {
     fn parse(entry: &str) -> Result<Self, InvalidRule> {
         let bad = |problem| InvalidRule { list: "allow", entry: entry.to_owned(), problem };
-        if let Some(net) = net(entry) {
-            return Ok(Self { place: AllowTarget::Net(net), port: None });
+        if let Some(net) = parse_net(entry) {
+            return Ok(Self { target: AllowTarget::Net(net), port: None });
         }
-        let (place, port) = match entry.rsplit_once(':') {
-            Some((place, port)) if !entry.ends_with(']') => {
+        let (target, port) = match entry.rsplit_once(':') {
+            Some((target, port)) if !entry.ends_with(']') => {
                 let port = port.parse().ok().filter(|port| *port != 0);
-                (place, Some(port.ok_or_else(|| bad("has no port from 1 to 65535 behind its colon"))?))
+                (target, Some(port.ok_or_else(|| bad("has no port from 1 to 65535 behind its colon"))?))
             }
             _ => (entry, None),
         };
-        let bare = place.strip_prefix('[').and_then(|place| place.strip_suffix(']')).unwrap_or(place);
-        if let Some(net) = net(bare) {
-            return Ok(Self { place: AllowTarget::Net(net), port });
+        let bare = target.strip_prefix('[').and_then(|target| target.strip_suffix(']')).unwrap_or(target);
+        if let Some(net) = parse_net(bare) {
+            return Ok(Self { target: AllowTarget::Net(net), port });
         }
-        if place.contains('/') {
+        if target.contains('/') {
             return Err(bad("is no CIDR"));
         }
-        match read_host(place) {
-            Some(Host::Name(name)) => Ok(Self { place: AllowTarget::Host(name), port }),
+        match parse_host(target) {
+            Some(Host::Name(name)) => Ok(Self { target: AllowTarget::Host(name), port }),
             // An address in a spelling that only URLs have, such as 127.1.
-            Some(Host::Address(address)) => Ok(Self { place: AllowTarget::Net(address.into()), port }),
+            Some(Host::Address(address)) => Ok(Self { target: AllowTarget::Net(address.into()), port }),
             None => Err(bad("is no host, address or CIDR")),
         }
     }
 }
 
-/// An address or CIDR; one of IPv4 that is written within IPv6 becomes IPv4, as the addresses it is held against.
-fn net(text: &str) -> Option<IpNet> {
+/// Parses an address or CIDR. An IPv4-mapped IPv6 address becomes IPv4, like the addresses that it is compared with.
+fn parse_net(text: &str) -> Option<IpNet> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some(address.to_canonical().into());
     }
     text.parse().ok()
 }
 
-/// An entry of `allowed_domains`.
-fn domain(entry: &str) -> Result<String, InvalidRule> {
+/// Parses an entry of `allowed_domains`.
+fn parse_domain(entry: &str) -> Result<String, InvalidRule> {
     let bad = |problem| InvalidRule { list: "allowed_domains", entry: entry.to_owned(), problem };
     if entry.starts_with("*.") || entry.starts_with('.') {
-        return Err(bad("must be a domain alone; what is below it is included"));
+        return Err(bad("must be a domain without a wildcard; its subdomains are included"));
     }
-    let host = read_host(entry).ok_or_else(|| bad("is no domain"))?;
+    let host = parse_host(entry).ok_or_else(|| bad("is no domain"))?;
     Ok(host.to_string())
 }
 
-/// The domains that are in both lists of `allowed_domains`, each with what is below it. What cannot be read is in
-/// neither.
+/// The domains, with their subdomains, that both lists of `allowed_domains` allow. Invalid entries are in neither.
 pub(crate) fn intersect_domains(one: &[String], other: &[String]) -> Vec<String> {
-    let below = |domain: &String, list: &[String]| {
-        let Ok(name) = self::domain(domain) else { return false };
-        list.iter().filter_map(|above| self::domain(above).ok()).any(|above| is_within(&name, &above))
+    let is_below = |domain: &String, list: &[String]| {
+        let Ok(name) = parse_domain(domain) else { return false };
+        list.iter().filter_map(|above| parse_domain(above).ok()).any(|above| is_within(&name, &above))
     };
-    let narrower = one.iter().filter(|domain| below(domain, other));
-    narrower.chain(other.iter().filter(|domain| below(domain, one))).cloned().collect()
+    let narrower = one.iter().filter(|domain| is_below(domain, other));
+    narrower.chain(other.iter().filter(|domain| is_below(domain, one))).cloned().collect()
 }
 
-/// Whether a host is a domain or below it. The dot keeps `evilexample.com` out of `example.com`.
+/// Whether a host is a domain or one of its subdomains. The dot keeps `evilexample.com` out of `example.com`.
 fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Reads a host as it would be read in a URL: case, international names and spellings of addresses come out the same.
-fn read_host(text: &str) -> Option<Host> {
+/// Parses a host as a URL parser does, which normalizes case, international names and spellings of addresses.
+fn parse_host(text: &str) -> Option<Host> {
     let foreign = |c: char| c.is_whitespace() || matches!(c, '/' | '\\' | '?' | '#' | '@' | '*');
     // A colon is part of an address in brackets and of nothing else.
     if text.contains(foreign) || (text.contains(':') && !text.starts_with('[')) {
@@ -212,21 +212,21 @@ impl Host {
         Self::from_name(text)
     }
 
-    /// A name as a resolver is asked for it.
+    /// A name as it is passed to a resolver.
     pub(super) fn from_name(text: &str) -> Option<Self> {
         let name = text.strip_suffix('.').unwrap_or(text).to_ascii_lowercase();
         (!name.is_empty()).then_some(Self::Name(name))
     }
 
-    /// The addresses that need no resolver to be known. A resolver is asked all the same: this only lets URLs be
-    /// refused that are checked long before they are used.
+    /// The addresses that are known without DNS resolution. The resolver is used all the same: this only rejects URLs early
+    /// that are checked long before they are used.
     fn known_addresses(&self) -> Vec<IpAddr> {
         match self {
             Self::Address(address) => vec![*address],
             Self::Name(name) if name == "localhost" || name.ends_with(".localhost") => {
                 vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]
             }
-            Self::Name(name) if METADATA.contains(&name.as_str()) => {
+            Self::Name(name) if METADATA_HOSTS.contains(&name.as_str()) => {
                 vec![Ipv4Addr::new(169, 254, 169, 254).into()]
             }
             Self::Name(_) => Vec::new(),
@@ -234,8 +234,8 @@ impl Host {
     }
 }
 
-/// Names by which clouds serve the credentials of their machines.
-const METADATA: &[&str] =
+/// Host names of cloud metadata services, which serve credentials.
+const METADATA_HOSTS: &[&str] =
     &["metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal"];
 
 impl fmt::Display for Host {

@@ -1,4 +1,4 @@
-//! The guard against servers on real ports, and against every spelling of an address that is known to fool one.
+//! The guard with servers on real ports, and with the spellings of addresses that are known to fool URL checks.
 
 mod hops;
 mod names;

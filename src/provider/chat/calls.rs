@@ -1,10 +1,9 @@
-//! Puts streamed pieces of tool calls together.
+//! Assembles tool calls from streamed deltas.
 //!
-//! Chat completions say which call a piece belongs to by `index`, and name id and function in its first
-//! piece. Servers differ: the index is missing, always 0, wrong, or new for the tail of an open call; ids
-//! come late, once, or with every piece; names come twice or in fragments. A piece is placed by its id
-//! first, then by its index, then with the call that is open; what shows that an earlier call is whole
-//! begins a new one.
+//! In chat completions, `index` assigns a delta to its call, and the first delta of a call has its id and name. Servers
+//! deviate: the index is missing, always 0, wrong, or new for the tail of an open call; ids come late, once, or with every
+//! delta; names come twice or in fragments. A delta is assigned by its id first, then by its index, then to the open call;
+//! one that shows that the earlier call is complete begins a new call.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +18,10 @@ use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::response::json_scanner::JsonScanner;
 use crate::response::turn::{CallKind, ModelEvent, ModelTool, ProviderFields};
 
-/// Calls in one turn. No model asks for as many; a server that is out of its mind might.
+/// Maximum number of calls in one turn, as a bound against misbehaving servers.
 const MAX_CALLS: usize = 1024;
 
-/// Indices under which their pieces come.
+/// Maximum number of distinct `index` values.
 const MAX_INDICES: usize = 4 * MAX_CALLS;
 
 const EMPTY_OBJECT: &str = "{}";
@@ -32,37 +31,37 @@ const EMPTY_OBJECT: &str = "{}";
 pub(super) struct CallAssembler {
     tools: Arc<[Arc<ModelTool>]>,
     calls: Vec<Call>,
-    /// Which call a piece with this index last went to.
+    /// The call to which the last delta with an index was assigned.
     by_index: HashMap<i64, usize>,
     open: Option<usize>,
     started: u32,
-    /// What has come that is kept here, in bytes.
-    kept_bytes: usize,
+    /// Bytes that are buffered here.
+    held_bytes: usize,
 }
 
 #[derive(Debug, Default)]
 struct Call {
     id: String,
     name: String,
-    /// Pieces of it came with an index.
+    /// Deltas of it came with an index.
     indexed: bool,
-    /// Set once the call was announced.
+    /// Set once `CallStarted` was emitted.
     slot: Option<u32>,
-    /// Whether its arguments are a custom tool's input: `None` until it is announced.
+    /// Whether its arguments are a custom tool's input; `None` until `CallStarted` was emitted.
     custom: Option<bool>,
-    /// The provider knows custom tools: the input comes as it is, not wrapped in JSON.
+    /// The provider supports custom tools: the input is plain text, not wrapped in JSON.
     raw: bool,
-    /// Arguments that were not handed over: the name is not known yet, they are a custom tool's, or they
-    /// are an empty object that may be a placeholder.
+    /// Arguments that were not emitted yet: the name is not known, they are a custom tool's input, or they are an empty
+    /// object that may be a placeholder.
     buffered: String,
     extent: JsonScanner,
-    /// A custom tool's input was handed over.
+    /// A custom tool's input was emitted.
     delivered: bool,
-    /// What the provider sent with it and wants back: Gemini's thought signature.
+    /// Fields that must be sent back to the provider: Gemini's thought signature.
     fields: Option<Box<ProviderFields>>,
 }
 
-/// A piece, with the ways of servers to write it smoothed out.
+/// A delta of a call, independent of how the server writes it.
 struct NormalizedDelta<'a> {
     index: Option<i64>,
     id: &'a str,
@@ -74,46 +73,49 @@ struct NormalizedDelta<'a> {
 
 impl CallAssembler {
     pub(super) fn new(tools: Arc<[Arc<ModelTool>]>) -> Self {
-        Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0, kept_bytes: 0 }
+        Self { tools, calls: Vec::new(), by_index: HashMap::new(), open: None, started: 0, held_bytes: 0 }
     }
 
-    /// Whether any call has begun.
+    /// Whether there is any call.
     pub(super) fn any(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// Bytes of what is kept of the calls, though it may have been handed over by now.
+    /// Bytes that were buffered, including ones that were emitted since.
     pub(super) fn held_bytes(&self) -> usize {
-        self.kept_bytes
+        self.held_bytes
     }
 
-    /// Takes in a piece of a call; `position` is its place in a list of several.
+    /// Processes a delta of a call; `position` is its position in a list of several.
     pub(super) fn push(
         &mut self,
         piece: &CallPiece<'_>,
         position: Option<usize>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        self.take(&NormalizedDelta::new(piece, position), out)
+        self.push_normalized(&NormalizedDelta::new(piece, position), out)
     }
 
-    /// Takes in a piece of the single call of servers from before `tool_calls`.
+    /// Processes a delta of the legacy `function_call`.
     pub(super) fn push_legacy(
         &mut self,
         piece: &FunctionPiece<'_>,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
         let (name, arguments) = (piece.name.as_str(), piece.arguments.0.as_ref());
-        self.take(&NormalizedDelta { index: Some(0), id: "", name, arguments, raw: false, extra: None }, out)
+        self.push_normalized(
+            &NormalizedDelta { index: Some(0), id: "", name, arguments, raw: false, extra: None },
+            out,
+        )
     }
 
-    /// Hands over what was held back, as the answer is over; `cut` says that the token limit ended it.
-    pub(super) fn finish(&mut self, cut: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    /// Emits buffered arguments at the end of the answer. `truncated`: the token limit ended it.
+    pub(super) fn finish(&mut self, truncated: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         for place in 0..self.calls.len() {
             self.start(place, true, out);
             self.flush(place, out);
         }
-        if cut || self.calls.iter().all(|call| call.slot.is_some()) {
+        if truncated || self.calls.iter().all(|call| call.slot.is_some()) {
             return Ok(());
         }
         Err(ProviderError::new(
@@ -122,9 +124,13 @@ impl CallAssembler {
         ))
     }
 
-    fn take(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    fn push_normalized(
+        &mut self,
+        piece: &NormalizedDelta<'_>,
+        out: &mut Vec<ModelEvent>,
+    ) -> Result<(), ProviderError> {
         if !piece.is_head() && piece.arguments.is_empty() {
-            self.sign(piece, out);
+            self.push_extra(piece, out);
             return Ok(());
         }
         let place = self.place(piece);
@@ -142,27 +148,27 @@ impl CallAssembler {
             self.by_index.insert(index, place);
         }
         if let Some(call) = self.calls.get_mut(place) {
-            self.kept_bytes += call.merge(piece);
-            self.kept_bytes += call.sign(piece, out);
+            self.held_bytes += call.merge(piece);
+            self.held_bytes += call.merge_extra(piece, out);
         }
         self.start(place, false, out);
         self.append(place, piece, out);
         Ok(())
     }
 
-    /// Takes in what comes with a call that has begun, without more of the call.
-    fn sign(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) {
+    /// Processes the extra content of a delta that has nothing else.
+    fn push_extra(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) {
         let place = piece.index.and_then(|index| self.by_index.get(&index).copied()).or(self.open);
         if let Some(call) = place.and_then(|place| self.calls.get_mut(place)) {
-            self.kept_bytes += call.sign(piece, out);
+            self.held_bytes += call.merge_extra(piece, out);
         }
     }
 
-    /// The call that a piece belongs to; a new one if it begins one.
+    /// The call to which a delta belongs; a new one if it begins one.
     fn place(&mut self, piece: &NormalizedDelta<'_>) -> usize {
         let by_id = self.calls.iter().rposition(|call| !piece.id.is_empty() && call.id == piece.id);
         let found = match (by_id, piece.index) {
-            (Some(place), _) if self.is_double(place, piece) => None,
+            (Some(place), _) if self.is_duplicate_id(place, piece) => None,
             (Some(place), _) => Some(place),
             (None, Some(index)) => self.by_index.get(&index).copied().or_else(|| self.open_for_tail(piece)),
             (None, None) => self.open,
@@ -175,29 +181,29 @@ impl CallAssembler {
         })
     }
 
-    /// Whether a piece whose id is known is another call all the same: under an index of its own, with a name.
-    fn is_double(&self, place: usize, piece: &NormalizedDelta<'_>) -> bool {
+    /// Whether a delta with a known id is another call all the same: it has a new index and a name.
+    fn is_duplicate_id(&self, place: usize, piece: &NormalizedDelta<'_>) -> bool {
         let elsewhere = piece.index.is_some_and(|index| self.by_index.get(&index) != Some(&place));
         elsewhere && !piece.name.is_empty() && self.calls.get(place).is_some_and(|call| call.indexed)
     }
 
-    /// Under a new index, a piece without id and name is the tail of the open call, unless that is whole.
+    /// A delta with a new index but no id and name is the tail of the open call, unless that is complete.
     fn open_for_tail(&self, piece: &NormalizedDelta<'_>) -> Option<usize> {
         let open = self.open.filter(|_| !piece.is_head())?;
         self.calls.get(open).filter(|call| call.extent != JsonScanner::Complete).map(|_| open)
     }
 
-    /// Announces a call once its name is known. `over`: nothing more will come.
+    /// Emits `CallStarted` once the call's name is known. `over`: the answer has ended.
     fn start(&mut self, place: usize, over: bool, out: &mut Vec<ModelEvent>) {
         let Some(call) = self.calls.get_mut(place).filter(|call| call.slot.is_none()) else { return };
         let tool = tool_named(&call.name, &self.tools);
-        // What only begins like a tool's name may be a fragment of it, as long as no arguments follow.
+        // A prefix of a tool's name may be a fragment of it, as long as no arguments follow.
         let fragment =
-            tool.is_none() && call.extent == JsonScanner::Empty && begins_a_name(&call.name, &self.tools);
+            tool.is_none() && call.extent == JsonScanner::Empty && is_name_prefix(&call.name, &self.tools);
         if call.name.is_empty() || fragment && !over {
             return;
         }
-        // What the tool was declared as goes before what the provider takes it for.
+        // The declared kind of the tool takes precedence over the kind that the provider sent.
         let (kind, name, namespace) = match tool {
             Some(tool) => (tool.kind, tool.name.as_str().to_owned(), tool.namespace.clone()),
             None if call.raw => (CallKind::Custom, call.name.clone(), None),
@@ -212,7 +218,7 @@ impl CallAssembler {
         out.push(ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields });
     }
 
-    /// Adds arguments to a call, and hands over what need not be held back.
+    /// Adds arguments to a call, and emits what need not be buffered.
     fn append(&mut self, place: usize, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) {
         let Some(call) = self.calls.get_mut(place) else { return };
         match (call.slot, call.custom) {
@@ -227,7 +233,7 @@ impl CallAssembler {
             }
             (_, custom) => {
                 call.buffered.push_str(piece.arguments);
-                self.kept_bytes += piece.arguments.len();
+                self.held_bytes += piece.arguments.len();
                 let whole =
                     !call.raw && call.extent == JsonScanner::Complete && call.buffered.trim() != EMPTY_OBJECT;
                 if custom == Some(true) && whole {
@@ -237,7 +243,7 @@ impl CallAssembler {
         }
     }
 
-    /// Hands over what is held back of a call.
+    /// Emits the buffered arguments of a call.
     fn flush(&mut self, place: usize, out: &mut Vec<ModelEvent>) {
         let Some(call) = self.calls.get_mut(place) else { return };
         let (Some(slot), Some(custom)) = (call.slot, call.custom) else { return };
@@ -245,7 +251,7 @@ impl CallAssembler {
         let delta = match custom {
             true if call.delivered => return,
             true if call.raw => held,
-            true => input_of(held),
+            true => unwrap_input(held),
             false => held,
         };
         if !delta.is_empty() {
@@ -262,7 +268,7 @@ impl<'a> NormalizedDelta<'a> {
             (None, Some(custom)) => (custom.name.as_str(), custom.input.as_str(), true),
             (None, None) => ("", "", false),
         };
-        // Without an index, the place among several is the best there is.
+        // Without an index, the position in the list is used.
         let position = position.and_then(|position| i64::try_from(position).ok());
         Self {
             index: piece.index.0.or(position),
@@ -280,7 +286,7 @@ impl<'a> NormalizedDelta<'a> {
 }
 
 impl Call {
-    /// Whether the piece, though placed here by its id, its index or its turn, must belong to a later call.
+    /// Whether a delta that was assigned to this call must begin a later one.
     fn is_before(&self, piece: &NormalizedDelta<'_>, tools: &[Arc<ModelTool>]) -> bool {
         let same_id = !piece.id.is_empty() && self.id == piece.id;
         if !same_id && !piece.id.is_empty() && !self.id.is_empty() {
@@ -290,15 +296,14 @@ impl Call {
             return false;
         }
         if same_id || self.name == piece.name {
-            // The same name again is a repetition until the arguments show that the call was whole.
+            // A repeated name does not begin a call until the arguments show that this one is complete.
             return self.extent == JsonScanner::Complete && !piece.arguments.trim().is_empty();
         }
         !(self.slot.is_none() && is_fragment(&format!("{}{}", self.name, piece.name), tools))
     }
 
-    /// Keeps what came with a piece, and says how many bytes of it; what comes behind the beginning of the call is
-    /// handed over at once.
-    fn sign(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> usize {
+    /// Stores the extra content of a delta and returns its bytes; emits it if the call has started already.
+    fn merge_extra(&mut self, piece: &NormalizedDelta<'_>, out: &mut Vec<ModelEvent>) -> usize {
         const EXTRA: &str = "extra_content";
         let extra = piece.extra.and_then(|extra| serde_json::from_str::<Value>(extra.get()).ok());
         let Some(extra) = extra.filter(|extra| !extra.is_null()) else { return 0 };
@@ -313,7 +318,7 @@ impl Call {
         piece.extra.map_or(0, max_parsed_size)
     }
 
-    /// Keeps what a piece says of its call, and says how many bytes of it.
+    /// Merges a delta's id, name and arguments; returns how many bytes are held of them.
     fn merge(&mut self, piece: &NormalizedDelta<'_>) -> usize {
         let known = self.id.len() + self.name.len();
         self.indexed |= piece.index.is_some();
@@ -327,7 +332,7 @@ impl Call {
             self.name.push_str(piece.name);
         }
         if self.buffered.trim() == EMPTY_OBJECT && !piece.arguments.trim().is_empty() {
-            // It held the place of the arguments that come now.
+            // It was a placeholder for these arguments.
             self.buffered.clear();
             self.extent = JsonScanner::Empty;
         }
@@ -337,22 +342,22 @@ impl Call {
 }
 
 fn is_fragment(name: &str, tools: &[Arc<ModelTool>]) -> bool {
-    begins_a_name(name, tools) || tools.iter().any(|tool| tool.wire_name == name)
+    is_name_prefix(name, tools) || tools.iter().any(|tool| tool.wire_name == name)
 }
 
-fn begins_a_name(start: &str, tools: &[Arc<ModelTool>]) -> bool {
+fn is_name_prefix(start: &str, tools: &[Arc<ModelTool>]) -> bool {
     tools.iter().any(|tool| tool.wire_name.len() > start.len() && tool.wire_name.starts_with(start))
 }
 
-/// The tool that a model means. Harmony models prefix names with `functions.`.
+/// The tool of this name. Harmony models prefix names with `functions.`.
 fn tool_named<'a>(name: &str, tools: &'a [Arc<ModelTool>]) -> Option<&'a ModelTool> {
     let named = |name: &str| tools.iter().find(|tool| tool.wire_name == name).map(Arc::as_ref);
     named(name).or_else(|| named(name.strip_prefix("functions.")?))
 }
 
-/// The text in `{"input": "…"}`, in which free text comes from providers that know functions only. A
-/// model may ignore the wrapping and write the text itself.
-fn input_of(arguments: String) -> String {
+/// The text in `{"input": "…"}`, the form of a custom tool's input for providers that only know functions. A model may
+/// ignore the wrapper and write the text itself.
+fn unwrap_input(arguments: String) -> String {
     #[derive(Deserialize)]
     struct Wrapped {
         input: String,

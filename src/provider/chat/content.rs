@@ -1,7 +1,7 @@
-//! Content parts, from the API's names to Chat's.
+//! Content parts, translated from the Responses API to chat completions.
 //!
-//! What a provider does not take is refused with a 400 rather than left out, with one exception: a file
-//! of plain text is handed over as text where files are not known.
+//! A part that the provider does not support is refused with a 400, with one exception: a plain-text file is sent as text
+//! to a provider without file support.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::protocol::content::{ContentPart, ImageDetail, InputFile, InputImage};
 use crate::protocol::item::ToolOutput;
 use crate::provider::errors::ProviderError;
 
-/// The content of a user's message: plain text if there is nothing else.
+/// The content of a user message: a plain string if it is all text.
 pub(super) fn user_content<'a>(
     parts: &'a [ContentPart],
     supports: ProviderFeatures,
@@ -26,9 +26,9 @@ pub(super) fn user_content<'a>(
     parts.iter().map(|part| translate(part, supports)).collect::<Result<_, _>>().map(MessageContent::Parts)
 }
 
-/// The text of parts that are nothing but text.
+/// The joined text, if all parts are text.
 pub(super) fn text_of<'a>(parts: &'a [ContentPart], separator: &str) -> Option<Cow<'a, str>> {
-    let texts: Option<Vec<&str>> = parts.iter().map(words).collect();
+    let texts: Option<Vec<&str>> = parts.iter().map(part_text).collect();
     Some(join(&texts?, separator))
 }
 
@@ -41,7 +41,7 @@ pub(super) fn join<'a>(texts: &[&'a str], separator: &str) -> Cow<'a, str> {
     }
 }
 
-/// The outputs of one call, which one tool message must hold: servers refuse a second for the same call.
+/// The outputs of one call as one tool message: servers refuse a second message for the same call.
 pub(super) fn outputs_content<'a>(
     outputs: &[&'a ToolOutput],
     supports: ProviderFeatures,
@@ -59,7 +59,7 @@ pub(super) fn outputs_content<'a>(
     Ok((Cow::Owned(texts.join("\n")), others))
 }
 
-/// A tool's output, split into the text that a tool message may hold and what must follow it.
+/// A tool's output, split into the text of the tool message and the parts that must follow it in another message.
 fn output_content<'a>(
     output: &'a ToolOutput,
     supports: ProviderFeatures,
@@ -68,8 +68,8 @@ fn output_content<'a>(
         ToolOutput::Text(text) => return Ok((Cow::Borrowed(text), Vec::new())),
         ToolOutput::Parts(parts) => parts,
     };
-    let texts: Vec<&str> = parts.iter().filter_map(words).collect();
-    let others = parts.iter().filter(|part| words(part).is_none());
+    let texts: Vec<&str> = parts.iter().filter_map(part_text).collect();
+    let others = parts.iter().filter(|part| part_text(part).is_none());
     let others = others.map(|part| translate(part, supports)).collect::<Result<Vec<_>, _>>()?;
     let text = match (texts.is_empty(), others.is_empty()) {
         // Many servers refuse an empty tool message.
@@ -79,8 +79,8 @@ fn output_content<'a>(
     Ok((text, others))
 }
 
-/// The words of a part that is text. A refusal is what the model said.
-fn words(part: &ContentPart) -> Option<&str> {
+/// The text of a part, if it is text; a refusal counts as text.
+fn part_text(part: &ContentPart) -> Option<&str> {
     match part {
         ContentPart::Refusal(part) => Some(&part.refusal),
         part => part.text(),
@@ -95,20 +95,20 @@ fn translate<'a>(
         ContentPart::InputImage(image) => translate_image(image, supports),
         ContentPart::InputFile(file) => translate_file(file, supports),
         ContentPart::InputVideo(_) if !supports.video => {
-            Err(unsupported("input", "The model's provider takes no videos."))
+            Err(unsupported("input", "The model's provider does not support video input."))
         }
         ContentPart::InputVideo(video) => {
             Ok(MessagePart::VideoUrl { video_url: VideoUrl { url: &video.video_url } })
         }
         ContentPart::InputAudio(_) if !supports.audio => {
-            Err(unsupported("input", "The model's provider takes no audio."))
+            Err(unsupported("input", "The model's provider does not support audio input."))
         }
         ContentPart::InputAudio(audio) => {
             let audio = &audio.input_audio;
             Ok(MessagePart::InputAudio { input_audio: Audio { data: &audio.data, format: &audio.format } })
         }
         ContentPart::InputText(_) | ContentPart::OutputText(_) | ContentPart::Refusal(_) => {
-            Ok(MessagePart::Text { text: words(part).unwrap_or_default().into() })
+            Ok(MessagePart::Text { text: part_text(part).unwrap_or_default().into() })
         }
     }
 }
@@ -118,15 +118,18 @@ fn translate_image<'a>(
     supports: ProviderFeatures,
 ) -> Result<MessagePart<'a>, ProviderError> {
     if !supports.images {
-        return Err(unsupported("input", "The model's provider takes no images."));
+        return Err(unsupported("input", "The model's provider does not support image input."));
     }
     let Some(url) = &image.image_url else {
-        return Err(unsupported("input", "Images must come as 'image_url': a URL, or data in a data: URL."));
+        return Err(unsupported(
+            "input",
+            "Images must be sent as 'image_url': a URL, or data in a data: URL.",
+        ));
     };
     let detail = match image.detail {
         ImageDetail::Auto => None,
         ImageDetail::Low => Some("low"),
-        // Chat has nothing above it.
+        // The highest level of chat completions.
         ImageDetail::High | ImageDetail::Original => Some("high"),
     };
     Ok(MessagePart::ImageUrl { image_url: ImageUrl { url, detail } })
@@ -139,7 +142,7 @@ fn translate_file<'a>(
     let Some(data) = &file.file_data else {
         return Err(unsupported(
             "input",
-            "Files must come as 'file_data': chat completions take no URLs of files.",
+            "Files must be sent as 'file_data': chat completions do not support file URLs.",
         ));
     };
     let filename = file.filename.as_deref();
@@ -150,11 +153,13 @@ fn translate_file<'a>(
         Some(text) => {
             Ok(MessagePart::Text { text: format!("{}:\n\n{text}", filename.unwrap_or("File")).into() })
         }
-        None => Err(unsupported("input", "The model's provider takes no files but those of plain text.")),
+        None => {
+            Err(unsupported("input", "The model's provider does not support files other than plain text."))
+        }
     }
 }
 
-/// The text of a `data:` URL that says to be text.
+/// The text of a `data:` URL with a text media type.
 fn plain_text(data: &str) -> Option<String> {
     let (kind, data) = data.strip_prefix("data:")?.split_once(";base64,")?;
     let kind = kind.split(';').next().unwrap_or_default();

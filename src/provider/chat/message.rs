@@ -1,4 +1,4 @@
-//! The messages of a chat completion as they are written: shapes and their serialisation, no decisions.
+//! The messages of a chat completion: types and their serialization, no decisions.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::response::turn::ProviderFields;
 /// One message.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(super) enum Message<'a> {
-    /// Of a person or of the one who runs the model.
+pub(super) enum ChatMessage<'a> {
+    /// A user, system or developer message.
     Plain {
         role: &'static str,
         content: MessageContent<'a>,
     },
     Assistant(Assistant<'a>),
-    /// What a call gave.
+    /// The output of a call.
     Tool {
         role: &'static str,
         tool_call_id: &'a str,
@@ -26,8 +26,8 @@ pub(super) enum Message<'a> {
     },
 }
 
-impl Message<'_> {
-    /// Bytes of its texts and files, without what JSON adds.
+impl ChatMessage<'_> {
+    /// Bytes of its texts and files, without JSON syntax.
     pub(super) fn text_bytes(&self) -> usize {
         match self {
             Self::Plain { content: MessageContent::Text(text), .. } | Self::Tool { content: text, .. } => {
@@ -36,12 +36,12 @@ impl Message<'_> {
             Self::Plain { content: MessageContent::Parts(parts), .. } => {
                 parts.iter().map(MessagePart::text_bytes).sum()
             }
-            Self::Assistant(said) => said.text_bytes(),
+            Self::Assistant(message) => message.text_bytes(),
         }
     }
 }
 
-/// A message's content: plain where it can be, as older servers know nothing else.
+/// A message's content: a plain string if possible, since older servers support nothing else.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(super) enum MessageContent<'a> {
@@ -64,7 +64,7 @@ pub(super) enum MessagePart<'a> {
     File {
         file: File<'a>,
     },
-    /// Not OpenAI's: vLLM and others have it.
+    /// An extension of vLLM and others.
     VideoUrl {
         video_url: VideoUrl<'a>,
     },
@@ -107,30 +107,30 @@ pub(super) struct File<'a> {
     pub file_data: &'a str,
 }
 
-/// What the model said in one turn.
+/// The assistant message of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Assistant<'a> {
     pub text: Cow<'a, str>,
-    pub calls: Vec<Call<'a>>,
-    pub reasoning: Reasoning<'a>,
+    pub calls: Vec<MessageCall<'a>>,
+    pub reasoning: MessageReasoning<'a>,
 }
 
-/// What the model thought in that turn, as its provider takes it back.
+/// The reasoning of a turn, in the form in which its provider takes it back.
 #[derive(Debug, Default)]
-pub(super) struct Reasoning<'a> {
-    /// The field for plain text; none where the provider takes no text.
+pub(super) struct MessageReasoning<'a> {
+    /// The field for plain text; `None` if the provider takes no text.
     pub field: Option<&'static str>,
     pub text: Cow<'a, str>,
-    /// The provider's own fields, of one or several stretches of reasoning.
+    /// The provider's own fields, of one or several reasoning items.
     pub fields: Vec<&'a ProviderFields>,
 }
 
 #[derive(Debug)]
-pub(super) struct Call<'a> {
+pub(super) struct MessageCall<'a> {
     pub id: &'a str,
     pub name: Cow<'a, str>,
     pub input: CallInput<'a>,
-    /// What the provider sent with it and wants back.
+    /// Fields that must be sent back to the provider.
     pub fields: Option<&'a ProviderFields>,
 }
 
@@ -138,20 +138,20 @@ pub(super) struct Call<'a> {
 pub(super) enum CallInput<'a> {
     /// A function's arguments.
     Json(Cow<'a, str>),
-    /// A custom tool's input, for a provider that knows such tools.
+    /// A custom tool's input, for a provider that supports custom tools.
     Text(&'a str),
 }
 
-/// Fields of a message that are the gateway's to write, whatever a provider sent under these names.
+/// Message fields that the gateway writes itself: a provider's fields of these names are not sent back.
 const MESSAGE_FIELDS: &[&str] = &["role", "content", "tool_calls"];
-/// In which Gemini signs its answers.
+/// The field of Gemini's thought signatures.
 const SIGNATURE: &str = "extra_content";
-/// Those of a call.
+/// The same for fields of a call.
 const CALL_FIELDS: &[&str] = &["id", "type", "function", "custom"];
 
 impl Assistant<'_> {
     fn text_bytes(&self) -> usize {
-        let input = |call: &Call<'_>| match &call.input {
+        let input = |call: &MessageCall<'_>| match &call.input {
             CallInput::Json(text) => text.len(),
             CallInput::Text(text) => text.len(),
         };
@@ -163,7 +163,7 @@ impl Serialize for Assistant<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("role", "assistant")?;
-        // Null is what OpenAI itself sends beside calls; an empty text makes some templates print it.
+        // Null next to calls, as OpenAI sends it; some chat templates would print an empty string.
         map.serialize_entry("content", &Some(&self.text).filter(|text| !text.is_empty()))?;
         self.reasoning.write(&mut map)?;
         if !self.calls.is_empty() {
@@ -173,10 +173,10 @@ impl Serialize for Assistant<'_> {
     }
 }
 
-impl Reasoning<'_> {
+impl MessageReasoning<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         let own: Vec<&str> = self.names();
-        // The provider's own form of its reasoning holds the text as well; a signature does not.
+        // The provider's own fields contain the text as well, but a signature does not.
         let holds_text = own.iter().any(|name| *name != SIGNATURE);
         if let Some(field) = self.field.filter(|_| !holds_text && !self.text.is_empty()) {
             map.serialize_entry(field, &self.text)?;
@@ -188,7 +188,7 @@ impl Reasoning<'_> {
         Ok(())
     }
 
-    /// Names of the provider's fields, each once, but for those that the message has anyway.
+    /// Distinct names of the provider's fields, without [`MESSAGE_FIELDS`].
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for name in self.fields.iter().flat_map(|fields| fields.keys()).map(String::as_str) {
@@ -200,7 +200,7 @@ impl Reasoning<'_> {
     }
 }
 
-/// One field of several stretches of reasoning: lists one behind the other, otherwise the last value.
+/// One field of several reasoning items: lists are concatenated, of other values the last one counts.
 struct Merged<'a>(&'a [&'a Value]);
 
 impl Serialize for Merged<'_> {
@@ -213,7 +213,7 @@ impl Serialize for Merged<'_> {
     }
 }
 
-impl Serialize for Call<'_> {
+impl Serialize for MessageCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         struct Function<'a> {

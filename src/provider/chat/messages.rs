@@ -1,12 +1,12 @@
 //! The conversation as chat messages.
 //!
-//! Items are many and small; messages are few, and servers are strict about their order. So: all calls of
-//! a turn and the text beside them become one assistant message; the outputs of its calls follow it at
-//! once, wherever they stood; reasoning joins the message of its turn; system messages go to the head.
+//! Servers are strict about the order of messages. So all calls of a turn and the text next to them become one assistant
+//! message; the outputs of its calls follow it directly, wherever they were in the input; reasoning is added to the message
+//! of its turn; system messages are moved to the front.
 //!
-//! A prior call of an MCP server, which holds its output, becomes a call and its output. Other hosted items
-//! (searches, code, images, shells, approvals, lists of tools) have no form in Chat and are left out:
-//! what came of them is in the model's answer.
+//! A prior call of an MCP server, which holds its output, becomes a call and its output. Other hosted items (searches, code,
+//! images, shells, approvals, lists of tools) have no equivalent in chat completions and are left out: their results are
+//! part of the model's answer.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use serde::de::IgnoredAny;
 
 use super::content;
-use super::message::{Assistant, Call, CallInput, MessageContent, MessagePart, Reasoning};
+use super::message::{Assistant, CallInput, MessageCall, MessageContent, MessagePart, MessageReasoning};
 use super::options::ChatOptions;
 use crate::config::{DeveloperRole, ReasoningField, ResultFormat, SystemPlacement};
 use crate::protocol::item::hosted::McpCall;
@@ -23,13 +23,13 @@ use crate::provider::errors::ProviderError;
 use crate::response::result_text::format_result;
 use crate::response::turn::{HistoryItem, ModelRequest, ProviderFields, ProviderState, StatePosition};
 
-pub(super) use super::message::Message;
+pub(super) use super::message::ChatMessage;
 
 /// The messages of a request, its instructions first.
 pub(super) fn build<'a>(
     request: &'a ModelRequest,
     options: &'a ChatOptions,
-) -> Result<Vec<Message<'a>>, ProviderError> {
+) -> Result<Vec<ChatMessage<'a>>, ProviderError> {
     let mut builder = Builder::new(request, options);
     if let Some(instructions) = request.instructions.as_deref().filter(|text| !text.is_empty()) {
         builder.add_system(instructions.into(), Role::Developer);
@@ -45,55 +45,55 @@ struct Builder<'a> {
     options: &'a ChatOptions,
     format: ResultFormat,
     names: HashMap<(Option<&'a str>, &'a str), &'a str>,
-    /// What each call gave, by its id, until the call takes it: ids may be used again.
+    /// Outputs by call id, in a queue until their call takes them: ids may be reused.
     outputs: HashMap<&'a str, VecDeque<Outputs<'a>>>,
     system: Vec<Cow<'a, str>>,
-    messages: Vec<Message<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     open: Option<OpenMessage<'a>>,
     /// Reasoning whose message is not known yet.
     pending: PendingReasoning<'a>,
 }
 
-/// The assistant message that is being put together.
+/// The assistant message that is being built.
 #[derive(Default)]
 struct OpenMessage<'a> {
     message: Assistant<'a>,
     reasoning: PendingReasoning<'a>,
-    /// What its calls gave.
-    answers: Vec<(&'a str, CallOutput<'a>)>,
-    /// The output of one of its calls is an item that is still to come.
-    waits: bool,
+    /// The outputs of its calls, by call id.
+    outputs: Vec<(&'a str, CallOutput<'a>)>,
+    /// The output of one of its calls is a later item.
+    awaits_output: bool,
 }
 
-/// What a call gave.
+/// The output of a call.
 enum CallOutput<'a> {
     Outputs(Outputs<'a>),
     Text(Cow<'a, str>),
 }
 
-/// The outputs of one call: one, but for a custom tool that told how far it was before it was done.
+/// The output items of one call: one, unless a custom tool reported progress before its result.
 type Outputs<'a> = Vec<&'a ToolOutput>;
 
 #[derive(Default)]
 struct PendingReasoning<'a> {
     texts: Vec<&'a str>,
     fields: Vec<&'a ProviderFields>,
-    /// Another answer begins with them.
+    /// Another answer begins with it.
     leads: bool,
 }
 
-/// To which message reasoning belongs that stands between two.
+/// The message to which reasoning between two messages belongs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Attach {
-    /// The one before: nothing of the model follows. Providers send state late.
+    /// The previous one, as no output of the model follows: providers may send state late.
     Back,
-    /// The one to come.
+    /// The next one.
     Forward,
 }
 
 impl<'a> Builder<'a> {
     fn new(request: &'a ModelRequest, options: &'a ChatOptions) -> Self {
-        // Names are looked up by calls only, which most requests have none of.
+        // Names are only needed for calls, which most requests do not have.
         let is_call =
             |item: &Item| matches!(item, Item::FunctionCall(_) | Item::CustomToolCall(_) | Item::McpCall(_));
         let calls = request.conversation.iter().any(|context| is_call(&context.item));
@@ -113,7 +113,7 @@ impl<'a> Builder<'a> {
     }
 
     fn add(&mut self, context: &'a HistoryItem) -> Result<(), ProviderError> {
-        // Calls of two turns in one message would change what the provider has seen, and cached, already.
+        // Merging calls of two turns would change the prefix that the provider has cached.
         if context.begins_turn && self.open.is_some() {
             self.close(Attach::Back)?;
         }
@@ -124,7 +124,7 @@ impl<'a> Builder<'a> {
                 Ok(())
             }
             Item::FunctionCall(call) => {
-                let input = CallInput::Json(object(&call.arguments));
+                let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (call.namespace.as_deref(), call.name.as_str());
                 self.add_call(context, &call.call_id, name, input, None)
             }
@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
                 let input = if self.options.supports.custom_tools {
                     CallInput::Text(&call.input)
                 } else {
-                    CallInput::Json(wrapped(&call.input).into())
+                    CallInput::Json(wrap_input(&call.input).into())
                 };
                 let name = (call.namespace.as_deref(), call.name.as_str());
                 self.add_call(context, &call.call_id, name, input, None)
@@ -140,24 +140,23 @@ impl<'a> Builder<'a> {
             Item::FunctionCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::CustomToolCallOutput(item) => self.add_output(&item.call_id, &item.output),
             Item::McpCall(call) => {
-                let input = CallInput::Json(object(&call.arguments));
+                let input = CallInput::Json(as_json_object(&call.arguments));
                 let name = (Some(call.server_label.as_str()), call.name.as_str());
-                let outcome = outcome(call, self.format);
-                let answer = Some(CallOutput::Text(outcome));
-                self.add_call(context, call.id.as_str(), name, input, answer)
+                let output = Some(CallOutput::Text(mcp_result_text(call, self.format)));
+                self.add_call(context, call.id.as_str(), name, input, output)
             }
             _ => Ok(()),
         }
     }
 
-    /// Reasoning waits for what it led to; state that came amid an answer belongs to that.
+    /// Reasoning is added to the message that follows it; state from within an answer belongs to that answer.
     fn add_reasoning(&mut self, context: &'a HistoryItem) {
-        let amid = context.state.as_ref().is_some_and(|state| state.place != StatePosition::Leads);
+        let within = context.state.as_ref().is_some_and(|state| state.place != StatePosition::Leads);
         match &mut self.open {
-            Some(open) if amid => open.reasoning.add(context),
+            Some(open) if within => open.reasoning.add(context),
             _ => {
                 self.pending.add(context);
-                self.pending.leads |= !amid && (context.state.is_some() || !self.pending.texts.is_empty());
+                self.pending.leads |= !within && (context.state.is_some() || !self.pending.texts.is_empty());
             }
         }
     }
@@ -168,7 +167,7 @@ impl<'a> Builder<'a> {
         state: Option<&'a ProviderState>,
     ) -> Result<(), ProviderError> {
         if message.role == Role::Assistant {
-            // What the model cannot have made (a picture, say) it is not told that it made.
+            // Parts that a model cannot have produced (such as an image) are left out.
             let text = content::text_of(&message.content, "").unwrap_or_default();
             return self.add_text(text, state);
         }
@@ -176,10 +175,10 @@ impl<'a> Builder<'a> {
         let text = content::text_of(&message.content, "\n");
         match (message.role, text) {
             (Role::System | Role::Developer, Some(text)) => self.add_system(text, message.role),
-            // Pictures and files are for models to look at, whoever shows them: no server takes them of the system.
+            // Messages with images or files become user messages: no server accepts them in system messages.
             _ => {
                 let content = content::user_content(&message.content, self.options.supports)?;
-                self.messages.push(Message::Plain { role: "user", content });
+                self.messages.push(ChatMessage::Plain { role: "user", content });
             }
         }
         Ok(())
@@ -190,7 +189,7 @@ impl<'a> Builder<'a> {
             self.system.push(text);
         } else {
             let role = self.role(role);
-            self.messages.push(Message::Plain { role, content: MessageContent::Text(text) });
+            self.messages.push(ChatMessage::Plain { role, content: MessageContent::Text(text) });
         }
     }
 
@@ -211,11 +210,11 @@ impl<'a> Builder<'a> {
             self.pending.add_state(state);
             return Ok(());
         }
-        // Text between calls and their outputs belongs to the turn of the calls.
-        if self.open.as_ref().is_some_and(|open| !open.waits) {
+        // Text between calls and their outputs belongs to the turn of these calls.
+        if self.open.as_ref().is_some_and(|open| !open.awaits_output) {
             self.close(Attach::Forward)?;
         }
-        let open = self.opened();
+        let open = self.open_message();
         open.reasoning.add_state(state);
         let message = &mut open.message;
         message.text = match std::mem::take(&mut message.text) {
@@ -231,41 +230,41 @@ impl<'a> Builder<'a> {
         id: &'a str,
         name: (Option<&'a str>, &'a str),
         input: CallInput<'a>,
-        answer: Option<CallOutput<'a>>,
+        output: Option<CallOutput<'a>>,
     ) -> Result<(), ProviderError> {
-        // Reasoning begins another turn, unless this one still waits for outputs; so does a turn's state that is kept
-        // with its first call, but for the text before that.
+        // Leading reasoning begins another turn, unless this one still awaits outputs. So does leading state of a call, if
+        // the open message has calls already.
         let leads = context.state.as_ref().is_some_and(|state| state.place == StatePosition::Leads);
         let begins = self.pending.leads
             || leads && self.open.as_ref().is_some_and(|open| !open.message.calls.is_empty());
-        if begins && self.open.as_ref().is_some_and(|open| !open.waits) {
+        if begins && self.open.as_ref().is_some_and(|open| !open.awaits_output) {
             self.close(Attach::Forward)?;
         }
         let name = match self.names.get(&name) {
             Some(wire_name) => Cow::Borrowed(*wire_name),
             None => unknown_name(name),
         };
-        let waits = answer.is_none();
-        let given = |outputs: &Outputs<'_>| !outputs.is_empty();
-        let answer =
-            answer.or_else(|| self.outputs.get_mut(id)?.pop_front().filter(given).map(CallOutput::Outputs));
-        let open = self.opened();
+        let awaits_output = output.is_none();
+        let not_empty = |outputs: &Outputs<'_>| !outputs.is_empty();
+        let output = output
+            .or_else(|| self.outputs.get_mut(id)?.pop_front().filter(not_empty).map(CallOutput::Outputs));
+        let open = self.open_message();
         open.reasoning.add_state(context.state.as_ref());
-        open.message.calls.push(Call { id, name, input, fields: context.call_fields.as_ref() });
-        open.waits |= waits;
-        open.answers.extend(answer.map(|answer| (id, answer)));
+        open.message.calls.push(MessageCall { id, name, input, fields: context.call_fields.as_ref() });
+        open.awaits_output |= awaits_output;
+        open.outputs.extend(output.map(|output| (id, output)));
         Ok(())
     }
 
-    /// The open assistant message, a new one if need be, with the reasoning that led to what comes next.
-    fn opened(&mut self) -> &mut OpenMessage<'a> {
+    /// The open assistant message, a new one if there is none, with the pending reasoning.
+    fn open_message(&mut self) -> &mut OpenMessage<'a> {
         let pending = std::mem::take(&mut self.pending);
         let open = self.open.get_or_insert_default();
         open.reasoning.join(pending);
         open
     }
 
-    /// An output ends the turn of its call, which has taken it; one without a call goes where it stands.
+    /// An output item closes the message of its call, which has taken it already; one without a call stays in place.
     fn add_output(&mut self, id: &'a str, output: &'a ToolOutput) -> Result<(), ProviderError> {
         if self.open.is_some() {
             self.close(Attach::Back)?;
@@ -273,58 +272,58 @@ impl<'a> Builder<'a> {
         match self.outputs.get_mut(id) {
             Some(waiting) if waiting.front().is_some_and(|first| is_first(first, output)) => {
                 let outputs = waiting.pop_front().unwrap_or_default();
-                self.write_answers(vec![(id, CallOutput::Outputs(outputs))])
+                self.write_outputs(vec![(id, CallOutput::Outputs(outputs))])
             }
             _ => Ok(()),
         }
     }
 
-    /// Writes the assistant message that is open, and what its calls gave.
+    /// Writes the open assistant message and the outputs of its calls.
     fn close(&mut self, attach: Attach) -> Result<(), ProviderError> {
         let pending = if attach == Attach::Back {
             std::mem::take(&mut self.pending)
         } else {
             PendingReasoning::default()
         };
-        let Some(OpenMessage { mut message, reasoning: mut thoughts, answers, .. }) = self.open.take() else {
+        let Some(OpenMessage { mut message, mut reasoning, outputs, .. }) = self.open.take() else {
             return Ok(());
         };
-        thoughts.join(pending);
-        message.reasoning = thoughts.into_reasoning(self.options.reasoning_field);
-        self.messages.push(Message::Assistant(message));
-        self.write_answers(answers)
+        reasoning.join(pending);
+        message.reasoning = reasoning.into_reasoning(self.options.reasoning_field);
+        self.messages.push(ChatMessage::Assistant(message));
+        self.write_outputs(outputs)
     }
 
-    /// Writes tool messages, and behind them what these cannot hold.
-    fn write_answers(&mut self, answers: Vec<(&'a str, CallOutput<'a>)>) -> Result<(), ProviderError> {
-        let mut shown: Vec<MessagePart<'a>> = Vec::new();
-        for (tool_call_id, answer) in answers {
-            let (content, others) = match answer {
+    /// Writes tool messages, followed by a user message with parts that tool messages cannot hold, such as images.
+    fn write_outputs(&mut self, outputs: Vec<(&'a str, CallOutput<'a>)>) -> Result<(), ProviderError> {
+        let mut parts: Vec<MessagePart<'a>> = Vec::new();
+        for (tool_call_id, output) in outputs {
+            let (content, others) = match output {
                 CallOutput::Outputs(outputs) => content::outputs_content(&outputs, self.options.supports)?,
                 CallOutput::Text(text) => (text, Vec::new()),
             };
-            self.messages.push(Message::Tool { role: "tool", tool_call_id, content });
+            self.messages.push(ChatMessage::Tool { role: "tool", tool_call_id, content });
             if !others.is_empty() {
-                shown.push(MessagePart::Text {
+                parts.push(MessagePart::Text {
                     text: format!("Output of the tool call {tool_call_id}:").into(),
                 });
-                shown.extend(others);
+                parts.extend(others);
             }
         }
-        if !shown.is_empty() {
-            self.messages.push(Message::Plain { role: "user", content: MessageContent::Parts(shown) });
+        if !parts.is_empty() {
+            self.messages.push(ChatMessage::Plain { role: "user", content: MessageContent::Parts(parts) });
         }
         Ok(())
     }
 
-    fn finish(self) -> Vec<Message<'a>> {
+    fn finish(self) -> Vec<ChatMessage<'a>> {
         if self.system.is_empty() {
             return self.messages;
         }
         let texts: Vec<&str> = self.system.iter().map(Cow::as_ref).collect();
         let content = MessageContent::Text(Cow::Owned(texts.join("\n\n")));
         let role = self.role(Role::Developer);
-        let head = Message::Plain { role, content };
+        let head = ChatMessage::Plain { role, content };
         std::iter::once(head).chain(self.messages).collect()
     }
 }
@@ -350,17 +349,17 @@ impl<'a> PendingReasoning<'a> {
         self.fields.append(&mut more.fields);
     }
 
-    fn into_reasoning(self, field: ReasoningField) -> Reasoning<'a> {
+    fn into_reasoning(self, field: ReasoningField) -> MessageReasoning<'a> {
         let field = match field {
             ReasoningField::ReasoningContent => Some("reasoning_content"),
             ReasoningField::Reasoning => Some("reasoning"),
             ReasoningField::None => None,
         };
-        Reasoning { field, text: content::join(&self.texts, "\n\n"), fields: self.fields }
+        MessageReasoning { field, text: content::join(&self.texts, "\n\n"), fields: self.fields }
     }
 }
 
-/// What calls gave, by their ids. An output belongs to the last call before it, as a further one if it is custom.
+/// Outputs by call id. An output belongs to the last call of its id before it; custom tools may have several.
 fn outputs_by_call(conversation: &[HistoryItem]) -> HashMap<&str, VecDeque<Outputs<'_>>> {
     let mut outputs: HashMap<&str, VecDeque<Outputs<'_>>> = HashMap::new();
     for context in conversation {
@@ -386,24 +385,23 @@ fn is_first(outputs: &Outputs<'_>, output: &ToolOutput) -> bool {
     outputs.first().is_some_and(|first| std::ptr::eq(*first, output))
 }
 
-/// Arguments that a server will parse: those of a call that was no JSON are wrapped, since a history that
-/// the server chokes on could never be continued.
-fn object(arguments: &str) -> Cow<'_, str> {
+/// Arguments as a JSON object: arguments that are not JSON are wrapped, as servers refuse a history with invalid ones.
+fn as_json_object(arguments: &str) -> Cow<'_, str> {
     match arguments.trim() {
         "" => Cow::Borrowed("{}"),
         text if text.starts_with('{') && serde_json::from_str::<IgnoredAny>(text).is_ok() => {
             Cow::Borrowed(arguments)
         }
-        _ => Cow::Owned(wrapped(arguments)),
+        _ => Cow::Owned(wrap_input(arguments)),
     }
 }
 
-/// A text as the only argument of a function.
-fn wrapped(input: &str) -> String {
+/// `{"input": …}`: a text as the only argument of a function.
+fn wrap_input(input: &str) -> String {
     serde_json::json!({ "input": input }).to_string()
 }
 
-/// The name of a tool that the request does not have any more.
+/// The name of a tool that the request does not declare any more.
 fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, str> {
     match namespace {
         Some(namespace) => Cow::Owned(format!("{namespace}__{name}").chars().take(64).collect()),
@@ -411,8 +409,8 @@ fn unknown_name<'a>((namespace, name): (Option<&'a str>, &'a str)) -> Cow<'a, st
     }
 }
 
-/// What a call that the gateway made gave, in words for the model.
-fn outcome(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
+/// The result of an MCP call as text for the model.
+fn mcp_result_text(call: &McpCall, format: ResultFormat) -> Cow<'_, str> {
     let result = match (&call.output, &call.error) {
         (Some(output), _) => Ok(output.as_str()),
         (None, Some(error)) => {

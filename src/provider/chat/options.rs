@@ -1,23 +1,23 @@
-//! What the translators must know of a provider: the part of its settings that shapes requests and answers.
+//! Options of the translators: the settings of a provider that shape requests and answers.
 
 use crate::config::{
     ForwardedField, MaxTokensField, ProviderFeatures, ProviderSettings, ReasoningField, Roles, ThinkTags,
 };
 
-/// How one provider likes to be asked.
+/// How one provider differs from others.
 #[derive(Debug, Clone)]
 pub(crate) struct ChatOptions {
-    /// What it makes of roles.
+    /// How roles are mapped.
     pub roles: Roles,
     /// The field for `max_output_tokens`.
     pub max_tokens_field: MaxTokensField,
-    /// The field in which it takes its reasoning back.
+    /// The field in which reasoning is sent back.
     pub reasoning_field: ReasoningField,
-    /// What it understands.
+    /// Supported features.
     pub supports: ProviderFeatures,
-    /// Bookkeeping fields that it gets.
+    /// Metadata fields of the request that are forwarded.
     pub forward: Vec<ForwardedField>,
-    /// Whether its answers hold reasoning in tags.
+    /// Whether answers contain reasoning in `<think>` tags.
     pub think: ThinkTags,
 }
 

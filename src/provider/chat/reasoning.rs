@@ -1,9 +1,8 @@
-//! Reasoning in its many fields: picks one where several say the same, and keeps what must go back.
+//! Reasoning in its many fields: picks one text where several fields repeat it, and collects the state that must be sent back.
 //!
-//! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and
-//! `thinking_blocks` (LiteLLM) are lists with signatures that the provider wants back unchanged;
-//! streams deliver them in pieces, which are joined here. Of `extra_content` (Gemini) the thought signature counts;
-//! that of a call goes with the call, and is none of this file's business.
+//! `reasoning_content`, `reasoning` and `thinking` are plain text. `reasoning_details` (OpenRouter) and `thinking_blocks`
+//! (LiteLLM) are lists with signatures that must be sent back unchanged; streams deliver them in deltas, which are joined
+//! here. `extra_content` (Gemini) holds the thought signature of a text; that of a call is handled in `calls`.
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -17,18 +16,19 @@ use crate::response::turn::{ModelEvent, ProviderFields};
 #[derive(Debug, Default)]
 pub(super) struct ReasoningAssembler {
     source: Source,
-    /// Of the reasoning since the model last spoke.
+    /// `reasoning_details` since the last flush.
     details: Vec<Value>,
+    /// `thinking_blocks` since the last flush.
     blocks: Vec<Value>,
-    /// The signature of the text.
+    /// `extra_content` with the signature of the text.
     extra: Option<Value>,
-    /// There is state that was not handed over yet.
+    /// There is state that was not emitted yet.
     changed: bool,
-    /// What of it came since then takes at most, in bytes.
+    /// Upper bound of its memory in bytes.
     held_bytes: usize,
 }
 
-/// Where the text is taken from. Lists often repeat what the plain fields said, if not in the same chunk.
+/// The source of the text: lists often repeat the plain fields, possibly in another chunk.
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Source {
     #[default]
@@ -38,8 +38,8 @@ enum Source {
 }
 
 impl ReasoningAssembler {
-    /// Takes in the reasoning of a chunk, or of a whole message, whose lists are complete. Of what is not handed over
-    /// at once no more than `max_held_bytes` is held.
+    /// Processes the reasoning of a chunk, or of a whole message, whose lists are complete. Holds at most `max_held_bytes` of
+    /// state.
     pub(super) fn push(
         &mut self,
         delta: &mut Delta<'_>,
@@ -52,8 +52,8 @@ impl ReasoningAssembler {
         if self.held_bytes > max_held_bytes {
             return Err(limit_exceeded("of reasoning in one piece", max_held_bytes));
         }
-        if let Some(signed) = delta.extra_content.and_then(signed) {
-            self.extra = Some(signed);
+        if let Some(extra) = delta.extra_content.and_then(thought_signature) {
+            self.extra = Some(extra);
             self.changed = true;
         }
         let plain = [&mut delta.reasoning_content, &mut delta.reasoning, &mut delta.thinking];
@@ -83,14 +83,14 @@ impl ReasoningAssembler {
         Ok(())
     }
 
-    /// The model speaks: the reasoning before it is complete, as far as one can tell.
+    /// Emits the collected state: the model has begun another kind of output, so the reasoning before it is complete.
     pub(super) fn flush_state(&mut self, out: &mut Vec<ModelEvent>) {
         if std::mem::take(&mut self.changed) {
             out.push(ModelEvent::ReasoningState(self.state()));
         }
     }
 
-    /// What has come since it was last handed over.
+    /// The state since the last flush.
     fn state(&mut self) -> ProviderFields {
         self.held_bytes = 0;
         let lists = [("reasoning_details", &mut self.details), ("thinking_blocks", &mut self.blocks)];
@@ -102,20 +102,20 @@ impl ReasoningAssembler {
     }
 }
 
-/// What a JSON text takes as a [`Value`], at most: every value but the first stands behind one of these signs.
+/// Upper bound of the memory of a JSON text as a [`Value`]: every value but the first follows one of these characters.
 pub(super) fn max_parsed_size(raw: &RawValue) -> usize {
     let values = raw.get().bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{' | b':')).count();
     raw.get().len() + 2 * size_of::<Value>() * values
 }
 
-/// Extra content with a thought signature: the rest of it says how a text is shown.
-fn signed(extra: &RawValue) -> Option<Value> {
+/// Extra content that has a thought signature; other extra content only concerns the display.
+fn thought_signature(extra: &RawValue) -> Option<Value> {
     let extra: Value = serde_json::from_str(extra.get()).ok()?;
     let signature = extra.get("google")?.get("thought_signature")?.as_str()?;
     (!signature.is_empty()).then_some(extra)
 }
 
-/// Adds a list's elements to those kept, and collects the text that is new.
+/// Merges a list's elements into the collected ones, and emits their text.
 fn read_list(raw: Option<&RawValue>, kept: &mut Vec<Value>, whole: bool, texts: &mut Vec<ModelEvent>) {
     let elements = raw.and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.get()).ok()).unwrap_or_default();
     for element in elements {
@@ -130,13 +130,13 @@ fn read_list(raw: Option<&RawValue>, kept: &mut Vec<Value>, whole: bool, texts: 
     }
 }
 
-/// The field of an element that holds its text, and the text, if there is any.
+/// The text of an element and the field that holds it, if there is any.
 fn text_of(element: &Value) -> Option<(&'static str, &str)> {
     let fields = ["text", "summary", "thinking"].into_iter();
     fields.filter_map(|name| Some((name, element.get(name)?.as_str()?))).find(|(_, text)| !text.is_empty())
 }
 
-/// Whether an element is the next piece of the last one: of the same kind and place, and that not yet signed.
+/// Whether an element continues the last one: same type and index, and the last one has no signature yet.
 fn continues(last: &Value, next: &Value) -> bool {
     let same = |name| last.get(name) == next.get(name);
     let signed = last.get("signature").is_some_and(|signature| !signature.is_null() && signature != "");

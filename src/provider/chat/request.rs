@@ -1,11 +1,10 @@
-//! A model request out, as the body of a chat completion.
+//! Encodes a model request as the body of a chat completion.
 //!
-//! Serialised straight from what it borrows: instructions, tools and history are the same bytes in every
-//! turn of a run, so that the provider's prompt cache finds them.
+//! Instructions, tools and history are the same bytes in every turn of a run, so that the provider's prompt cache hits.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::messages::{self, Message};
+use super::messages::{self, ChatMessage};
 use super::options::ChatOptions;
 use super::tools::{ChatToolChoice, ChatTools};
 use crate::config::provider::is_translated_field;
@@ -14,36 +13,33 @@ use crate::protocol::request::{JsonSchemaFormat, TextFormat};
 use crate::provider::errors::{ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelRequest, ProviderHints};
 
-/// Writes the body of the request. `include_usage`: whether a stream is asked to end with its usage.
+/// Encodes the body of the request. `include_usage`: whether usage is requested at the end of a stream.
 ///
-/// Fails if the request holds something that cannot be said to this provider.
+/// Fails if the request contains something that the provider does not support.
 pub(crate) fn encode(
     request: &ModelRequest,
     options: &ChatOptions,
     include_usage: bool,
 ) -> Result<Vec<u8>, ProviderError> {
     if !options.supports.response_format && request.format != TextFormat::Text {
-        return Err(unsupported("text.format", "The model's provider cannot hold answers to a format."));
+        return Err(unsupported("text.format", "The model's provider does not support structured outputs."));
     }
     let messages = messages::build(request, options)?;
     if messages.is_empty() {
-        return Err(unsupported(
-            "input",
-            "There is nothing to say to the model: give it input or instructions.",
-        ));
+        return Err(unsupported("input", "The request is empty: provide 'input' or 'instructions'."));
     }
-    // A buffer that grew with what is written would hold a long conversation more than once.
-    let texts: usize = messages.iter().map(Message::text_bytes).sum();
+    // Allocated once: a growing buffer would hold a long conversation more than once.
+    let texts: usize = messages.iter().map(ChatMessage::text_bytes).sum();
     let body = Body { request, options, messages, include_usage };
     let mut bytes = Vec::with_capacity(texts + texts / 8 + 4096);
     serde_json::to_writer(&mut bytes, &body).map_err(|error| {
-        tracing::error!(%error, "a request to the provider did not serialise");
-        unsupported("input", "The request cannot be written as a chat completion.")
+        tracing::error!(%error, "serializing a provider request failed");
+        unsupported("input", "The request cannot be encoded as a chat completion.")
     })?;
     Ok(bytes)
 }
 
-/// The error for what cannot be said to a provider.
+/// The error for something that the provider does not support.
 pub(super) fn unsupported(param: &'static str, message: &str) -> ProviderError {
     ProviderError::new(ProviderErrorKind::Unsupported { param }, message)
 }
@@ -51,7 +47,7 @@ pub(super) fn unsupported(param: &'static str, message: &str) -> ProviderError {
 struct Body<'a> {
     request: &'a ModelRequest,
     options: &'a ChatOptions,
-    messages: Vec<Message<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     include_usage: bool,
 }
 
@@ -65,7 +61,7 @@ impl Serialize for Body<'_> {
             map.serialize_entry("tools", &ChatTools::new(&request.tools, options.supports))?;
             let choice = ChatToolChoice::new(&request.tool_choice, &request.tools, options.supports);
             option(&mut map, "tool_choice", choice.as_ref())?;
-            // OpenAI refuses it without tools, and llama.cpp's default is false.
+            // Only with tools, as OpenAI refuses it otherwise; always set, as llama.cpp's default is false.
             if options.supports.parallel_tool_calls {
                 map.serialize_entry("parallel_tool_calls", &request.parallel_tool_calls)?;
             }

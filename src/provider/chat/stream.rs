@@ -1,8 +1,7 @@
-//! Chat completions in, model events out: one state machine for chunks of a stream and for whole bodies.
+//! Translates chat completions to model events: one state machine for chunks of a stream and for whole bodies.
 //!
-//! What ends an answer is decided here, and only here. A server's word counts (`finish_reason`, then
-//! `[DONE]`); silence does not: an answer that just stops was cut. The table in `tests` has a row for
-//! each way in which servers are known to differ.
+//! Decides when an answer is complete: after a `finish_reason` or `[DONE]`. A stream that ends without either was cut off.
+//! The tables in `tests` have a row for each known deviation of servers.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,8 +12,10 @@ use serde_json::value::RawValue;
 use super::calls::CallAssembler;
 use super::reasoning::{ReasoningAssembler, max_parsed_size};
 use super::surrogates::{self, Repaired};
-use super::think_tags::{Piece, ThinkTagParser};
-use super::wire::{Choice, Chunk, Content, ContentPiece, Delta, MAX_ELEMENTS, UsageCounts, first_elements};
+use super::think_tags::{Segment, ThinkTagParser};
+use super::wire::{
+    Choice, CompletionChunk, ContentPiece, Delta, DeltaContent, MAX_ELEMENTS, UsageCounts, first_elements,
+};
 use crate::config::ThinkTags;
 use crate::protocol::content::{Annotation, LogProb};
 use crate::protocol::response::{InputTokensDetails, OutputTokensDetails, Usage};
@@ -24,16 +25,16 @@ use crate::provider::upstream_error::UpstreamError;
 use crate::response::machine::MAX_ANNOTATIONS;
 use crate::response::turn::{FinishReason, ModelEvent, ModelTool};
 
-/// Events of a stream that are skipped because they are no JSON objects, such as a stray `ping`.
+/// Maximum number of events that are skipped because they are not JSON objects, such as a stray `ping`.
 const MAX_SKIPPED: usize = 8;
-/// Unless it is told another number.
+/// Default of [`Translator::with_max_held_bytes`].
 const DEFAULT_MAX_HELD_BYTES: usize = 64 << 20;
-/// Log probabilities in a chunk beside one for each byte of its text: of tokens that have no text.
+/// Log probabilities of tokens without text that a chunk may have, in addition to one for each byte of its text.
 const MAX_TEXTLESS_TOKENS: usize = 64;
-/// Alternatives for a token that the API knows.
+/// Maximum number of alternatives for a token, by the API.
 const MAX_TOP_LOGPROBS: usize = 20;
 
-/// Turns one answer into model events.
+/// Translates one answer to model events.
 #[derive(Debug)]
 pub struct Translator {
     calls: CallAssembler,
@@ -43,20 +44,20 @@ pub struct Translator {
     usage: Option<Usage>,
     service_tier: bool,
     finish: Option<FinishReason>,
-    /// Something of the answer itself has come.
+    /// Part of the answer itself was received.
     answered: bool,
     /// At least one chunk was a chat completion.
     understood: bool,
     skipped: usize,
-    /// A chunk that ends within a character.
-    held: Option<String>,
+    /// A chunk that ends with half a surrogate pair.
+    held_chunk: Option<String>,
     done: bool,
-    /// What may be held of the answer that was not handed over, in bytes.
+    /// Maximum bytes of the answer that may be buffered.
     max_held_bytes: usize,
 }
 
 impl Translator {
-    /// For the answer to one request: its tools, and whether it asked for log probabilities.
+    /// A translator for the answer to one request, with its tools and whether it asked for log probabilities.
     pub fn new(tools: Arc<[Arc<ModelTool>]>, wants_logprobs: bool, think: ThinkTags) -> Self {
         Self {
             calls: CallAssembler::new(tools),
@@ -69,23 +70,23 @@ impl Translator {
             answered: false,
             understood: false,
             skipped: 0,
-            held: None,
+            held_chunk: None,
             done: false,
             max_held_bytes: DEFAULT_MAX_HELD_BYTES,
         }
     }
 
-    /// Holds no more than this of what it cannot hand over yet: a call without a name, reasoning without text.
+    /// Limits the bytes of the answer that may be buffered: of a call without a name, or of reasoning state.
     pub fn with_max_held_bytes(self, max_held_bytes: usize) -> Self {
         Self { max_held_bytes, ..self }
     }
 
-    /// Whether the server said that nothing more will come.
+    /// Whether the answer has ended: `[DONE]`, or a whole body.
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Takes in one event of a stream and appends what it says.
+    /// Translates one event of a stream.
     pub fn push(
         &mut self,
         name: Option<&str>,
@@ -95,7 +96,7 @@ impl Translator {
         if self.done {
             return Ok(());
         }
-        let held = self.held.take();
+        let held = self.held_chunk.take();
         if data.trim() == "[DONE]" {
             self.done = true;
             return held.map_or(Ok(()), |held| self.read(&surrogates::repair_all(&held), out));
@@ -107,48 +108,48 @@ impl Translator {
             Some(held) => {
                 let (held, data) = surrogates::join(&held, data);
                 self.read(&held, out)?;
-                self.mend(&data, out)
+                self.repair_and_read(&data, out)
             }
-            None => self.mend(data, out),
+            None => self.repair_and_read(data, out),
         }
     }
 
-    /// Reads a chunk; one that ends within a character waits for the next.
-    fn mend(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    /// Reads a chunk; one that ends with half a surrogate pair waits for the next.
+    fn repair_and_read(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         match surrogates::repair(data, true) {
             Repaired::Whole(data) => self.read(&data, out),
             Repaired::Half(data) => {
-                self.held = Some(data);
+                self.held_chunk = Some(data);
                 Ok(())
             }
         }
     }
 
     fn read(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        match serde_json::from_str::<Chunk<'_>>(data) {
-            Ok(chunk) => self.take(chunk, false, out),
+        match serde_json::from_str::<CompletionChunk<'_>>(data) {
+            Ok(chunk) => self.push_chunk(chunk, false, out),
             Err(_) => self.skip(data),
         }
     }
 
-    /// Takes in the body of an answer that is no stream, and ends the answer.
+    /// Translates the whole body of an answer that is not a stream, and ends the answer.
     pub fn push_body(&mut self, body: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let body = match surrogates::repair(body, false) {
             Repaired::Whole(body) => body,
             Repaired::Half(body) => body.into(),
         };
-        match serde_json::from_str::<Chunk<'_>>(&body) {
-            Ok(chunk) => self.take(chunk, true, out)?,
+        match serde_json::from_str::<CompletionChunk<'_>>(&body) {
+            Ok(chunk) => self.push_chunk(chunk, true, out)?,
             Err(_) => return Err(malformed()),
         }
-        // The body as a whole was announced and has come: it needs no further sign of its end.
+        // A whole body needs no further sign of its end.
         self.done = true;
         self.finish(out)
     }
 
     /// Ends the answer: at `[DONE]`, or when the connection has ended.
     pub fn finish(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if let Some(held) = self.held.take() {
+        if let Some(held) = self.held_chunk.take() {
             self.read(&surrogates::repair_all(&held), out)?;
         }
         let reason = match self.finish {
@@ -162,24 +163,24 @@ impl Translator {
         };
         out.extend(self.usage.take().map(ModelEvent::Usage));
         let reason = reason?;
-        let mut pieces = Vec::new();
-        self.think.end(&mut pieces);
-        self.write_pieces(pieces, out);
+        let mut segments = Vec::new();
+        self.think.end(&mut segments);
+        self.write_segments(segments, out);
         self.calls.finish(reason == FinishReason::Length, out)?;
         self.reasoning.flush_state(out);
         out.push(ModelEvent::Finish(reason));
         Ok(())
     }
 
-    fn take(
+    fn push_chunk(
         &mut self,
-        chunk: Chunk<'_>,
+        chunk: CompletionChunk<'_>,
         whole: bool,
         out: &mut Vec<ModelEvent>,
     ) -> Result<(), ProviderError> {
-        let Chunk { choices, usage, service_tier, error, object, message, code, kind } = chunk;
-        if let Some(fault) = error.filter(|fault| !fault.is_empty()) {
-            return Err(fault.into_error(None, None));
+        let CompletionChunk { choices, usage, service_tier, error, object, message, code, kind } = chunk;
+        if let Some(error) = error.filter(|error| !error.is_empty()) {
+            return Err(error.into_error(None, None));
         }
         if object.as_str() == "error" {
             return Err(UpstreamError::from_fields(message, code, kind).into_error(None, None));
@@ -193,12 +194,12 @@ impl Translator {
             self.usage = Some(usage);
         }
         match choices.0 {
-            Some(choice) => self.take_choice(choice, whole, out),
+            Some(choice) => self.push_choice(choice, whole, out),
             None => Ok(()),
         }
     }
 
-    fn take_choice(
+    fn push_choice(
         &mut self,
         choice: Choice<'_>,
         whole: bool,
@@ -206,13 +207,13 @@ impl Translator {
     ) -> Result<(), ProviderError> {
         let Choice { delta, message, finish_reason, logprobs, error, .. } = choice;
         self.understood = true;
-        if let Some(fault) = error.filter(|fault| !fault.is_empty()) {
-            return Err(fault.into_error(None, None));
+        if let Some(error) = error.filter(|error| !error.is_empty()) {
+            return Err(error.into_error(None, None));
         }
-        // A whole message behind its own deltas repeats them.
+        // A whole message after its own deltas repeats them.
         let message = message.filter(|_| whole || !self.answered && delta.is_none());
         if let Some(delta) = message.or(delta) {
-            self.take_delta(delta, whole, logprobs, out)?;
+            self.push_delta(delta, whole, logprobs, out)?;
         }
         if let Some(reason) = finish_reason.some() {
             let reason = read_finish(reason)?;
@@ -221,7 +222,7 @@ impl Translator {
         Ok(())
     }
 
-    fn take_delta(
+    fn push_delta(
         &mut self,
         mut delta: Delta<'_>,
         whole: bool,
@@ -232,8 +233,8 @@ impl Translator {
         self.check_counts(&delta)?;
         self.reasoning.push(&mut delta, whole, self.max_held_bytes, out)?;
         match delta.content {
-            Content::Text(text) => self.write_text(text, logprobs, out),
-            Content::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
+            DeltaContent::Text(text) => self.write_text(text, logprobs, out),
+            DeltaContent::Parts(parts) => parts.into_iter().for_each(|part| self.write_part(part, out)),
         }
         if !delta.refusal.is_empty() {
             self.reasoning.flush_state(out);
@@ -257,7 +258,7 @@ impl Translator {
         self.check_held(0)
     }
 
-    /// Whether so much more of calls may be kept here.
+    /// Checks that this many more bytes of calls may be held.
     fn check_held(&self, more: usize) -> Result<(), ProviderError> {
         if self.calls.held_bytes() + more <= self.max_held_bytes {
             return Ok(());
@@ -265,11 +266,11 @@ impl Translator {
         Err(limit_exceeded("of tool calls", self.max_held_bytes))
     }
 
-    /// Refuses lists that were not read to their end.
+    /// Refuses lists that exceed [`MAX_ELEMENTS`].
     fn check_counts(&self, delta: &Delta<'_>) -> Result<(), ProviderError> {
         let parts = match &delta.content {
-            Content::Text(_) => 0,
-            Content::Parts(parts) => parts.len(),
+            DeltaContent::Text(_) => 0,
+            DeltaContent::Parts(parts) => parts.len(),
         };
         let lists = [("parts of a message", parts), ("tool calls", delta.tool_calls.0.len())];
         match lists.into_iter().find(|(_, count)| *count > MAX_ELEMENTS) {
@@ -285,11 +286,11 @@ impl Translator {
         if text.is_empty() {
             return;
         }
-        if !self.think.is_over() {
-            let mut pieces = Vec::new();
-            self.think.push(&text, &mut pieces);
+        if !self.think.is_done() {
+            let mut segments = Vec::new();
+            self.think.push(&text, &mut segments);
             self.answered = true;
-            return self.write_pieces(pieces, out);
+            return self.write_segments(segments, out);
         }
         self.reasoning.flush_state(out);
         let delta = text.into_owned();
@@ -298,11 +299,11 @@ impl Translator {
         out.push(ModelEvent::Text { delta, logprobs });
     }
 
-    fn write_pieces(&mut self, pieces: Vec<Piece>, out: &mut Vec<ModelEvent>) {
-        for piece in pieces {
-            match piece {
-                Piece::Reasoning(text) => out.push(ModelEvent::Reasoning(text)),
-                Piece::Text(delta) => {
+    fn write_segments(&mut self, segments: Vec<Segment>, out: &mut Vec<ModelEvent>) {
+        for segment in segments {
+            match segment {
+                Segment::Reasoning(text) => out.push(ModelEvent::Reasoning(text)),
+                Segment::Text(delta) => {
                     self.reasoning.flush_state(out);
                     out.push(ModelEvent::Text { delta, logprobs: Vec::new() });
                 }
@@ -321,8 +322,7 @@ impl Translator {
         }
     }
 
-    /// Lets a few events pass that are no chunks. What begins like one and is damaged is a lost piece of
-    /// the answer, and an answer with a hole must not look whole.
+    /// Skips a few events that are not chunks. A damaged chunk is an error: part of the answer would be missing.
     fn skip(&mut self, data: &str) -> Result<(), ProviderError> {
         self.skipped += 1;
         if data.trim_start().starts_with('{') || self.skipped > MAX_SKIPPED {
@@ -330,13 +330,13 @@ impl Translator {
         }
         tracing::debug!(
             bytes = data.len(),
-            "an event of the provider's stream is no JSON object and was skipped"
+            "skipped an event of the provider's stream that is not a JSON object"
         );
         Ok(())
     }
 }
 
-/// More came of something that has to be whole than may be held.
+/// The error for data that must be buffered and exceeds the limit.
 pub(super) fn limit_exceeded(what: &str, limit: usize) -> ProviderError {
     ProviderError::new(
         ProviderErrorKind::Malformed,
@@ -348,8 +348,8 @@ fn malformed() -> ProviderError {
     ProviderError::new(ProviderErrorKind::Malformed, "The model provider's answer is not a chat completion.")
 }
 
-/// What a `finish_reason` means. `tool_calls` says no more than the calls themselves, and servers say
-/// `stop` for it, too. A reason that nobody knows may stand for a failure: it is one.
+/// Maps a `finish_reason`. `tool_calls` is treated as `stop`, which servers use interchangeably. An unknown reason may stand
+/// for a failure, and is an error.
 fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
     Ok(match reason.to_ascii_lowercase().as_str() {
         "stop" | "tool_calls" | "tool_call" | "tool_use" | "function_call" | "end_turn" | "eos"
@@ -365,7 +365,7 @@ fn read_finish(reason: &str) -> Result<FinishReason, ProviderError> {
     })
 }
 
-/// Tokens spent; nothing if all counts are 0, as in the chunks of servers that fill the field in later.
+/// Parses usage; `None` if all counts are 0, as in chunks of servers that report usage later.
 fn read_usage(raw: &RawValue) -> Option<Usage> {
     let object = Some(raw.get()).filter(|text| text.starts_with('{'))?;
     let tokens: UsageCounts = serde_json::from_str(object).ok()?;
@@ -375,7 +375,7 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     let (input_tokens, output_tokens) = (tokens.prompt_tokens.count(), tokens.completion_tokens.count());
     let total = match tokens.total_tokens {
         LenientNumber(None) => input_tokens.saturating_add(output_tokens),
-        told => told.count(),
+        total => total.count(),
     };
     let usage = Usage {
         input_tokens,
@@ -390,7 +390,7 @@ fn read_usage(raw: &RawValue) -> Option<Usage> {
     Some(usage).filter(|usage| *usage != Usage::default())
 }
 
-/// Reads the log probabilities of a text: a token for each of its bytes at most, and some that have no text.
+/// Parses the log probabilities of a text: at most one token for each of its bytes, and [`MAX_TEXTLESS_TOKENS`] more.
 fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
     #[derive(Deserialize)]
     struct LogProbs<'a> {
@@ -406,7 +406,7 @@ fn read_logprobs(raw: &RawValue, text_bytes: usize) -> Vec<LogProb> {
     tokens
 }
 
-/// Reads citations of URLs, nested as Chat has them or flat; clients know no others.
+/// Parses URL citations, nested as in chat completions or flat; other annotations are dropped.
 fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
     #[derive(Deserialize)]
     struct Outer<'a> {
@@ -426,8 +426,8 @@ fn read_annotations(raw: &RawValue) -> Vec<Annotation> {
         #[serde(default)]
         end_index: LenientNumber,
     }
-    let read = first_elements::<Outer<'_>>(raw, MAX_ANNOTATIONS).unwrap_or_default();
-    let citations = read.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));
+    let annotations = first_elements::<Outer<'_>>(raw, MAX_ANNOTATIONS).unwrap_or_default();
+    let citations = annotations.into_iter().map(|outer| outer.url_citation.unwrap_or(outer.flat));
     citations
         .filter(|citation| !citation.url.is_empty())
         .map(|citation| Annotation::UrlCitation {

@@ -1,65 +1,64 @@
-//! Halves of characters in what a provider sends. Servers that count in UTF-16 cut text between the halves of an
-//! emoji: each then stands alone in its chunk as `\ud83d`, which is no text and makes the chunk unreadable.
+//! Repairs lone surrogates in a provider's JSON. Servers that count in UTF-16 split text within a surrogate pair: each half
+//! is then alone in its chunk as an escape such as `\ud83d`, which makes the chunk invalid.
 //!
-//! Halves that end one chunk's text and begin the next one's are joined; others become U+FFFD.
+//! Halves at the end of one chunk's text and the beginning of the next one's are joined; others become U+FFFD.
 
 use std::borrow::Cow;
 
 use memchr::memchr;
 
-/// Bytes of an escape such as `\ud83d`.
-const ESCAPE: usize = 6;
+/// Length of an escape such as `\ud83d` in bytes.
+const ESCAPE_LEN: usize = 6;
 const REPLACEMENT: &str = "\\ufffd";
 
-/// JSON whose escapes are all whole characters, or whose end is still to come.
+/// JSON without lone surrogates, or with one that the next chunk may complete.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Repaired<'a> {
-    /// As it can be read.
+    /// Valid as it is.
     Whole(Cow<'a, str>),
-    /// A text in it ends with the first half of a character. [`join`] completes it.
+    /// A text in it ends with the first half of a surrogate pair. [`join`] completes it.
     Half(String),
 }
 
-/// Mends one chunk. `more`: others follow, and may begin with what is missing here.
+/// Repairs one chunk. `more`: another chunk follows, and may begin with the missing half.
 pub(super) fn repair(json: &str, more: bool) -> Repaired<'_> {
     // Most chunks have no escape at all.
     if memchr(b'\\', json.as_bytes()).is_none() {
         return Repaired::Whole(Cow::Borrowed(json));
     }
-    let mut mended = String::new();
+    let mut repaired = String::new();
     let (mut copied, mut open) = (0, false);
-    for Lone { at, kind } in lone(json) {
-        if more && kind == Kind::FirstAtEnd {
+    for LoneSurrogate { at, kind } in lone_surrogates(json) {
+        if more && kind == SurrogateKind::FirstAtEnd {
             open = true;
             continue;
         }
-        mended.push_str(json.get(copied..at).unwrap_or_default());
-        mended.push_str(REPLACEMENT);
-        copied = at + ESCAPE;
+        repaired.push_str(json.get(copied..at).unwrap_or_default());
+        repaired.push_str(REPLACEMENT);
+        copied = at + ESCAPE_LEN;
     }
     if copied == 0 {
         return if open { Repaired::Half(json.to_owned()) } else { Repaired::Whole(Cow::Borrowed(json)) };
     }
-    mended.push_str(json.get(copied..).unwrap_or_default());
-    if open { Repaired::Half(mended) } else { Repaired::Whole(Cow::Owned(mended)) }
+    repaired.push_str(json.get(copied..).unwrap_or_default());
+    if open { Repaired::Half(repaired) } else { Repaired::Whole(Cow::Owned(repaired)) }
 }
 
-/// Completes a chunk that ends within a character by the one behind it, from which the other half is taken, if it
-/// begins with one.
+/// Completes a chunk that ends with half a pair: takes the other half from the beginning of the next chunk, if it is there.
 pub(super) fn join(half: &str, next: &str) -> (String, String) {
-    let first = lone(half).find(|lone| lone.kind == Kind::FirstAtEnd);
-    let second = lone(next).find(|lone| lone.kind == Kind::SecondAtStart);
+    let first = lone_surrogates(half).find(|lone| lone.kind == SurrogateKind::FirstAtEnd);
+    let second = lone_surrogates(next).find(|lone| lone.kind == SurrogateKind::SecondAtStart);
     let (Some(first), Some(second)) = (first, second) else {
         return (repair_all(half), next.to_owned());
     };
-    let (end, begin) = (first.at + ESCAPE, second.at + ESCAPE);
+    let (end, begin) = (first.at + ESCAPE_LEN, second.at + ESCAPE_LEN);
     let part = |text: &str, range: std::ops::Range<usize>| text.get(range).unwrap_or_default().to_owned();
     let completed = part(half, 0..end) + &part(next, second.at..begin) + &part(half, end..half.len());
     let rest = part(next, 0..second.at) + &part(next, begin..next.len());
     (repair_all(&completed), rest)
 }
 
-/// The chunk, with nothing behind it that could complete it.
+/// Repairs the last chunk, which no other can complete.
 pub(super) fn repair_all(json: &str) -> String {
     match repair(json, false) {
         Repaired::Whole(json) => json.into_owned(),
@@ -67,25 +66,25 @@ pub(super) fn repair_all(json: &str) -> String {
     }
 }
 
-/// Half of a character.
+/// An escape of a lone surrogate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Lone {
+struct LoneSurrogate {
     at: usize,
-    kind: Kind,
+    kind: SurrogateKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// The first half of a character, with which a text ends.
+enum SurrogateKind {
+    /// The first half of a pair, at the end of a text.
     FirstAtEnd,
-    /// The second half of a character, with which a text begins.
+    /// The second half of a pair, at the beginning of a text.
     SecondAtStart,
-    /// Not to be completed from elsewhere.
+    /// Cannot be completed by another chunk.
     Within,
 }
 
-/// The halves of characters in JSON, whose backslashes all stand in strings.
-fn lone(json: &str) -> impl Iterator<Item = Lone> + '_ {
+/// The lone surrogates in JSON.
+fn lone_surrogates(json: &str) -> impl Iterator<Item = LoneSurrogate> + '_ {
     let bytes = json.as_bytes();
     let mut from = 0;
     std::iter::from_fn(move || {
@@ -95,30 +94,30 @@ fn lone(json: &str) -> impl Iterator<Item = Lone> + '_ {
                 from = at + 2;
                 continue;
             };
-            from = at + ESCAPE;
+            from = at + ESCAPE_LEN;
             let kind = match unit {
                 0xD800..=0xDBFF => match self::unit(bytes, from) {
                     Some(0xDC00..=0xDFFF) => {
-                        from += ESCAPE;
+                        from += ESCAPE_LEN;
                         continue;
                     }
-                    _ if bytes.get(from) == Some(&b'"') => Kind::FirstAtEnd,
-                    _ => Kind::Within,
+                    _ if bytes.get(from) == Some(&b'"') => SurrogateKind::FirstAtEnd,
+                    _ => SurrogateKind::Within,
                 },
                 0xDC00..=0xDFFF if at.checked_sub(1).and_then(|i| bytes.get(i)) == Some(&b'"') => {
-                    Kind::SecondAtStart
+                    SurrogateKind::SecondAtStart
                 }
-                0xDC00..=0xDFFF => Kind::Within,
+                0xDC00..=0xDFFF => SurrogateKind::Within,
                 _ => continue,
             };
-            return Some(Lone { at, kind });
+            return Some(LoneSurrogate { at, kind });
         }
     })
 }
 
-/// The UTF-16 unit of the escape at this place, if there is one.
+/// The UTF-16 code unit of the escape at this position, if there is one.
 fn unit(bytes: &[u8], at: usize) -> Option<u16> {
-    let escape = bytes.get(at..at + ESCAPE)?.strip_prefix(b"\\u")?;
+    let escape = bytes.get(at..at + ESCAPE_LEN)?.strip_prefix(b"\\u")?;
     let digits =
         std::str::from_utf8(escape).ok().filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()))?;
     u16::from_str_radix(digits, 16).ok()

@@ -1,6 +1,6 @@
-//! Tables of what servers send and what becomes of it: one row a quirk.
+//! Tables of what servers send and the events that it is translated to: one row for each quirk.
 //!
-//! Rows are written as the `data` of events; events are written in the shorthand of [`show`].
+//! Rows are written as the `data` of SSE events; model events are written in the shorthand of [`show`].
 
 mod answers;
 mod calls;

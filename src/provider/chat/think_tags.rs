@@ -1,111 +1,110 @@
-//! `<think>…</think>` at the head of an answer, for servers that leave a model's reasoning in its text.
+//! Parses `<think>…</think>` at the beginning of an answer, for servers that leave a model's reasoning in its text.
 //!
-//! Tags may be split between pieces. Only the head counts: a tag further down is something that the
-//! model writes about.
+//! Tags may be split between deltas. Only a tag at the beginning counts: later ones are text that the model writes.
 
 use crate::config::ThinkTags;
 
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
-/// White space that is held back where a tag may follow: nobody sends as much in earnest.
+/// Maximum bytes of white space that are buffered where a tag may follow.
 const MAX_UNDECIDED: usize = 4096;
 
-/// A piece of the answer.
+/// A segment of the answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum Segment {
     Reasoning(String),
     Text(String),
 }
 
-/// Tells reasoning from text.
+/// Separates reasoning from text.
 #[derive(Debug)]
 pub(super) struct ThinkTagParser {
-    place: Place,
-    /// What could still become a tag.
+    position: Position,
+    /// Text that may be the beginning of a tag.
     held: String,
-    /// White space at this place belongs to the tag before it.
-    behind_tag: bool,
+    /// Directly after a tag, where white space is skipped.
+    after_tag: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Head,
+enum Position {
+    Start,
     Inside,
-    Behind,
+    After,
 }
 
 impl ThinkTagParser {
     pub(super) fn new(tags: ThinkTags) -> Self {
-        let place = match tags {
-            ThinkTags::None => Place::Behind,
-            ThinkTags::Tagged => Place::Head,
-            ThinkTags::Opened => Place::Inside,
+        let position = match tags {
+            ThinkTags::None => Position::After,
+            ThinkTags::Tagged => Position::Start,
+            ThinkTags::Opened => Position::Inside,
         };
-        Self { place, held: String::new(), behind_tag: place == Place::Inside }
+        Self { position, held: String::new(), after_tag: position == Position::Inside }
     }
 
-    /// Whether all that follows is text, and `push` need not be called any more.
-    pub(super) fn is_over(&self) -> bool {
-        self.place == Place::Behind && !self.behind_tag
+    /// Whether everything that follows is text, so that `push` need not be called any more.
+    pub(super) fn is_done(&self) -> bool {
+        self.position == Position::After && !self.after_tag
     }
 
-    /// Takes in the next piece of the answer.
-    pub(super) fn push(&mut self, text: &str, out: &mut Vec<Piece>) {
+    /// Processes the next delta of the answer.
+    pub(super) fn push(&mut self, text: &str, out: &mut Vec<Segment>) {
         self.held.push_str(text);
-        if self.place == Place::Head {
+        if self.position == Position::Start {
             let head = self.held.trim_start();
             if let Some(rest) = head.strip_prefix(OPEN) {
                 self.held = rest.to_owned();
-                self.place = Place::Inside;
-                self.behind_tag = true;
+                self.position = Position::Inside;
+                self.after_tag = true;
             } else if OPEN.starts_with(head) && self.held.len() <= MAX_UNDECIDED {
                 return;
             } else {
-                self.place = Place::Behind;
+                self.position = Position::After;
             }
         }
-        if self.place == Place::Inside {
+        if self.position == Position::Inside {
             self.skip_space();
             match self.held.split_once(CLOSE) {
                 Some((reasoning, rest)) => {
-                    give(Piece::Reasoning, reasoning.trim_end(), out);
+                    emit(Segment::Reasoning, reasoning.trim_end(), out);
                     self.held = rest.to_owned();
-                    self.place = Place::Behind;
-                    self.behind_tag = true;
+                    self.position = Position::After;
+                    self.after_tag = true;
                 }
                 None => {
                     let undecided = Some(undecided(&self.held)).filter(|length| *length <= MAX_UNDECIDED);
                     let rest = self.held.split_off(self.held.len() - undecided.unwrap_or(0));
-                    give(Piece::Reasoning, &std::mem::replace(&mut self.held, rest), out);
+                    emit(Segment::Reasoning, &std::mem::replace(&mut self.held, rest), out);
                     return;
                 }
             }
         }
         self.skip_space();
-        give(Piece::Text, &std::mem::take(&mut self.held), out);
+        emit(Segment::Text, &std::mem::take(&mut self.held), out);
     }
 
-    /// Gives out what was held back, as the answer is over.
-    pub(super) fn end(&mut self, out: &mut Vec<Piece>) {
-        let kind = if self.place == Place::Inside { Piece::Reasoning } else { Piece::Text };
-        give(kind, &std::mem::take(&mut self.held), out);
+    /// Emits what is buffered, at the end of the answer.
+    pub(super) fn end(&mut self, out: &mut Vec<Segment>) {
+        let kind = if self.position == Position::Inside { Segment::Reasoning } else { Segment::Text };
+        emit(kind, &std::mem::take(&mut self.held), out);
     }
 
     fn skip_space(&mut self) {
-        if self.behind_tag {
+        if self.after_tag {
             self.held = self.held.trim_start().to_owned();
-            self.behind_tag = self.held.is_empty();
+            self.after_tag = self.held.is_empty();
         }
     }
 }
 
-fn give(kind: fn(String) -> Piece, text: &str, out: &mut Vec<Piece>) {
+fn emit(kind: fn(String) -> Segment, text: &str, out: &mut Vec<Segment>) {
     if !text.is_empty() {
         out.push(kind(text.to_owned()));
     }
 }
 
-/// Length of the end of the text that could be the beginning of the closing tag, with the space before it.
+/// Length of the suffix that may be the beginning of the closing tag, with the white space before it.
 fn undecided(text: &str) -> usize {
     let tag =
         (1..CLOSE.len()).rev().find(|&length| CLOSE.get(..length).is_some_and(|start| text.ends_with(start)));
@@ -118,16 +117,16 @@ mod tests {
     use super::*;
 
     fn split(tags: ThinkTags, pieces: &[&str]) -> (String, String) {
-        let (mut splitter, mut out) = (ThinkTagParser::new(tags), Vec::new());
+        let (mut parser, mut out) = (ThinkTagParser::new(tags), Vec::new());
         for piece in pieces {
-            splitter.push(piece, &mut out);
+            parser.push(piece, &mut out);
         }
-        splitter.end(&mut out);
+        parser.end(&mut out);
         let (mut reasoning, mut text) = (String::new(), String::new());
-        for piece in out {
-            match piece {
-                Piece::Reasoning(piece) => reasoning.push_str(&piece),
-                Piece::Text(piece) => text.push_str(&piece),
+        for segment in out {
+            match segment {
+                Segment::Reasoning(segment) => reasoning.push_str(&segment),
+                Segment::Text(segment) => text.push_str(&segment),
             }
         }
         (reasoning, text)

@@ -1,7 +1,7 @@
-//! Tools and the choice among them, as chat completions have them.
+//! Encodes tools and `tool_choice` for chat completions.
 //!
-//! All tools of a request are sent in every turn, in its order: a choice narrows what may be called, not
-//! what is seen. Providers that know `allowed_tools` are told it; the engine enforces it in any case.
+//! All tools of a request are sent in every turn, in the request's order: a choice restricts which may be called, not which
+//! are sent. `allowed_tools` is sent to providers that support it; the engine enforces it in any case.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -59,9 +59,9 @@ struct Custom<'a> {
 #[serde(untagged)]
 enum Parameters<'a> {
     AsSent(&'a RawValue),
-    /// Of a function without parameters: servers and templates want a schema all the same.
+    /// For a function without parameters: servers and templates require a schema.
     Nothing(Schema<Nothing>),
-    /// Of a custom tool.
+    /// For a custom tool.
     Input(Schema<Input>),
 }
 
@@ -123,7 +123,7 @@ impl<'a> ToolOut<'a> {
     }
 }
 
-/// What a custom tool is for, and what its input looks like.
+/// The description of a custom tool, with the grammar of its input.
 fn describe<'a>(description: Option<&'a str>, grammar: Option<&'a str>) -> Option<Cow<'a, str>> {
     match (description, grammar) {
         (Some(description), Some(grammar)) => Some(format!("{description}\n\n{grammar}").into()),
@@ -131,32 +131,32 @@ fn describe<'a>(description: Option<&'a str>, grammar: Option<&'a str>) -> Optio
     }
 }
 
-/// `tool_choice`; there is none for what is every provider's default.
+/// `tool_choice`; omitted for `auto`, which is every provider's default.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum ChatToolChoice<'a> {
     Mode(&'static str),
-    One(Named<'a>),
-    Allowed { r#type: &'static str, allowed_tools: Allowed<'a> },
+    One(ChatNamedTool<'a>),
+    Allowed { r#type: &'static str, allowed_tools: ChatAllowedTools<'a> },
 }
 
 /// One of the tools, by its name.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Named<'a> {
-    Function { function: Name<'a> },
-    Custom { custom: Name<'a> },
+pub(super) enum ChatNamedTool<'a> {
+    Function { function: ChatToolName<'a> },
+    Custom { custom: ChatToolName<'a> },
 }
 
 #[derive(Serialize)]
-pub(super) struct Name<'a> {
+pub(super) struct ChatToolName<'a> {
     name: &'a str,
 }
 
 #[derive(Serialize)]
-pub(super) struct Allowed<'a> {
+pub(super) struct ChatAllowedTools<'a> {
     mode: &'static str,
-    tools: Vec<Named<'a>>,
+    tools: Vec<ChatNamedTool<'a>>,
 }
 
 impl<'a> ChatToolChoice<'a> {
@@ -169,19 +169,19 @@ impl<'a> ChatToolChoice<'a> {
             CallChoice::Auto => None,
             CallChoice::None => Some(Self::Mode("none")),
             CallChoice::Required => Some(Self::Mode("required")),
-            // Where it cannot be named some call is demanded, and the engine sees to which.
+            // A provider without named tool choice is sent `required`; the engine enforces which tool is called.
             CallChoice::One(place) => match tools.get(*place).filter(|_| supports.named_tool_choice) {
-                Some(tool) => Some(Self::One(Named::new(tool, supports))),
+                Some(tool) => Some(Self::One(ChatNamedTool::new(tool, supports))),
                 None => Some(Self::Mode("required")),
             },
             CallChoice::Among { places, required } => {
                 let mode = if *required { "required" } else { "auto" };
                 let named = places.iter().filter_map(|place| tools.get(*place));
-                let tools: Vec<_> = named.map(|tool| Named::new(tool, supports)).collect();
+                let tools: Vec<_> = named.map(|tool| ChatNamedTool::new(tool, supports)).collect();
                 if supports.allowed_tools && !tools.is_empty() {
                     return Some(Self::Allowed {
                         r#type: "allowed_tools",
-                        allowed_tools: Allowed { mode, tools },
+                        allowed_tools: ChatAllowedTools { mode, tools },
                     });
                 }
                 required.then_some(Self::Mode(mode))
@@ -190,9 +190,9 @@ impl<'a> ChatToolChoice<'a> {
     }
 }
 
-impl<'a> Named<'a> {
+impl<'a> ChatNamedTool<'a> {
     fn new(tool: &'a ModelTool, supports: ProviderFeatures) -> Self {
-        let name = Name { name: &tool.wire_name };
+        let name = ChatToolName { name: &tool.wire_name };
         match tool.input {
             ToolInput::Text { .. } if supports.custom_tools => Self::Custom { custom: name },
             ToolInput::Text { .. } | ToolInput::Json { .. } => Self::Function { function: name },

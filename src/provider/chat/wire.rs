@@ -1,7 +1,7 @@
-//! Chat completions as they come in: only the fields that are used, borrowed from the chunk.
+//! The types of chat completions as they are received: only the fields that are used, borrowed from the chunk.
 //!
-//! A streamed chunk and a whole body are one shape, so that one state machine reads both. Types are
-//! lenient where servers are known to differ; what a value means is decided elsewhere.
+//! A streamed chunk and a whole body are one type, so that one state machine handles both. Deserialization is lenient where
+//! servers are known to deviate; values are interpreted elsewhere.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,13 +15,13 @@ use serde_json::value::RawValue;
 use super::super::lenient::{LenientNumber, LenientText};
 use super::super::upstream_error::UpstreamError;
 
-/// Elements of a list that counts for something in an answer: calls, parts of a content. No model says as much in one
-/// message; a server that is out of its mind might, and an element takes many times what it is written with.
+/// Maximum number of elements of a list in one message (calls, content parts), as a bound against misbehaving servers: an
+/// element takes many times the memory of its JSON.
 pub(super) const MAX_ELEMENTS: usize = 1024;
 
 /// A chunk of a stream, or a body.
 #[derive(Debug, Deserialize)]
-pub(super) struct Chunk<'a> {
+pub(super) struct CompletionChunk<'a> {
     #[serde(borrow, default)]
     pub choices: FirstChoice<'a>,
     #[serde(borrow, default)]
@@ -30,7 +30,7 @@ pub(super) struct Chunk<'a> {
     pub service_tier: LenientText<'a>,
     #[serde(borrow, default)]
     pub error: Option<UpstreamError<'a>>,
-    /// `error` in vLLM's older form of an error, whose fields follow here.
+    /// `error` in older vLLM's form of an error, whose fields follow at the top level.
     #[serde(borrow, default)]
     pub object: LenientText<'a>,
     #[serde(borrow, default)]
@@ -41,7 +41,7 @@ pub(super) struct Chunk<'a> {
     pub kind: LenientText<'a>,
 }
 
-/// The choice with index 0; others are not asked for and are skipped unread.
+/// The choice with index 0; others are never requested, and are skipped.
 #[derive(Debug, Default)]
 pub(super) struct FirstChoice<'a>(pub Option<Choice<'a>>);
 
@@ -51,7 +51,7 @@ pub(super) struct Choice<'a> {
     pub index: LenientNumber,
     #[serde(borrow, default)]
     pub delta: Option<Delta<'a>>,
-    /// In place of `delta`: of a whole body, and of servers that mix the two.
+    /// Instead of `delta`: in a whole body, and from servers that mix the two.
     #[serde(borrow, default)]
     pub message: Option<Delta<'a>>,
     #[serde(borrow, default)]
@@ -63,11 +63,11 @@ pub(super) struct Choice<'a> {
     pub error: Option<UpstreamError<'a>>,
 }
 
-/// What is new in the message.
+/// A delta of the message, or the whole message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Delta<'a> {
     #[serde(borrow, default)]
-    pub content: Content<'a>,
+    pub content: DeltaContent<'a>,
     #[serde(borrow, default)]
     pub refusal: LenientText<'a>,
     #[serde(borrow, default)]
@@ -87,25 +87,25 @@ pub(super) struct Delta<'a> {
     pub annotations: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub tool_calls: CallPieces<'a>,
-    /// The call of servers from before `tool_calls`.
+    /// The legacy form of `tool_calls`.
     #[serde(borrow, default)]
     pub function_call: Option<FunctionPiece<'a>>,
 }
 
-/// Text, or parts of it.
+/// Text, or a list of parts.
 #[derive(Debug)]
-pub(super) enum Content<'a> {
+pub(super) enum DeltaContent<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<ContentPiece<'a>>),
 }
 
-impl Default for Content<'_> {
+impl Default for DeltaContent<'_> {
     fn default() -> Self {
         Self::Text(Cow::Borrowed(""))
     }
 }
 
-/// A part of a content that is a list.
+/// A part of a content list.
 #[derive(Debug, Deserialize)]
 pub(super) struct ContentPiece<'a> {
     #[serde(borrow, default)]
@@ -117,15 +117,15 @@ pub(super) struct ContentPiece<'a> {
     pub thinking: Joined<'a>,
 }
 
-/// Text, or parts of text one behind the other.
+/// Text, or a list of text parts, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Joined<'a>(pub Cow<'a, str>);
 
-/// `tool_calls`: a list, by some servers a single one, or nothing.
+/// `tool_calls`: a list, a single call (from some servers), or absent.
 #[derive(Debug, Default)]
 pub(super) struct CallPieces<'a>(pub Vec<CallPiece<'a>>);
 
-/// A piece of a call.
+/// A delta of a call.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct CallPiece<'a> {
     #[serde(default)]
@@ -134,10 +134,10 @@ pub(super) struct CallPiece<'a> {
     pub id: LenientText<'a>,
     #[serde(borrow, default)]
     pub function: Option<FunctionPiece<'a>>,
-    /// In place of `function` where custom tools exist.
+    /// Instead of `function`, from providers that support custom tools.
     #[serde(borrow, default)]
     pub custom: Option<CustomPiece<'a>>,
-    /// Gemini's thought signature, which it wants back.
+    /// Gemini's thought signature, which must be sent back.
     #[serde(borrow, default)]
     pub extra_content: Option<&'a RawValue>,
 }
@@ -147,7 +147,7 @@ pub(super) struct FunctionPiece<'a> {
     #[serde(borrow, default)]
     pub name: LenientText<'a>,
     #[serde(borrow, default)]
-    pub arguments: Arguments<'a>,
+    pub arguments: FunctionArguments<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -158,11 +158,11 @@ pub(super) struct CustomPiece<'a> {
     pub input: LenientText<'a>,
 }
 
-/// Arguments as text; Ollama sends the object itself, whose digits stay as they were written.
+/// Arguments as text; Ollama sends the object itself, whose JSON is kept verbatim.
 #[derive(Debug, Default)]
-pub(super) struct Arguments<'a>(pub Cow<'a, str>);
+pub(super) struct FunctionArguments<'a>(pub Cow<'a, str>);
 
-/// Tokens, by all names that are in use.
+/// Token counts, under all names that servers use.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct UsageCounts {
@@ -188,8 +188,8 @@ pub(super) struct CompletionDetails {
     pub reasoning_tokens: LenientNumber,
 }
 
-/// Derives a reader for a type that comes in several JSON types: strings, null, lists, objects.
-macro_rules! any_reader {
+/// Implements `Deserialize` for a type that servers send as different JSON types: strings, null, lists, objects.
+macro_rules! deserialize_any {
     ($visitor:ident => $target:ident { $($methods:tt)* }) => {
         struct $visitor;
 
@@ -215,7 +215,7 @@ macro_rules! any_reader {
     };
 }
 
-any_reader!(FirstChoiceVisitor => FirstChoice {
+deserialize_any!(FirstChoiceVisitor => FirstChoice {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<FirstChoice<'de>, A::Error> {
         let mut first = None;
         while first.is_none() {
@@ -230,26 +230,26 @@ any_reader!(FirstChoiceVisitor => FirstChoice {
     }
 });
 
-any_reader!(ContentVisitor => Content {
-    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Content<'de>, E> {
-        Ok(Content::Text(Cow::Borrowed(text)))
+deserialize_any!(ContentVisitor => DeltaContent {
+    fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<DeltaContent<'de>, E> {
+        Ok(DeltaContent::Text(Cow::Borrowed(text)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Content<'de>, E> {
-        Ok(Content::Text(Cow::Owned(text.to_owned())))
+    fn visit_str<E: Error>(self, text: &str) -> Result<DeltaContent<'de>, E> {
+        Ok(DeltaContent::Text(Cow::Owned(text.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Content<'de>, A::Error> {
-        bounded(list).map(Content::Parts)
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<DeltaContent<'de>, A::Error> {
+        bounded(list).map(DeltaContent::Parts)
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content<'de>, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<DeltaContent<'de>, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Content::default())
+        Ok(DeltaContent::default())
     }
 });
 
-any_reader!(CallPiecesVisitor => CallPieces {
+deserialize_any!(CallPiecesVisitor => CallPieces {
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<CallPieces<'de>, A::Error> {
         bounded(list).map(CallPieces)
     }
@@ -259,7 +259,7 @@ any_reader!(CallPiecesVisitor => CallPieces {
     }
 });
 
-any_reader!(JoinedVisitor => Joined {
+deserialize_any!(JoinedVisitor => Joined {
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Joined<'de>, E> {
         Ok(Joined(Cow::Borrowed(text)))
     }
@@ -287,7 +287,7 @@ any_reader!(JoinedVisitor => Joined {
     }
 });
 
-impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for FunctionArguments<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&'de RawValue>::deserialize(deserializer)?.get();
         Ok(Self(match raw.as_bytes().first() {
@@ -299,15 +299,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arguments<'a> {
     }
 }
 
-/// Reads a list of calls or parts: [`MAX_ELEMENTS`] and one more, by which one sees that there were too many.
+/// Reads a list of calls or parts: at most [`MAX_ELEMENTS`] and one more, which shows that there were too many.
 fn bounded<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(list: A) -> Result<Vec<T>, A::Error> {
     First(MAX_ELEMENTS + 1, PhantomData).visit_seq(list)
 }
 
-/// The first elements of a list, so many at most; the others are passed over unread. `None`: it is no such list.
-pub(super) fn first_elements<'de, T: Deserialize<'de>>(raw: &'de RawValue, most: usize) -> Option<Vec<T>> {
+/// At most the first `max` elements of a list; the others are skipped. `None`: it is not such a list.
+pub(super) fn first_elements<'de, T: Deserialize<'de>>(raw: &'de RawValue, max: usize) -> Option<Vec<T>> {
     let mut deserializer = serde_json::Deserializer::from_str(raw.get());
-    deserializer.deserialize_seq(First(most, PhantomData)).ok()
+    deserializer.deserialize_seq(First(max, PhantomData)).ok()
 }
 
 struct First<T>(usize, PhantomData<T>);

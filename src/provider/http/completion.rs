@@ -151,7 +151,7 @@ impl ModelStream for CompletionStream {
                 return Err(error);
             }
             self.state = State::Unsent;
-            if self.server.refused_stream_options(&error) {
+            if self.server.disable_stream_options(&error) {
                 self.body = self.server.encode(&self.request)?;
                 continue;
             }

@@ -178,10 +178,10 @@ fn is_error(text: &str) -> bool {
         #[serde(borrow, default)]
         object: LenientText<'a>,
         #[serde(borrow, default)]
-        choices: Option<Vec<Choice<'a>>>,
+        choices: Option<Vec<ErrorChoice<'a>>>,
     }
     #[derive(Deserialize)]
-    struct Choice<'a> {
+    struct ErrorChoice<'a> {
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
     }

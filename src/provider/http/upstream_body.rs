@@ -9,7 +9,8 @@ use reqwest::header::CONTENT_TYPE;
 
 use super::transport_error;
 use crate::config::ProviderTimeouts;
-use crate::provider::{ProviderError, ProviderErrorKind, TransportCause};
+use crate::net::FailureCause;
+use crate::provider::{ProviderError, ProviderErrorKind};
 
 /// For the end of a body after its last event, so that the connection can be reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(20);
@@ -108,7 +109,8 @@ pub(super) async fn with_timeouts<T>(
             ProviderErrorKind::IdleTimeout => "timeouts.idle",
             _ => "timeouts.total",
         };
-        let cause = Some(TransportCause::from_timeout(setting, limit));
-        ProviderError { cause, ..ProviderError::new(kind, "the provider took too long") }
+        let error = ProviderError::new(kind, "the provider took too long");
+        let cause = FailureCause::from_timeout(error.kind_name(), setting, limit);
+        ProviderError { cause: Some(Box::new(cause)), ..error }
     })
 }

@@ -100,7 +100,7 @@ async fn a_certificate_that_is_not_accepted_is_warned_of_with_what_is_wrong_with
     }
     let gateway = Logged::start(&upstream, &file).await;
     for (name, causes) in [
-        ("private", &["UnknownIssuer", "no authority that is trusted", "tls.ca_file"][..]),
+        ("private", &["UnknownIssuer", "not issued by a trusted authority", "tls.ca_file"][..]),
         ("expired", &["certificate expired"]),
         ("other", &["not valid for name \"localhost\"", "another.test"]),
     ] {

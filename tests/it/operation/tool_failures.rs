@@ -32,7 +32,7 @@ async fn failing(private: &Server, silent: &TcpListener, deadline: &'static str)
     vec![
         ("refused", plain, "connection_refused", vec!["Connection refused"]),
         ("nowhere", "https://no-such-host.invalid".to_owned(), "name_not_found", vec!["dns error"]),
-        ("private", tls, "tls", vec!["UnknownIssuer", "no authority that is trusted", "tls.ca_file"]),
+        ("private", tls, "tls", vec!["UnknownIssuer", "not issued by a trusted authority", "tls.ca_file"]),
         ("silent", format!("http://{}", silent.local_addr().unwrap()), deadline, vec!["timeout, 1 s"]),
     ]
 }

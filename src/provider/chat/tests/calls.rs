@@ -1,4 +1,4 @@
-//! Tool calls: which piece belongs to which.
+//! Tool calls: which delta belongs to which call.
 
 use serde_json::{Value, json};
 
@@ -40,7 +40,7 @@ fn check_calls(rows: &[(&str, &[Piece<'_>], &[&str])]) {
     }
 }
 
-/// Where nothing else tells them apart, a call is over when its outermost bracket is closed, and not before.
+/// Without ids and indexes, a call ends when its outermost bracket is closed, and not before.
 #[test]
 fn calls_without_ids_are_told_apart_by_where_their_arguments_end() {
     check_calls(&[

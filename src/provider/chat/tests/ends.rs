@@ -1,4 +1,4 @@
-//! How answers end: well, early, in an error, or not at all.
+//! How answers end: complete, truncated, with an error, or cut off.
 
 use super::*;
 
@@ -133,7 +133,7 @@ fn what_is_no_chunk() {
     );
 }
 
-/// Chunks that give no event, without end: whoever counts events never sees them.
+/// Endless chunks that give no event, and so never count against limits on events.
 #[test]
 fn what_cannot_be_handed_over_yet_is_held_up_to_a_limit() {
     let held = |think: ThinkTags, chunk: &str| {

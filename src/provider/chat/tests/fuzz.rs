@@ -1,10 +1,10 @@
-//! Anything at all in; no panic, and never an event that says nothing.
+//! Fuzzing: arbitrary input causes no panic and no empty event.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Feeds a stream as the HTTP layer does, and checks what may never happen.
+/// Feeds a stream as the HTTP layer does, and checks the invariants of events.
 fn feed(stream: &[u8], think: ThinkTags) -> Result<(), TestCaseError> {
     let (mut decoder, mut translator) = (Decoder::new(1 << 16), Translator::new(tools(), true, think));
     let mut events = Vec::new();
@@ -37,7 +37,7 @@ fn feed(stream: &[u8], think: ThinkTags) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// JSON made of the names and values that mean something.
+/// JSON of meaningful names and values.
 fn json() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("null".to_owned()),
@@ -98,7 +98,7 @@ fn json() -> impl Strategy<Value = String> {
     })
 }
 
-/// As many cases as `PROPTEST_CASES` says; 1,000 if it says nothing.
+/// `PROPTEST_CASES` cases; 1,000 by default.
 fn config() -> ProptestConfig {
     let said = std::env::var_os("PROPTEST_CASES").is_some();
     if said { ProptestConfig::default() } else { ProptestConfig::with_cases(1000) }

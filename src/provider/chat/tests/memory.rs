@@ -1,4 +1,4 @@
-//! What a body takes while it is written.
+//! Memory that encoding a body takes.
 
 use serde_json::{Value, json};
 
