@@ -29,7 +29,7 @@ SHOWN = 4
 
 
 class OutOfTime(Exception):
-    """The attack went on for longer than it may."""
+    """The attack exceeded its time limit."""
 
 
 def main() -> int:
@@ -86,7 +86,7 @@ def run(attack: Attack, options: argparse.Namespace) -> str:
     except NotStarted as reason:
         lab.failures.append(str(reason))
     except OutOfTime:
-        lab.failures.append(f"not over after {options.time_limit:g} s")
+        lab.failures.append(f"did not end within {options.time_limit:g} s")
     except Exception as error:  # an attack that breaks has not shown that the gateway holds
         place = traceback.extract_tb(error.__traceback__)[-1]
         lab.failures.append(f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})")
@@ -129,7 +129,7 @@ def judge(lab: Lab, late: bool) -> None:
     elif figures.growth > lab.allowed:
         lab.failures.insert(0, "it grew by too much")
     if figures.unanswered and not figures.killed:
-        lab.failures.append(f"{figures.unanswered} of another client's requests were not answered as ever")
+        lab.failures.append(f"{figures.unanswered} requests of another client failed")
     if late:
         lab.failures.append("another client waited for too long")
 

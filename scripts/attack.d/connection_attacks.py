@@ -1,4 +1,4 @@
-"""Attacks by whoever can open a connection: silence, drips, bodies, headers, readers that take nothing."""
+"""Attacks by clients on connections: idle and slow senders, large bodies and headers, clients that do not read."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""What an attack has at hand: gateways, providers and MCP servers that end with it, and a place for what was seen.
+"""The environment of an attack: gateways, providers and MCP servers that end with it, and the record of its outcome.
 
 An attack is a function in one of the `*_attacks` modules that takes a `Lab`; `@attack(...)` registers it.
 """
@@ -23,7 +23,7 @@ ALLOWED_GROWTH = 64 * MIB
 
 
 class NotRun(Exception):
-    """The attack needs something that is not here."""
+    """The attack needs something that this machine does not have."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Attacks by MCP servers: what they send unasked, what they list, what they answer."""
+"""Attacks by MCP servers: unsolicited messages, lists of tools, results."""
 
 import json
 import sys

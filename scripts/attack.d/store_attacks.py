@@ -1,4 +1,4 @@
-"""Attacks on what is kept: lists, references, long conversations, the disk, the file itself."""
+"""Attacks on the store: lists, references, long conversations, the disk, the database file."""
 
 import os
 import shutil

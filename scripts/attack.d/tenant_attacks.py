@@ -41,10 +41,10 @@ def responses_of_others(lab: Lab) -> None:
     nowhere = "resp_" + "0" * (len(id) - 5)
 
     def alike(what: str, ask) -> None:
-        """What is another's must look like what is not there."""
+        """Another tenant's response must be answered like one that does not exist."""
         theirs, nobodys = ask(id, item), ask(nowhere, "msg_" + "0" * (len(item) - 4))
-        lab.check(theirs.status == nobodys.status, f"{what}: {theirs}, and of what is not there: {nobodys}")
-        lab.check(theirs.code == nobodys.code, f"{what}: {theirs.code}, and of what is not there: {nobodys.code}")
+        lab.check(theirs.status == nobodys.status, f"{what}: {theirs}, and for one that does not exist: {nobodys}")
+        lab.check(theirs.code == nobodys.code, f"{what}: {theirs.code}, and for one that does not exist: {nobodys.code}")
         lab.check(b"SECRET-OF-A" not in theirs.body, f"{what} shows it")
 
     for key in ("key-b", "key-b2"):

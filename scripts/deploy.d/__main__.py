@@ -1,4 +1,4 @@
-"""Runs two gateways behind each balancer, does to them what operators do, and prints a table of what clients saw."""
+"""Runs two gateways behind each balancer, restarts and reloads them under load, and prints a table of what clients saw."""
 
 import argparse
 import asyncio
@@ -91,7 +91,7 @@ async def steps(scene: Scene, options: argparse.Namespace) -> list[Row]:
             if panics := each.panics():
                 rows[-1].faults.append(f"{each.name} panicked {panics} times so far")
             if not each.alive:
-                rows[-1].faults.append(f"{each.name} is not there any more: {each.log().strip()[-400:]}")
+                rows[-1].faults.append(f"{each.name} has exited: {each.log().strip()[-400:]}")
                 await each.start()
         shown(rows[-1])
     return rows

@@ -22,6 +22,6 @@ def filled(name: str, values: dict[str, str]) -> str:
     text = block(name)
     for old, new in values.items():
         if old not in text:
-            raise LookupError(f"{name} in docs/deploying.md does not say {old!r}")
+            raise LookupError(f"{name} in docs/deploying.md does not contain {old!r}")
         text = text.replace(old, new)
     return text

@@ -11,7 +11,7 @@ ENDS = {"response.completed", "response.incomplete", "response.failed"}
 
 
 class Cut(Exception):
-    """The connection ended before the answer did; `silent`: before a byte of it; `stale`: so, on one that had been used before."""
+    """The connection ended before the response did; `silent`: before its first byte; `stale`: the same, on a reused connection."""
 
     def __init__(self, text: str, silent: bool = False, reused: bool = False):
         super().__init__(text)
@@ -83,7 +83,7 @@ class Client:
             reply = Reply(int(first.split()[1]), headers := await read_headers(self.reader))
         except (OSError, asyncio.IncompleteReadError, ValueError, IndexError) as error:
             self.close()
-            raise Cut(f"half a head: {error!r}") from None
+            raise Cut(f"incomplete response head: {error!r}") from None
         try:
             if headers.get("content-type", "").startswith("text/event-stream"):
                 await self._events(reply, on_event)
@@ -93,7 +93,7 @@ class Client:
             reply.cut = repr(error)
             self.close()
             if not reply.events:
-                raise Cut(f"half an answer: {error!r}") from None
+                raise Cut(f"incomplete response body: {error!r}") from None
         if headers.get("connection", "").lower() == "close":
             self.close()
         return reply

@@ -33,7 +33,7 @@ def check(binary: str, parent: Path) -> Row:
             continue
         checked.append(name.rsplit("/", 1)[-1])
         one = checks.pop(name, None)
-        faults += [f"{name}: {fault}" for fault in one(binary, folder)] if one else [f"{name} is checked by nothing"]
+        faults += [f"{name}: {fault}" for fault in one(binary, folder)] if one else [f"no check for {name}"]
     faults += [f"docs/deploying.md has no {name}" for name in checks]
     return Row("", "what docs/deploying.md shows", ", ".join(checked), faults)
 

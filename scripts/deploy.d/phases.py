@@ -41,7 +41,7 @@ class Moments:
         self.runs.append(await scene.metric(gateway, "antwort_runs_active"))
 
     def faults(self) -> list[str]:
-        found = [f"once only {min(self.open)} streams were open"] if min(self.open, default=0) < self.streams else []
+        found = [f"at one point only {min(self.open)} streams were open"] if min(self.open, default=0) < self.streams else []
         return found + ([] if min(self.runs, default=0) else ["once a gateway had nothing to do"])
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ async def restarts(scene: Scene, times: int, streams: int) -> Row:
             await gateway.stop()
             await gateway.start()
             if outcome := await missing(Client(gateway.port, scene.keys[0]), stored[gateway.name]):
-                faults.append(f"after a restart a response was not there: {outcome}")
+                faults.append(f"a stored response was missing after a restart: {outcome}")
             await scene.balancer.put_back(gateway)
         say(f"{scene.balancer.name}: rolling restart {number + 1} of {times}; {traffic.counts}; {moments}")
     seconds = time.monotonic() - begun
@@ -128,18 +128,18 @@ async def reloaded(gateway: Gateway, number: int) -> list[str]:
     keys = {name: key for name, key in gateway.config["auth"]["keys"].items() if not name.startswith("reload")}
     new, process = f"sk-reload-{number}", gateway.process.pid
     if await status(gateway, new) != 401:
-        return [f"{gateway.name} knows the key of reload {number + 1} before it"]
+        return [f"{gateway.name} accepts the key of reload {number + 1} before the reload"]
     gateway.config["auth"]["keys"] = {**keys, f"reload{number}": {"key": new}}
     gateway.write_config()
     gateway.signal(signal.SIGHUP)
     deadline = time.monotonic() + 10
     while (last := await status(gateway, new)) != 200:
         if time.monotonic() > deadline or not gateway.alive:
-            return [f"{gateway.name} does not know the key of reload {number + 1} after 10 s: {last}"]
+            return [f"{gateway.name} rejects the key of reload {number + 1} 10 s after the reload: {last}"]
         await asyncio.sleep(0.05)
     if number and await status(gateway, f"sk-reload-{number - 1}") != 401:
-        return [f"{gateway.name} still knows a key that was taken away"]
-    return [] if gateway.process.pid == process else [f"{gateway.name} is another process"]
+        return [f"{gateway.name} still accepts a removed key"]
+    return [] if gateway.process.pid == process else [f"{gateway.name} was replaced by another process"]
 
 
 async def status(gateway: Gateway, key: str) -> int:
@@ -174,7 +174,7 @@ async def outage(scene: Scene, streams: int) -> Row:
     counts = traffic.counts
     faults += counts.faults("response.failed")
     if opened != streams:
-        faults.append(f"only {opened} streams were open when the provider went")
+        faults.append(f"only {opened} streams were open when the provider stopped")
     if not during:
         faults.append("a response was not asked for during the outage")
     codes = sorted({f"{reply.status} {reply.code or reply.cut}" for reply in refused})

@@ -23,7 +23,7 @@ def free_port() -> int:
 
 
 class Failed(Exception):
-    """What the test needs did not come about."""
+    """A precondition of the test failed."""
 
 
 class Process:
@@ -91,7 +91,7 @@ class Gateway(Process):
         deadline = time.monotonic() + START_SECONDS
         while not await self.ready():
             if not self.alive or time.monotonic() > deadline:
-                raise Failed(f"{self.name} did not get ready: {self.log().strip()[-400:]}")
+                raise Failed(f"{self.name} did not become ready: {self.log().strip()[-400:]}")
             await asyncio.sleep(0.05)
 
     async def ready(self) -> bool:
@@ -106,7 +106,7 @@ class Gateway(Process):
     async def stop(self, seconds: float = 40) -> None:
         self.signal(signal.SIGTERM)
         if code := await self.ended(seconds):
-            raise Failed(f"{self.name} ended with {code}: {self.log().strip()[-400:]}")
+            raise Failed(f"{self.name} exited with code {code}: {self.log().strip()[-400:]}")
 
     def panics(self) -> int:
         return self.log().count("panicked")
@@ -226,7 +226,7 @@ class Haproxy(Balancer):
         deadline = time.monotonic() + START_SECONDS
         while (states := re.findall(f"{server}(UP|DOWN)", self.log())) and states[-1] == "DOWN":
             if time.monotonic() > deadline:
-                raise Failed(f"HAProxy does not ask {gateway.name} again: {self.log().strip()[-400:]}")
+                raise Failed(f"HAProxy did not mark {gateway.name} as UP again: {self.log().strip()[-400:]}")
             await asyncio.sleep(0.1)
 
 

@@ -69,6 +69,6 @@ async def judged(retrievals: list[Retrieval]) -> tuple[str, list[str]]:
     """How often stored responses were there, and what came instead."""
     for each in retrievals:
         await each.stop()
-    faults = [f"a response was not there: {dict(each.missed)}" for each in retrievals if each.missed]
+    faults = [f"a stored response was missing: {dict(each.missed)}" for each in retrievals if each.missed]
     faults += ["a response was never asked for" for each in retrievals if not each.found and not each.missed]
     return f"{sum(each.found for each in retrievals)} retrievals", faults

@@ -26,7 +26,7 @@ async def run(binary: str, old: str, parent: Path) -> Row:
     gateway.config["store"]["ttl"] = "off"
     figures = [await left(gateway, old)]
     stored, schema = rows(gateway.database), user_version(gateway.database)
-    faults = [] if len(stored) >= 3 else [f"there are only {len(stored)} responses"]
+    faults = [] if len(stored) >= 3 else [f"only {len(stored)} responses were stored"]
     await gateway.start()
     faults += await missing(gateway, stored, "after the upgrade")
     await made(gateway, "say 1 0", previous_response_id=await finished(gateway))
