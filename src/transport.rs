@@ -58,7 +58,6 @@ pub(crate) struct SharedState {
     pub auth: Authenticator,
     /// The providers' models, cached.
     pub catalog: Arc<ModelCatalog>,
-    /// The metrics registry.
     pub metrics: Arc<Metrics>,
     /// Default dialect of responses; a key or a request may override it.
     pub dialect: Dialect,

@@ -181,7 +181,6 @@ impl ConnectionActivity {
 pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
 impl ActiveRequest {
-    /// The activity of its connection.
     pub(super) fn connection(&self) -> &Arc<ConnectionActivity> {
         &self.0
     }

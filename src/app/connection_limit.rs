@@ -73,7 +73,6 @@ impl ConnectionLimit {
         ConnectionSlot { limit: Arc::clone(self), id, _permit: permit }
     }
 
-    /// The limit.
     pub(super) fn max(&self) -> usize {
         self.max
     }

@@ -41,7 +41,6 @@ impl Exchange {
         }
     }
 
-    /// The activity of its connection.
     pub(super) fn connection(&self) -> &Arc<ConnectionActivity> {
         self.request.connection()
     }

@@ -7,7 +7,6 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use crate::config::ConfigFiles;
 
-/// Interval between polls.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Compares the files with their state at the last load.

@@ -19,9 +19,7 @@ pub(super) type CurrentGeneration = Arc<ArcSwap<Generation>>;
 
 /// What a request uses from beginning to end.
 pub(super) struct Generation {
-    /// The router with its middleware.
     pub service: Router,
-    /// The state of its handlers.
     pub state: AppState,
 }
 

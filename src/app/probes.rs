@@ -14,7 +14,6 @@ use tokio_util::task::TaskTracker;
 
 /// Concurrent connections; further ones wait in the accept queue.
 const MAX_CONNECTIONS: usize = 64;
-/// Timeout of a connection.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// Delay after a failed accept, such as one without free file descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);

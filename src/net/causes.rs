@@ -58,7 +58,6 @@ impl FailureCause {
 pub(crate) enum ConnectFailure {
     /// DNS resolution failed.
     NameNotFound,
-    /// Connection refused.
     Refused,
     /// The TLS handshake failed, for example because of the server's certificate.
     Tls,

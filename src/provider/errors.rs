@@ -16,7 +16,6 @@ use crate::protocol::error::{ApiError, ErrorBody};
 #[derive(Clone, thiserror::Error)]
 #[error("{}", self.for_log())]
 pub struct ProviderError {
-    /// Kind of the failure.
     pub kind: ProviderErrorKind,
     /// A message for the client: without URLs, headers and keys.
     pub message: String,
@@ -45,7 +44,6 @@ pub(super) fn transport_cause(error: &reqwest::Error) -> Box<FailureCause> {
 pub enum ProviderErrorKind {
     /// The connection failed.
     Connect,
-    /// The connect timeout.
     ConnectTimeout,
     /// The proxy failed; nothing was sent to the provider.
     Proxy(ProxyError),
@@ -143,7 +141,6 @@ impl ProviderError {
         }
     }
 
-    /// A failure of the proxy.
     pub fn from_proxy(error: ProxyError) -> Self {
         Self::new(ProviderErrorKind::Proxy(error), error.to_string())
     }

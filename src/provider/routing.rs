@@ -31,7 +31,6 @@ struct Entry {
 /// The provider and model that serve a request.
 #[derive(Clone)]
 pub struct ModelRoute {
-    /// The provider.
     pub provider: Arc<dyn Provider>,
     /// The provider's own model name.
     pub model: String,
@@ -91,7 +90,6 @@ impl ProviderRouter {
             .find_map(|entry| Some(ModelRoute { model: name(entry)?, provider: Arc::clone(&entry.provider) }))
     }
 
-    /// All providers.
     pub fn providers(&self) -> impl Iterator<Item = &Arc<dyn Provider>> {
         self.entries.iter().map(|entry| &entry.provider)
     }
@@ -123,7 +121,6 @@ pub struct RoutedBody {
 }
 
 impl RoutedBody {
-    /// The name of the provider.
     pub fn provider(&self) -> &str {
         self.provider.name()
     }

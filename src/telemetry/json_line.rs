@@ -21,7 +21,6 @@ const SPAN_FIELDS: [(&str, &str); 4] = [
     ("gen_ai.provider.name", PROVIDER),
     ("gen_ai.request.model", MODEL),
 ];
-/// Initial capacity of a line.
 const LINE_CAPACITY: usize = 640;
 
 /// The formatter. Requires span fields formatted as JSON.

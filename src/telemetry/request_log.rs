@@ -73,13 +73,11 @@ pub struct RequestFacts {
     pub status: Option<u16>,
     /// Name of the API key, and its tenant.
     pub key: Option<(Arc<str>, Arc<str>)>,
-    /// The error code.
     pub code: Option<Cow<'static, str>>,
     /// The field at fault.
     pub param: Option<String>,
     /// The provider and model that served it.
     pub model: Option<ModelTarget>,
-    /// Figures of its run.
     pub run: Option<RunStats>,
     /// Tool calls that the gateway made.
     pub tool_calls: Option<u32>,
@@ -106,9 +104,7 @@ impl ModelTarget {
 /// Figures of a run.
 #[derive(Debug)]
 pub struct RunStats {
-    /// Id of the response.
     pub response_id: Id,
-    /// Inferences.
     pub turns: u32,
     /// If the provider reported it.
     pub usage: Option<Usage>,
@@ -155,7 +151,6 @@ impl RequestLog {
         self.started
     }
 
-    /// Sets fields.
     pub fn update(&self, set: impl FnOnce(&mut RequestFacts)) {
         set(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner));
     }
@@ -189,7 +184,8 @@ impl RequestLog {
             (None, ended) => ended,
         };
         let (key, tenant) = facts.key.as_ref().map(|(key, tenant)| (&**key, &**tenant)).unzip();
-        let (provider, model) = facts.model.as_ref().map(|target| (&*target.provider, &*target.model)).unzip();
+        let (provider, model) =
+            facts.model.as_ref().map(|target| (&*target.provider, &*target.model)).unzip();
         let run = facts.run.as_ref();
         let usage = run.and_then(|run| run.usage);
         let ms = |until: Instant| milliseconds(until.saturating_duration_since(self.started));

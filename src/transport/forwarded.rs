@@ -114,7 +114,6 @@ fn x_forwarded_host(headers: &HeaderMap, hops: usize) -> Option<&str> {
     }
 }
 
-/// An element of `Forwarded`.
 struct ForwardedElement<'a> {
     address: Option<IpAddr>,
     host: Option<&'a str>,

@@ -18,7 +18,6 @@ use super::query::Query;
 use crate::config::ReadyRequirement;
 use crate::store::StoreError;
 
-/// Timeout of a readiness check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long a check's result is reused: readiness needs no key, so callers must not be able to load store and providers.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
-/// The document in YAML.
 pub(crate) const OPENAPI_YAML: &str = include_str!("../../openapi.yaml");
 
 /// `GET /openapi.yaml`

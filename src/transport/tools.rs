@@ -201,7 +201,6 @@ struct ExecuteContext {
     chat_id: Option<String>,
 }
 
-/// A direct call, validated.
 struct DirectCall {
     /// JSON text, as tool executors take it.
     arguments: String,

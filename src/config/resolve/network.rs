@@ -97,8 +97,10 @@ fn client_certificate(
         (read(&key_path("client_cert"), certificate, check), read(&key_path("client_key"), key, check));
     let read = ClientCertificate::from_pem(&certificate?, &key?);
     let at_fault = |is_about_certificate| if is_about_certificate { "client_cert" } else { "client_key" };
-    read.map_err(|problem| check.error(&key_path(at_fault(problem.is_about_certificate())), problem.to_string()))
-        .ok()
+    read.map_err(|problem| {
+        check.error(&key_path(at_fault(problem.is_about_certificate())), problem.to_string())
+    })
+    .ok()
 }
 
 /// The content of a file. If the content was configured instead of the path, as with `file:`, the error does not quote

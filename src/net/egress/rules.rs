@@ -51,7 +51,6 @@ enum AllowTarget {
 pub(super) enum Host {
     /// A name, to be resolved.
     Name(String),
-    /// An IP address.
     Address(IpAddr),
 }
 

@@ -65,7 +65,6 @@ struct OpenMessage<'a> {
     awaits_output: bool,
 }
 
-/// The output of a call.
 enum CallOutput<'a> {
     Outputs(Outputs<'a>),
     Text(Cow<'a, str>),

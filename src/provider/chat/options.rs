@@ -9,11 +9,9 @@ use crate::config::{
 pub(crate) struct ChatOptions {
     /// How roles are mapped.
     pub roles: Roles,
-    /// The field for `max_output_tokens`.
     pub max_tokens_field: MaxTokensField,
     /// The field in which reasoning is sent back.
     pub reasoning_field: ReasoningField,
-    /// Supported features.
     pub supports: ProviderFeatures,
     /// Metadata fields of the request that are forwarded.
     pub forward: Vec<ForwardedField>,

@@ -13,7 +13,6 @@ use serde_json::value::RawValue;
 use crate::config::ProviderFeatures;
 use crate::response::turn::{CallChoice, ModelTool, ToolInput};
 
-/// The list of tools.
 pub(super) struct ChatTools<'a> {
     tools: &'a [Arc<ModelTool>],
     supports: ProviderFeatures,
