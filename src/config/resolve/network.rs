@@ -96,9 +96,9 @@ fn client_certificate(
     let (certificate, key) =
         (read(&key_path("client_cert"), certificate, check), read(&key_path("client_key"), key, check));
     let read = ClientCertificate::from_pem(&certificate?, &key?);
-    let at_fault = |is_about_certificate| if is_about_certificate { "client_cert" } else { "client_key" };
     read.map_err(|problem| {
-        check.error(&key_path(at_fault(problem.is_about_certificate())), problem.to_string())
+        let key = if problem.is_about_certificate() { "client_cert" } else { "client_key" };
+        check.error(&key_path(key), problem.to_string());
     })
     .ok()
 }
