@@ -91,7 +91,7 @@ impl ResponseBudget {
 }
 
 /// Bytes that hold their reservation until the last clone is dropped.
-pub(super) fn keep(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
+pub(super) fn bytes_with_permit(bytes: Bytes, permit: Arc<Permit>) -> Bytes {
     Bytes::from_owner(ReservedBytes { bytes, _permit: permit })
 }
 
@@ -132,7 +132,7 @@ impl HttpBody for ReservedBody {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        let with_permit = |bytes| keep(bytes, Arc::clone(&self.permit));
+        let with_permit = |bytes| bytes_with_permit(bytes, Arc::clone(&self.permit));
         Poll::Ready(frame.map(|frame| frame.map(|frame| frame.map_data(with_permit))))
     }
 

@@ -174,7 +174,7 @@ impl FrameReader {
                 }
             },
         };
-        Ok(response_budget::keep(frame, Arc::new(permit)))
+        Ok(response_budget::bytes_with_permit(frame, Arc::new(permit)))
     }
 }
 

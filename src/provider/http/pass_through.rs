@@ -27,20 +27,20 @@ pub(super) async fn masked_body(
 ) -> Result<reqwest::Body, ProviderError> {
     let content_type = content_type.to_ascii_lowercase();
     if content_type.contains("event-stream") {
-        return Ok(watched.stream(server, events(EventFilter::new(server), incoming)));
+        return Ok(watched.log_failures(server, mask_events(EventFilter::new(server), incoming)));
     }
     if !content_type.starts_with("application/json") {
-        return Ok(watched.stream(server, incoming.into_stream()));
+        return Ok(watched.log_failures(server, incoming.into_stream()));
     }
     let mut start = Vec::new();
     while start.len() <= MAX_ERROR_BODY {
         match incoming.next().await? {
             Some(piece) => start.extend_from_slice(&piece),
-            None => return Ok(whole(server, start).into()),
+            None => return Ok(mask_json(server, start).into()),
         }
     }
     let start = stream::iter([Ok(Bytes::from(start))]);
-    Ok(watched.stream(server, start.chain(incoming.into_stream())))
+    Ok(watched.log_failures(server, start.chain(incoming.into_stream())))
 }
 
 /// The call whose response is passed on.
@@ -51,7 +51,7 @@ pub(super) struct ProxiedCall {
 
 impl ProxiedCall {
     /// A body whose failure is logged.
-    fn stream(
+    fn log_failures(
         self,
         server: &Arc<Server>,
         stream: impl Stream<Item = Result<Bytes, ProviderError>> + Send + 'static,
@@ -64,7 +64,7 @@ impl ProxiedCall {
 }
 
 /// Masks a body that is short enough to be an error.
-fn whole(server: &Server, body: Vec<u8>) -> Vec<u8> {
+fn mask_json(server: &Server, body: Vec<u8>) -> Vec<u8> {
     if !names_an_error(&body) {
         return body;
     }
@@ -79,7 +79,7 @@ fn whole(server: &Server, body: Vec<u8>) -> Vec<u8> {
 }
 
 /// A stream with the secrets in its errors masked.
-fn events(
+fn mask_events(
     mut filter: EventFilter,
     mut incoming: UpstreamBody,
 ) -> impl Stream<Item = Result<Bytes, ProviderError>> {
@@ -143,7 +143,7 @@ impl EventFilter {
         let mut decoder = Decoder::new(self.server.settings.max_event_bytes);
         decoder.feed(&events);
         decoder.end();
-        let (mut told, mut any) = (String::new(), false);
+        let (mut masked, mut any) = (String::new(), false);
         while let Some(Event { name, data, .. }) =
             decoder.next_event().map_err(super::completion::too_large)?
         {
@@ -152,14 +152,14 @@ impl EventFilter {
             let data =
                 if failed { self.server.secrets().mask_body(data.into_owned()) } else { data.into_owned() };
             if let Some(name) = name {
-                told.extend(["event: ", &name, "\n"]);
+                masked.extend(["event: ", &name, "\n"]);
             }
             for line in data.lines() {
-                told.extend(["data: ", line, "\n"]);
+                masked.extend(["data: ", line, "\n"]);
             }
-            told.push('\n');
+            masked.push('\n');
         }
-        Ok(if any { told.into() } else { events })
+        Ok(if any { masked.into() } else { events })
     }
 }
 
@@ -172,7 +172,7 @@ fn names_an_error(bytes: &[u8]) -> bool {
 /// counts as one.
 fn is_error(text: &str) -> bool {
     #[derive(Deserialize)]
-    struct Said<'a> {
+    struct ErrorFields<'a> {
         #[serde(borrow, default)]
         error: Option<&'a RawValue>,
         #[serde(borrow, default)]
@@ -188,8 +188,8 @@ fn is_error(text: &str) -> bool {
     if !names_an_error(text.as_bytes()) {
         return false;
     }
-    match serde_json::from_str::<Said<'_>>(text) {
-        Ok(Said { error, object, choices }) => {
+    match serde_json::from_str::<ErrorFields<'_>>(text) {
+        Ok(ErrorFields { error, object, choices }) => {
             let of_choices = || choices.iter().flatten().any(|choice| choice.error.is_some());
             error.is_some() || object.as_str() == "error" || of_choices()
         }
