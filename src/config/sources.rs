@@ -23,7 +23,7 @@ const VARIABLES: [(&str, &[&str]); 9] = [
 ];
 
 /// Variables that other programs read, too, and the keys that they set if no other source does, so that they never
-/// change what is configured here. With the search provider whose key it is, where the name says so.
+/// change what is configured here. The third is the search provider in the name of the variable, if any.
 const SHARED_VARIABLES: [(&str, &[&str], Option<&str>); 4] = [
     ("WEATHER_API_KEY", &["tools", "builtin", "get_weather", "api_key"], None),
     ("SEARCH_API_KEY", &["tools", "builtin", "web_search", "api_key"], None),
@@ -82,7 +82,7 @@ fn parse(text: &str, origin: &Origin) -> Result<Tree, String> {
     }
 }
 
-/// The keys of the environment; `file` is what spells their names.
+/// The keys that the environment sets, spelled as in the file if that has them.
 pub(super) fn from_environment(options: &LoadOptions, file: &Tree) -> Tree {
     let mut tree = Tree::default();
     let set = options.environment.iter().filter(|(_, value)| !value.is_empty());
@@ -104,7 +104,7 @@ fn variable(name: &str, value: &str) -> config::Value {
     Origin::new(OriginKind::Environment, name).leaf(value)
 }
 
-/// The path of `SECTION__KEY`, spelled as in the file, where names may have capitals and dashes.
+/// The path of `SECTION__KEY`, spelled as in the file, in which names may have capitals and dashes.
 fn env_key_path(key: &str, file: &Tree) -> Vec<String> {
     let mut path: Vec<String> = Vec::new();
     for word in key.split("__") {
@@ -138,7 +138,7 @@ pub(super) fn add_shared_variables(options: &LoadOptions, tree: &mut Tree) {
     }
 }
 
-/// The keys of flags.
+/// The keys that flags set.
 pub(super) fn from_flags(options: &LoadOptions) -> Tree {
     let mut tree = Tree::default();
     for (value, flag, path) in [

@@ -9,6 +9,7 @@ use super::*;
 
 mod mcp;
 mod network;
+mod sources;
 mod tools;
 
 /// Loads a file's text with environment variables.
@@ -311,31 +312,6 @@ fn invalid_values_of_stores_logs_and_traces_are_refused() {
         ("telemetry: {otlp_endpoint: 'localhost:4317'}", "telemetry.otlp_endpoint: expected an http"),
         ("telemetry: {sample_ratio: 2}", "telemetry.sample_ratio: expected a number from 0 to 1"),
     ]);
-}
-
-#[test]
-fn a_dotted_key_is_an_unknown_key_and_no_path() {
-    let found = errors("server.max_runs: 7\nproviders: {a.b: {url: 'http://h', 'timeouts.idle': 1s}}", &[]);
-    let keys = ["providers.\"a.b\".\"timeouts.idle\": unknown key", "\"server.max_runs\": unknown key"];
-    assert!(
-        found.len() == 2 && found.iter().zip(keys).all(|(error, key)| error.starts_with(key)),
-        "{found:#?}"
-    );
-}
-
-#[test]
-fn merge_keys_and_aliases_are_expanded() {
-    let yaml = "
-        providers:
-          a: &a {url: 'http://h', models: &models [m], timeouts: {idle: 7s}}
-          b: {<<: *a, models: [n]}
-          c: {url: 'http://h', models: *models}";
-    let providers = settings(yaml, &[]).providers;
-    assert_eq!(
-        (&*providers["b"].models, providers["b"].timeouts.idle),
-        (&["n".to_owned()][..], Duration::from_secs(7))
-    );
-    assert_eq!(providers["c"].models, ["m"]);
 }
 
 /// A misspelt key must not be reported as missing, too.
