@@ -5,6 +5,7 @@ use std::path::Path;
 /// Rooms by floor. A room may use its own modules and those of lower floors, not another room of its floor,
 /// but for what is named behind it.
 const FLOORS: &[(&str, u8, &[&str])] = &[
+    ("util", 0, &[]),
     ("protocol", 1, &[]),
     ("net", 1, &[]),
     ("config", 1, &["protocol", "net"]),

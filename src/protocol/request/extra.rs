@@ -55,37 +55,18 @@ fn suggestion(name: &str) -> Option<&'static str> {
     let tolerated = (name.len() / 3).min(2);
     FIELDS
         .iter()
-        .map(|field| (distance(name, field), *field))
+        .map(|field| (strsim::levenshtein(name, field), *field))
         .filter(|(distance, _)| *distance <= tolerated)
         .min()
         .map(|(_, field)| field)
 }
 
-/// Bytes to insert, delete or replace to make one name the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let (mut diagonal, mut left) = (i, i + 1);
-        for (cell, y) in row.iter_mut().skip(1).zip(b.bytes()) {
-            let here = (diagonal + usize::from(x != y)).min(left + 1).min(*cell + 1);
-            diagonal = std::mem::replace(cell, here);
-            left = here;
-        }
-        if let Some(first) = row.first_mut() {
-            *first = i + 1;
-        }
-    }
-    row.last().copied().unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{distance, suggestion};
+    use super::suggestion;
 
     #[test]
     fn misspellings_and_names_of_other_apis_are_recognised() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
         assert_eq!(suggestion("max_tokens"), Some("max_output_tokens"));
         assert_eq!(suggestion("temprature"), Some("temperature"));
         assert_eq!(suggestion("tool"), Some("tools"));

@@ -16,6 +16,7 @@ use crate::provider::chat::Translator;
 use crate::provider::retry::RetryState;
 use crate::provider::{CallContext, ModelStream, ProviderError, ProviderErrorKind};
 use crate::response::turn::{ModelEvent, ModelRequest};
+use crate::util::random;
 
 /// Bytes that arrive together are emitted as one batch, up to this.
 const MAX_BATCH_BYTES: usize = 64 * 1024;
@@ -155,7 +156,7 @@ impl ModelStream for CompletionStream {
                 self.body = self.server.encode(&self.request)?;
                 continue;
             }
-            let Some(wait) = self.tries.next_delay(&error, self.time_left(), random_unit()) else {
+            let Some(wait) = self.tries.next_delay(&error, self.time_left(), random::unit_f64()) else {
                 self.state = State::Over;
                 self.log_failure(&error, None);
                 return Err(error);
@@ -228,12 +229,4 @@ impl Streaming {
 pub(super) fn too_large(TooLarge { limit }: TooLarge) -> ProviderError {
     let message = format!("An event of the model provider is larger than {limit} bytes.");
     ProviderError::new(ProviderErrorKind::Malformed, message)
-}
-
-/// A random number between 0 and 1, for jitter.
-fn random_unit() -> f64 {
-    let mut bytes = [0; 2];
-    // Without randomness there is less jitter, and no other harm.
-    let _filled = aws_lc_rs::rand::fill(&mut bytes);
-    f64::from(u16::from_le_bytes(bytes)) / f64::from(u16::MAX)
 }

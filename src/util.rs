@@ -1,0 +1,5 @@
+//! Small helpers without dependencies on other modules, each of which exists once: backoff, hashes, random numbers.
+
+pub(crate) mod backoff;
+pub(crate) mod digest;
+pub(crate) mod random;
