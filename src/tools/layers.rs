@@ -1,8 +1,7 @@
-//! What passes through the layers around a call. One file a concern; in which order they lie, and why, is
-//! said in `stack`.
+//! The middleware around tool calls, one file per concern. Their order, and the reasons for it, are in `stack`.
 //!
-//! The layers have no settings of their own: those of a tool travel with the request in its [`CallPlan`], so that
-//! one stack serves all tools and costs nothing to clone.
+//! Layers are stateless: a tool's settings travel with the request in its [`CallPlan`], so one stack serves all tools
+//! and is cheap to clone.
 
 pub(super) mod attempt;
 pub(super) mod breaker;
@@ -37,10 +36,10 @@ use super::executor::Progress;
 use super::output::{OutputMeta, ToolOutput};
 use super::plan::CallPlan;
 
-/// What comes of a call, in time. Boxed once a layer: a layer that has nothing to do hands on the inner one's.
+/// The future of a call. A layer boxes at most once; one that has nothing to do returns the inner future.
 pub(super) type ToolFuture = Pin<Box<dyn Future<Output = Result<ToolOutput, ToolError>> + Send>>;
 
-/// An inner layer. None ever refuses to be called: what must wait waits in its future.
+/// An inner layer. Always ready to be called: layers that must wait do so in their future.
 pub(super) trait ToolService:
     Service<ToolRequest, Response = ToolOutput, Error = ToolError, Future = ToolFuture> + Clone + Send + 'static
 {
@@ -54,7 +53,7 @@ impl<S> ToolService for S where
 {
 }
 
-/// A call on its way. Clones share everything.
+/// A call on its way through the layers. Clones share their state.
 #[derive(Clone)]
 pub(super) struct ToolRequest {
     pub call: Arc<ToolCall>,
@@ -62,16 +61,16 @@ pub(super) struct ToolRequest {
     pub progress: Progress,
     pub plan: Arc<CallPlan>,
     pub trace: Arc<CallTrace>,
-    /// It stands in for a call of another tool that failed.
+    /// Whether this is the fallback for a failed call of another tool.
     pub is_fallback: bool,
-    /// When it has to be over; set by the layer of timeouts.
+    /// Deadline, set by the `timeout` layer.
     pub deadline: Option<Instant>,
 }
 
-/// What the layers leave for each other in the course of a call.
+/// State that the layers of one call share.
 #[derive(Debug, Default)]
 pub(super) struct CallTrace {
-    /// Executors in the order in which they were asked, one entry an attempt.
+    /// Executors in the order of the attempts, one entry per attempt.
     attempted: Mutex<Vec<Arc<str>>>,
     unreachable: OnceLock<Arc<str>>,
     used_fallback: AtomicBool,
@@ -80,33 +79,33 @@ pub(super) struct CallTrace {
 }
 
 impl CallTrace {
-    /// An executor is asked.
+    /// Records an attempt at an executor.
     pub(super) fn record_attempt(&self, executor: &Arc<str>) {
         self.attempted.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(executor));
     }
 
-    /// Who was asked last.
+    /// Executor of the last attempt.
     pub(super) fn executor(&self) -> Option<Arc<str>> {
         self.attempted.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
     }
 
-    /// All that were asked, one entry an attempt.
+    /// Takes the executors of all attempts.
     pub(super) fn take_attempted(&self) -> Vec<Arc<str>> {
         std::mem::take(&mut *self.attempted.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// An executor could not be reached, and another one may take over.
+    /// Records that an executor could not be reached, before failover.
     pub(super) fn set_unreachable(&self, executor: &Arc<str>) {
-        // The first one is the one that should have run the call.
+        // Only the first, which is the preferred one, is kept.
         _ = self.unreachable.set(Arc::clone(executor));
     }
 
-    /// The executor that should have run the call and could not.
+    /// The preferred executor, if it could not be reached.
     pub(super) fn unreachable(&self) -> Option<&Arc<str>> {
         self.unreachable.get()
     }
 
-    /// Another tool is called instead, and gives the account of the result.
+    /// Records that a fallback tool is called, whose metadata describe the result.
     pub(super) fn set_used_fallback(&self) {
         self.used_fallback.store(true, Ordering::Relaxed);
     }
@@ -115,31 +114,31 @@ impl CallTrace {
         self.used_fallback.load(Ordering::Relaxed)
     }
 
-    /// How often executors were asked.
+    /// Number of attempts.
     pub(super) fn attempts(&self) -> u32 {
-        let asked = self.attempted.lock().unwrap_or_else(PoisonError::into_inner).len();
-        u32::try_from(asked).unwrap_or(u32::MAX)
+        let attempts = self.attempted.lock().unwrap_or_else(PoisonError::into_inner).len();
+        u32::try_from(attempts).unwrap_or(u32::MAX)
     }
 
-    /// The call waits for its turn at an executor.
+    /// The call waits for a permit.
     pub(super) fn set_waiting(&self) {
         *self.running_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// The call is with an executor.
+    /// The call was handed to its executor.
     pub(super) fn set_running(&self) {
         *self.running_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// How long the call has been with its executor.
+    /// Time since the call was handed to its executor.
     pub(super) fn running_time(&self) -> Duration {
         let since = *self.running_since.lock().unwrap_or_else(PoisonError::into_inner);
         since.map(|since| since.elapsed()).unwrap_or_default()
     }
 
-    /// Keeps why the call failed where the caller is not told.
+    /// Records why the call failed, for cases in which the caller is not told.
     pub(super) fn record_failure(&self, code: ToolErrorCode) {
-        // Of several failures the first one counts.
+        // The first failure counts.
         _ = self.first_failure.set(code);
     }
 
@@ -148,12 +147,12 @@ impl CallTrace {
     }
 }
 
-/// An answer that is there at once.
+/// A future that is ready at once.
 pub(super) fn ready(result: Result<ToolOutput, ToolError>) -> ToolFuture {
     Box::pin(std::future::ready(result))
 }
 
-/// Whether another executor, or the same one later, may fare better: it could not be reached.
+/// Whether the executor could not be reached, so that another one, or a retry, may succeed.
 pub(super) fn is_unreachable(error: &ToolError) -> bool {
     match error.stage {
         FailureStage::NotSent => error.code == ToolErrorCode::ToolUnavailable,
@@ -162,7 +161,7 @@ pub(super) fn is_unreachable(error: &ToolError) -> bool {
     }
 }
 
-/// A result's account of how the call went, be it a failure.
+/// The metadata of a result, also of an error.
 pub(super) fn meta_of(result: &mut Result<ToolOutput, ToolError>) -> &mut OutputMeta {
     match result {
         Ok(output) => &mut output.meta,
@@ -170,7 +169,7 @@ pub(super) fn meta_of(result: &mut Result<ToolOutput, ToolError>) -> &mut Output
     }
 }
 
-/// A panic, in words that say nothing of its text, which may hold anything.
+/// The error for a panic, without its message, which may hold anything.
 pub(super) fn panicked() -> ToolError {
     ToolError::new(ToolErrorCode::ToolPanicked, FailureStage::Tool, "the tool crashed")
 }

@@ -1,4 +1,4 @@
-//! Bounds the time that one executor has for one attempt.
+//! The timeout of a single attempt (`tools.executors.<id>.timeout`).
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use tower::Service;
 use super::timeout::timed_out;
 use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 
-/// Ends an attempt that takes longer than its executor may; another executor, or another attempt, may follow
-/// within the call's own time.
+/// Aborts an attempt that exceeds the executor's timeout; failover or a retry may follow within the call's own
+/// timeout.
 #[derive(Clone)]
 pub(in crate::tools) struct AttemptTimeout<S> {
     inner: S,

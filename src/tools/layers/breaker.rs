@@ -1,4 +1,4 @@
-//! Leaves executors alone that could not be reached time and again.
+//! The circuit breaker around one executor of a tool.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 use crate::tools::plan::BackendState;
 
-/// Refuses calls while the breaker is open.
+/// Rejects calls while the circuit is open.
 #[derive(Clone)]
 pub(in crate::tools) struct Breaker<S> {
     inner: S,
@@ -32,7 +32,7 @@ impl<S: ToolService> Service<ToolRequest> for Breaker<S> {
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let Some(probe) = self.state.breaker.admit(Instant::now()) else { return ready(Err(circuit_open())) };
         request.trace.set_waiting();
-        let mut watch = CallGuard {
+        let mut guard = CallGuard {
             state: Arc::clone(&self.state),
             trace: Arc::clone(&request.trace),
             deadline: request.deadline,
@@ -43,20 +43,20 @@ impl<S: ToolService> Service<ToolRequest> for Breaker<S> {
         let answer = self.inner.call(request);
         Box::pin(async move {
             let result = answer.await;
-            watch.record(BreakerOutcome::from_result(&result));
+            guard.record(BreakerOutcome::from_result(&result));
             result
         })
     }
 }
 
-/// What a breaker makes of a call.
+/// The outcome of a call for the breaker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BreakerOutcome {
-    /// The executor answered, be it with an error.
+    /// The executor answered, if only with an error.
     Reached,
-    /// It could not be reached.
+    /// The executor could not be reached.
     Failed,
-    /// It was not tried: refused on the way, or given up by the caller.
+    /// Says nothing about the executor: rejected before it, or cancelled by the caller.
     Unknown,
 }
 
@@ -70,8 +70,9 @@ impl BreakerOutcome {
     }
 }
 
-/// A call under way. Dropped unsettled it was given up: that is the executor's fault only if it had the call for
-/// a good part of its timeout and let the time run out. A queue, or a run that is about to end, is not.
+/// A call in flight. If it is dropped without an outcome, it was abandoned: that counts as a failure only if the
+/// deadline has passed and the executor had the call for at least half of its timeout. Time spent in a queue, or a
+/// run that was about to end anyway, are not the executor's fault.
 struct CallGuard {
     state: Arc<BackendState>,
     trace: Arc<CallTrace>,
@@ -82,9 +83,9 @@ struct CallGuard {
 }
 
 impl CallGuard {
-    fn record(&mut self, verdict: BreakerOutcome) {
+    fn record(&mut self, outcome: BreakerOutcome) {
         self.recorded = true;
-        self.state.breaker.record(verdict, self.probe, Instant::now());
+        self.state.breaker.record(outcome, self.probe, Instant::now());
     }
 }
 
@@ -99,7 +100,7 @@ impl Drop for CallGuard {
     }
 }
 
-/// Failures in a row, and what follows from them.
+/// The breaker: counts consecutive failures and opens the circuit.
 pub(in crate::tools) struct BreakerState {
     settings: BreakerSettings,
     state: Mutex<CircuitState>,
@@ -117,7 +118,7 @@ impl BreakerState {
         Self { settings, state: Mutex::default() }
     }
 
-    /// Whether a call may be made, and if so, whether the breaker's fate hangs on it.
+    /// Whether a call may be made; if so, whether it is the probe of a half-open circuit.
     fn admit(&self, now: Instant) -> Option<bool> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match state.open_until {
@@ -130,14 +131,14 @@ impl BreakerState {
         }
     }
 
-    fn record(&self, verdict: BreakerOutcome, probe: bool, now: Instant) {
+    fn record(&self, outcome: BreakerOutcome, probe: bool, now: Instant) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if probe {
             state.probing = false;
         }
-        match verdict {
+        match outcome {
             BreakerOutcome::Unknown => {}
-            // A call that began before the breaker opened says nothing of now.
+            // A call that started before the circuit opened says nothing about the present.
             BreakerOutcome::Reached if state.open_until.is_some() && !probe => {}
             BreakerOutcome::Reached => *state = CircuitState::default(),
             BreakerOutcome::Failed => {
@@ -151,24 +152,24 @@ impl BreakerState {
     }
 }
 
-/// Why a call was refused, for the layers outside.
+/// Marks errors of an open circuit, for the outer layers.
 #[derive(Debug)]
 struct CircuitOpen;
 
 impl fmt::Display for CircuitOpen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the breaker is open")
+        f.write_str("circuit breaker open")
     }
 }
 
 impl std::error::Error for CircuitOpen {}
 
 fn circuit_open() -> ToolError {
-    let message = "the tool could not be reached several times and is left alone for a while";
+    let message = "the tool could not be reached several times: its circuit breaker is open, try again later";
     ToolError::refused(ToolErrorCode::ToolUnavailable, message).with_cause(CircuitOpen)
 }
 
-/// Whether an error says that a breaker is open.
+/// Whether an error comes from an open circuit.
 pub(in crate::tools) fn is_circuit_open(error: &ToolError) -> bool {
     error.cause.as_deref().is_some_and(|cause| cause.is::<CircuitOpen>())
 }
@@ -177,15 +178,15 @@ pub(in crate::tools) fn is_circuit_open(error: &ToolError) -> bool {
 mod tests {
     use super::*;
 
-    /// The timeout may pass while a failure is on its way out.
+    /// The deadline may pass while a recorded failure is on its way out.
     #[test]
     fn a_failure_that_was_counted_is_not_counted_again_when_the_call_is_over() {
         let settings = BreakerSettings { failures: 2, ..BreakerSettings::default() };
         let state = Arc::new(BackendState::new(BreakerState::new(settings)));
-        for (expected, settles) in [(1, true), (2, false)] {
+        for (expected, records) in [(1, true), (2, false)] {
             let trace = Arc::<CallTrace>::default();
             trace.set_running();
-            let mut watch = CallGuard {
+            let mut guard = CallGuard {
                 state: Arc::clone(&state),
                 trace,
                 deadline: Some(Instant::now()),
@@ -193,10 +194,10 @@ mod tests {
                 probe: false,
                 recorded: false,
             };
-            if settles {
-                watch.record(BreakerOutcome::Failed);
+            if records {
+                guard.record(BreakerOutcome::Failed);
             }
-            drop(watch);
+            drop(guard);
             assert_eq!(state.breaker.state.lock().unwrap().failures, expected);
         }
     }

@@ -1,12 +1,12 @@
-//! Counts calls against the limits of the run and of the tool within it.
+//! Enforces the limits of tool calls per run (`max_tool_calls`) and per tool (`max_calls`).
 
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::tools::error::{ToolError, ToolErrorCode};
 
-/// Takes one call from the budget. Does so before its future is polled, so that calls which are made one after
-/// the other are counted in that order, in whatever order they run.
+/// Takes one call from the budget before the future is polled: calls are counted in the order in which they are
+/// made, in whatever order they run.
 #[derive(Clone)]
 pub(in crate::tools) struct Budgeted<S> {
     inner: S,
@@ -23,9 +23,9 @@ impl<S: ToolService> Service<ToolRequest> for Budgeted<S> {
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let (budget, plan) = (&request.context.budget, &request.plan);
-        // The tool's own limit first: a call that it refuses leaves the run's budget to others.
-        let within = plan.max_calls.is_none_or(|most| budget.try_take_for_tool(plan.name(), most))
-            && budget.try_take();
+        // The tool's own limit first: a call that it rejects does not consume the run's budget.
+        let within =
+            plan.max_calls.is_none_or(|max| budget.try_take_for_tool(plan.name(), max)) && budget.try_take();
         if within {
             return self.inner.call(request);
         }

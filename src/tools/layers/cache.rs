@@ -1,8 +1,7 @@
-//! Uses results again.
+//! The result cache.
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::Value;
 use tower::Service;
 
@@ -13,14 +12,15 @@ use crate::tools::context::CacheMode;
 use crate::tools::output::ToolOutput;
 use crate::tools::plan::CachePolicy;
 use crate::tools::ttl_cache::TtlCache;
+use crate::util::digest::FieldHasher;
 
-/// Results by the hash of everything that they depend on.
+/// Results by a hash of everything that they depend on.
 pub(in crate::tools) type ResultCache = TtlCache<Key, ToolOutput>;
 
-/// A SHA-256.
+/// SHA-256 of the call.
 type Key = [u8; 32];
 
-/// Answers from the cache, and fills it with results that are no errors.
+/// Answers from the cache; stores successful results.
 #[derive(Clone)]
 pub(in crate::tools) struct Cached<S> {
     inner: S,
@@ -63,32 +63,20 @@ impl<S: ToolService> Service<ToolRequest> for Cached<S> {
     }
 }
 
-/// Each field with its length in front, so that none can run into the next.
 fn key(request: &ToolRequest, plan: CachePolicy) -> Key {
     let definition = &request.plan.definition;
-    let arguments = canonical_arguments(&request.call.raw);
-    let mut hash = Context::new(&SHA256);
-    let mut field = |bytes: &[u8]| {
-        hash.update(&(bytes.len() as u64).to_le_bytes());
-        hash.update(bytes);
-    };
-    field(request.context.tenant.as_bytes());
-    field(definition.executor.as_bytes());
-    field(definition.name.as_bytes());
-    field(definition.version.as_deref().unwrap_or_default().as_bytes());
-    field(&arguments);
-    if let Some(context) = &request.plan.context {
-        field(context);
-    }
-    if plan.per_user {
-        field(request.context.principal.as_bytes());
-    }
-    let mut key = [0; 32];
-    key.copy_from_slice(hash.finish().as_ref());
-    key
+    FieldHasher::new()
+        .field(&*request.context.tenant)
+        .field(&*definition.executor)
+        .field(&definition.name)
+        .field(definition.version.as_deref().unwrap_or_default())
+        .field(canonical_arguments(&request.call.raw))
+        .option(request.plan.context)
+        .option(plan.per_user.then_some(&*request.context.principal))
+        .finish()
 }
 
-/// About how much memory a result takes.
+/// Approximate memory of a result.
 fn size(output: &ToolOutput) -> usize {
     let citations: usize = output.citations.iter().map(|source| source.url.len() + source.title.len()).sum();
     size_of::<ToolOutput>()

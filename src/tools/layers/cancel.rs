@@ -1,11 +1,11 @@
-//! Ends calls of runs that are cancelled.
+//! Cancels calls when their run is cancelled.
 
 use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 use crate::tools::error::{ToolError, ToolErrorCode};
 
-/// Drops the call as soon as its run is cancelled; a call of a cancelled run is not begun.
+/// Drops the call as soon as its run is cancelled; a call of a cancelled run is not started.
 #[derive(Clone)]
 pub(in crate::tools) struct Cancel<S> {
     inner: S,

@@ -1,4 +1,4 @@
-//! Lets only so many calls of a tool run at the same time.
+//! Limits the concurrent calls of a tool or executor.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tower::Service;
 use super::{ToolFuture, ToolRequest, ToolService, always_ready};
 use crate::tools::error::{ToolError, ToolErrorCode};
 
-/// Waits for its turn, first come, first served.
+/// Waits for a permit, first come, first served.
 #[derive(Clone)]
 pub(in crate::tools) struct Concurrency<S> {
     inner: S,
@@ -25,15 +25,16 @@ impl<S: ToolService> Service<ToolRequest> for Concurrency<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        let Some(turns) = self.semaphore.clone() else {
+        let Some(semaphore) = self.semaphore.clone() else {
             request.trace.set_running();
             return self.inner.call(request);
         };
         let mut inner = self.inner.clone();
         Box::pin(async move {
-            let _turn = turns.acquire().await.map_err(|closed| {
-                // Nobody closes it; if somebody did, the tool would be gone.
-                ToolError::refused(ToolErrorCode::ToolUnavailable, "the tool is shut down").with_cause(closed)
+            let _permit = semaphore.acquire().await.map_err(|closed| {
+                // The semaphore is never closed; if it were, the tool would be gone.
+                ToolError::refused(ToolErrorCode::ToolUnavailable, "the tool is shutting down")
+                    .with_cause(closed)
             })?;
             request.trace.set_running();
             inner.call(request).await

@@ -1,4 +1,4 @@
-//! The end of the stack: hands the call to its executor.
+//! The innermost service: hands the call to its executor.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use crate::tools::call::ToolCall;
 use crate::tools::executor::ToolExecutor;
 use crate::tools::output::ToolOutcome;
 
-/// Asks one executor.
+/// Calls one executor.
 #[derive(Clone)]
 pub(in crate::tools) struct Execute {
     executor: Arc<dyn ToolExecutor>,
     id: Arc<str>,
-    /// The executor's name of the tool, where the catalogue has another.
+    /// The executor's own name of the tool, if the catalogue uses another.
     name: Option<Arc<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes down that a call is made before it is made, and what came of it.
+//! Journals calls before they are executed, and their outcomes.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::{ToolFuture, ToolRequest, ToolService, always_ready, panicked};
 
 /// Journals calls of stored runs.
 ///
-/// A call that is dropped half-way, for its run is cancelled or the process stops, is never completed: nobody
-/// knows whether it had its effect, and that is what the journal says.
+/// A call that is dropped half-way, because its run is cancelled or the process stops, is never completed: whether it
+/// had side effects is unknown, and the journal says so.
 #[derive(Clone)]
 pub(in crate::tools) struct Journaled<S> {
     inner: S,
@@ -27,8 +27,8 @@ impl<S: ToolService> Service<ToolRequest> for Journaled<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        // A tool that stands in for another has no key of its own. The journal says that the first one failed,
-        // which keeps a resumed run from making either call again.
+        // A fallback has no key of its own. The journal has the first tool's failure, which keeps a resumed run from
+        // repeating either call.
         let (Some(journal), Some(key), false) =
             (&request.context.journal, &request.call.key, request.is_fallback)
         else {
@@ -38,7 +38,7 @@ impl<S: ToolService> Service<ToolRequest> for Journaled<S> {
         let mut inner = self.inner.clone();
         Box::pin(async move {
             journal.dispatching(&key).await?;
-            // The guard around the executor does not see panics of the layers between.
+            // `PanicGuard` is further inside and does not see panics of the layers between.
             let run = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
             let result = run.await.unwrap_or_else(|_| Err(panicked()));
             journal.completed(&key, &result);

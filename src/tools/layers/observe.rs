@@ -1,4 +1,4 @@
-//! Leaves a span, metrics and a record of every call, and completes its own account of itself.
+//! Tracing span, metrics and audit record of every call; completes the metadata of its result.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::tools::error::{ToolError, ToolErrorCode};
 use crate::tools::output::{OutputMeta, ToolOutput};
 use crate::tools::plan::CallPlan;
 
-/// Watches a call from its beginning to its end, also where the end is that nobody waits for it any more.
+/// Observes a call until it ends, also if its future is dropped.
 #[derive(Clone)]
 pub(in crate::tools) struct Observe<S> {
     inner: S,
@@ -35,7 +35,7 @@ impl<S: ToolService> Service<ToolRequest> for Observe<S> {
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let span = span(&request);
-        let watch = CallObserver {
+        let observer = CallObserver {
             started: Instant::now(),
             span: span.clone(),
             audit: CallAudit::from_request(&request),
@@ -46,16 +46,16 @@ impl<S: ToolService> Service<ToolRequest> for Observe<S> {
         };
         let answer = span.in_scope(|| self.inner.call(request));
         let watched = async move {
-            // Moved in whole: if this future is dropped, so is the watch.
-            let watch = watch;
+            // Moves the whole observer into the future: if that is dropped, so is the observer, which records the call.
+            let observer = observer;
             let result = answer.await;
-            watch.finish(result)
+            observer.finish(result)
         };
         Box::pin(watched.instrument(span))
     }
 }
 
-/// By OpenTelemetry's conventions for generative AI and for MCP.
+/// Named by OpenTelemetry's semantic conventions for generative AI and MCP.
 fn span(request: &ToolRequest) -> Span {
     let definition = &request.plan.definition;
     let is_remote = definition.kind == ToolKind::Mcp;
@@ -89,7 +89,7 @@ struct CallObserver {
 }
 
 impl CallObserver {
-    /// Completes the result's own account of itself, and records it.
+    /// Completes the metadata of the result and records the call.
     fn finish(mut self, mut result: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
         let decision = audit::decision_label(&result, self.trace.failure());
         self.complete(meta_of(&mut result));
@@ -108,29 +108,29 @@ impl CallObserver {
 
     fn complete(&self, meta: &mut OutputMeta) {
         meta.duration_ms = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        // What a tool that stands in says of itself is right.
+        // The metadata of a fallback tool are complete already.
         if self.trace.used_fallback() {
             return;
         }
         meta.attempts = self.trace.attempts();
-        // Of a result that is used again, who ran the call that gave it.
-        let would_have = || Some(Arc::clone(&self.plan.definition.executor));
-        meta.executor = self.trace.executor().or(meta.executor.take()).or_else(would_have);
-        let unreached =
-            self.trace.unreachable().filter(|unreached| meta.executor.as_ref() != Some(*unreached));
-        meta.fallback_from = unreached.cloned();
+        // For a cached result: the executor that produced it.
+        let default_executor = || Some(Arc::clone(&self.plan.definition.executor));
+        meta.executor = self.trace.executor().or(meta.executor.take()).or_else(default_executor);
+        let unreachable =
+            self.trace.unreachable().filter(|unreachable| meta.executor.as_ref() != Some(*unreachable));
+        meta.fallback_from = unreachable.cloned();
     }
 
     fn record(&mut self, recorded: &CallSummary<'_>) {
         self.ended = true;
         let CallSummary { outcome, decision, code, failure, meta } = *recorded;
         let duration = self.started.elapsed();
-        let (attempts, asked) = (self.trace.attempts(), self.trace.take_attempted());
-        // Where nobody was asked, who would have been.
-        let executor = asked.last().unwrap_or(&self.plan.definition.executor);
+        let (attempts, attempted) = (self.trace.attempts(), self.trace.take_attempted());
+        // Without an attempt, the executor that would have been called.
+        let executor = attempted.last().unwrap_or(&self.plan.definition.executor);
         let tool = self.plan.qualified_name();
         self.metrics.tool_call(tool, executor, outcome, duration);
-        asked.iter().for_each(|executor| self.metrics.tool_attempt(tool, executor));
+        attempted.iter().for_each(|executor| self.metrics.tool_attempt(tool, executor));
         let fallback_from = meta.fallback_from.as_deref();
         self.record_span(executor, attempts, meta, failure);
         self.audit.record_call(&audit::CallEnd {
@@ -163,13 +163,13 @@ impl CallObserver {
     }
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Copy)]
 struct CallSummary<'a> {
     outcome: &'static str,
     decision: &'static str,
     code: Option<ToolErrorCode>,
-    /// Why the call failed, where its caller is told that it did.
+    /// Why the call failed, if its caller is told so.
     failure: Option<ToolErrorCode>,
     meta: &'a OutputMeta,
 }
@@ -199,7 +199,7 @@ fn outcome(output: &ToolOutput) -> &'static str {
     }
 }
 
-/// Says why a call failed, without its message: that is for the model, and may quote what the model said.
+/// Logs why a call failed, without the message: that is for the model and may quote the model's arguments.
 fn log(tool: &str, error: &ToolError) {
     let code = error.code.as_str();
     match cause(error) {
@@ -214,14 +214,14 @@ fn log(tool: &str, error: &ToolError) {
                     { URL } = url,
                     { CAUSE } = cause,
                 },
-                "a call of a tool failed"
+                "tool call failed"
             );
         }
-        None => tracing::debug!(tool, code, "a call of a tool failed"),
+        None => tracing::debug!(tool, code, "tool call failed"),
     }
 }
 
-/// The cause and its causes.
+/// The whole chain of causes.
 fn cause(error: &ToolError) -> Option<String> {
     let mut cause: &dyn std::error::Error = error.cause.as_deref()?;
     let mut text = cause.to_string();

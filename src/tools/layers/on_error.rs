@@ -1,4 +1,4 @@
-//! What becomes of calls that failed: the model is told, or does without, or another tool is asked, or the run ends.
+//! The `on_error` policy of a tool: report the failure, skip the result, call a fallback tool, or fail the run.
 
 use std::sync::{Arc, Weak};
 
@@ -11,10 +11,10 @@ use crate::tools::catalog::Catalog;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 
-/// The catalogue of the moment. Weak, since the catalogue's tools hold the stack that holds this.
+/// The current catalogue. Weak, because the tools in the catalogue own the stack that owns this layer.
 pub(in crate::tools) type CurrentCatalog = Weak<ArcSwap<Catalog>>;
 
-/// Treats failures as the tool's `on_error` says. A tool that answers with an error has failed, too.
+/// Applies `on_error` to failures, including results that are errors.
 #[derive(Clone)]
 pub(in crate::tools) struct OnFailure<S> {
     inner: S,
@@ -31,12 +31,12 @@ impl<S: ToolService> Service<ToolRequest> for OnFailure<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        // A tool that stands in for another one fails plainly: chains of fallbacks would have no end.
+        // A fallback has no fallback of its own: chains could be endless.
         if request.plan.on_error == OnError::Continue || request.is_fallback {
             return self.inner.call(request);
         }
         let (plan, trace) = (Arc::clone(&request.plan), Arc::clone(&request.trace));
-        let again = matches!(plan.on_error, OnError::Fallback(_)).then(|| request.clone());
+        let retry_request = matches!(plan.on_error, OnError::Fallback(_)).then(|| request.clone());
         let catalog = self.catalog.clone();
         let answer = self.inner.call(request);
         Box::pin(async move {
@@ -47,7 +47,7 @@ impl<S: ToolService> Service<ToolRequest> for OnFailure<S> {
             trace.record_failure(
                 result.as_ref().err().map_or(ToolErrorCode::ToolExecutionFailed, |error| error.code),
             );
-            match (&plan.on_error, again) {
+            match (&plan.on_error, retry_request) {
                 (OnError::Fail, _) => Err(fatal(plan.name(), result)),
                 (OnError::Skip, _) => Ok(skipped()),
                 (OnError::Fallback(other), Some(request)) => {
@@ -59,7 +59,7 @@ impl<S: ToolService> Service<ToolRequest> for OnFailure<S> {
     }
 }
 
-/// A limit that is reached is no failure: the model is to go on without further calls.
+/// A reached call limit does not count as a failure: the model is meant to continue without further calls.
 fn is_failure(result: &Result<ToolOutput, ToolError>) -> bool {
     match result {
         Ok(output) => output.is_error,
@@ -90,8 +90,8 @@ fn skipped() -> ToolOutput {
     output
 }
 
-/// Calls the other tool once, through all of its layers: it is a call like others, with its own policy and share of
-/// the budget. Where there is no such tool, the failure stands.
+/// Calls the fallback tool once, through all of its layers: subject to its own access policy and to the budget. If it
+/// does not exist, the original failure is returned.
 async fn fall_back(
     catalog: &CurrentCatalog,
     other: &str,
@@ -100,17 +100,13 @@ async fn fall_back(
 ) -> Result<ToolOutput, ToolError> {
     let tool = catalog.upgrade().and_then(|catalog| catalog.load().get(other).cloned());
     let Some(tool) = tool else {
-        tracing::warn!(
-            tool = failed.plan.name(),
-            fallback = other,
-            "the tool to fall back on does not exist"
-        );
+        tracing::warn!(tool = failed.plan.name(), fallback = other, "fallback tool does not exist");
         return result;
     };
-    let asked = failed.trace.executor();
-    let instead_of = asked.unwrap_or_else(|| Arc::clone(&failed.plan.definition.executor));
+    let attempted = failed.trace.executor();
+    let failed_executor = attempted.unwrap_or_else(|| Arc::clone(&failed.plan.definition.executor));
     failed.trace.set_used_fallback();
     let mut result = tool.call_as_fallback(failed).await;
-    meta_of(&mut result).fallback_from.get_or_insert(instead_of);
+    meta_of(&mut result).fallback_from.get_or_insert(failed_executor);
     result
 }

@@ -1,4 +1,4 @@
-//! Makes an error of a tool's panic, so that its siblings and the process go on.
+//! Turns a tool's panic into an error, so that parallel calls and the process continue.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,7 +7,7 @@ use tower::Service;
 
 use super::{ToolFuture, ToolRequest, ToolService, always_ready, panicked, ready};
 
-/// Catches panics of making the call and of running it. The hook of the log has said where they arose.
+/// Catches panics when the call is created and while it runs. The panic hook has logged the location.
 #[derive(Clone)]
 pub(in crate::tools) struct PanicGuard<S> {
     inner: S,
@@ -23,7 +23,7 @@ impl<S: ToolService> Service<ToolRequest> for PanicGuard<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        // Nothing of a call that panicked is used again: the request and the future are dropped.
+        // Unwind safe: request and future of a call that panicked are dropped and never used again.
         match catch_unwind(AssertUnwindSafe(|| self.inner.call(request))) {
             Ok(answer) => {
                 let guarded = AssertUnwindSafe(answer).catch_unwind();

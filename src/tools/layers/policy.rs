@@ -1,4 +1,4 @@
-//! Keeps calls from tools that their caller may not use.
+//! Enforces the access policy.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::tools::audit;
 use crate::tools::policy::{AccessPolicy, PolicySubject};
 
-/// Asks the policy and leaves a record of its decision.
+/// Rejects calls that the policy denies and audits every decision.
 #[derive(Clone)]
 pub(in crate::tools) struct Gate<S> {
     inner: S,
@@ -25,10 +25,10 @@ impl<S: ToolService> Service<ToolRequest> for Gate<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
-        let verdict =
+        let decision =
             self.policy.check(PolicySubject::from_context(&request.context), &request.plan.definition);
-        audit::record_decision(&request, verdict.as_ref().err());
-        match verdict {
+        audit::record_decision(&request, decision.as_ref().err());
+        match decision {
             Ok(()) => self.inner.call(request),
             Err(denied) => ready(Err(denied)),
         }

@@ -1,4 +1,4 @@
-//! Holds structured results to the schema that the tool promised.
+//! Validates structured results against the schema that the tool declares (`tools.results.return_schema`).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::protocol::schema::CompiledSchema;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 use crate::tools::output::ToolOutput;
 
-/// Logs or refuses results that are not by their schema. What a tool says of its failure has no schema.
+/// Logs or rejects results that violate the schema. Error results are not validated.
 #[derive(Clone)]
 pub(in crate::tools) struct Returns<S> {
     inner: S,
@@ -32,19 +32,19 @@ impl<S: ToolService> Service<ToolRequest> for Returns<S> {
             return self.inner.call(request);
         }
         let plan = Arc::clone(&request.plan);
-        let answer = self.inner.call(request);
+        let response = self.inner.call(request);
         Box::pin(async move {
-            let output = answer.await?;
+            let output = response.await?;
             let Some((schema, severity)) = plan.returns() else { return Ok(output) };
             match problem(&schema, &output) {
                 Some(problem) if severity == ReturnSchema::Error => Err(ToolError::new(
                     ToolErrorCode::InvalidResult,
                     FailureStage::Tool,
-                    format!("the result is not by the tool's schema: {problem}"),
+                    format!("the result violates the tool's return schema: {problem}"),
                 )),
                 Some(_) => {
-                    // The problem quotes the result, which is not for logs.
-                    tracing::warn!(tool = plan.name(), "a result is not by the tool's return schema");
+                    // Without `problem`, which quotes the result: results are not logged.
+                    tracing::warn!(tool = plan.name(), "tool result violates its return schema");
                     Ok(output)
                 }
                 None => Ok(output),
@@ -56,7 +56,7 @@ impl<S: ToolService> Service<ToolRequest> for Returns<S> {
 fn problem(schema: &CompiledSchema, output: &ToolOutput) -> Option<Cow<'static, str>> {
     match &output.structured {
         _ if output.is_error => None,
-        None => Some("there is no structured result".into()),
+        None => Some("the structured result is missing".into()),
         Some(value) => schema.validate(value, MAX_PROBLEMS).err().map(Cow::from),
     }
 }

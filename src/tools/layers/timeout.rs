@@ -1,4 +1,4 @@
-//! Ends calls that take too long.
+//! The timeout of a call as a whole.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::{ToolFuture, ToolRequest, ToolService, always_ready, ready};
 use crate::net::FailureCause;
 use crate::tools::error::{FailureStage, ToolError, ToolErrorCode};
 
-/// Bounds the call as a whole, with its repetitions, the executors that take over and its wait for its turn: the least of the
-/// tool's timeout and the time that the run has left.
+/// Bounds a call including retries, failover and queueing: by the tool's timeout or by the time left of the run,
+/// whichever is shorter.
 #[derive(Clone)]
 pub(in crate::tools) struct Timeout<S> {
     inner: S,
@@ -27,31 +27,32 @@ impl<S: ToolService> Service<ToolRequest> for Timeout<S> {
 
     fn call(&mut self, mut request: ToolRequest) -> ToolFuture {
         let now = Instant::now();
-        let left = request.context.deadline.map(|end| Instant::from_std(end).saturating_duration_since(now));
-        let limit = left.unwrap_or(Duration::MAX).min(request.plan.timeout);
+        let remaining =
+            request.context.deadline.map(|end| Instant::from_std(end).saturating_duration_since(now));
+        let limit = remaining.unwrap_or(Duration::MAX).min(request.plan.timeout);
         if limit.is_zero() {
             return ready(Err(ToolError::refused(
                 ToolErrorCode::ToolTimeout,
-                "there was no time left for the call",
+                "the run's time limit was reached before the call was made",
             )));
         }
-        // Beyond what the clock can express there is no limit.
-        let Some(until) = now.checked_add(limit) else { return self.inner.call(request) };
-        request.deadline = Some(until);
+        // A deadline beyond what the clock can represent means no limit.
+        let Some(deadline) = now.checked_add(limit) else { return self.inner.call(request) };
+        request.deadline = Some(deadline);
         let answer = self.inner.call(request);
         Box::pin(async move {
-            match tokio::time::timeout_at(until, answer).await {
+            match tokio::time::timeout_at(deadline, answer).await {
                 Ok(result) => result,
-                Err(_) if left == Some(limit) => Err(timed_out(limit, "what was left of the run's time")),
+                Err(_) if remaining == Some(limit) => Err(timed_out(limit, "the remaining time of the run")),
                 Err(_) => Err(timed_out(limit, "the timeout of the tool or max_time of the MCP server")),
             }
         })
     }
 }
 
-/// `which`: the limit, for the log.
+/// `which` names the limit in the log.
 pub(super) fn timed_out(limit: Duration, which: &str) -> ToolError {
-    // What is left of a run is no round number: nobody wants to read nanoseconds.
+    // Rounded to milliseconds: the remaining time of a run is an odd number of nanoseconds.
     let limit = Duration::from_millis(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1));
     ToolError::new(ToolErrorCode::ToolTimeout, FailureStage::Transport, format!("timed out after {limit:?}"))
         .with_cause(FailureCause::new("total_timeout", format!("{which}, {} s", limit.as_secs_f64())))

@@ -1,4 +1,4 @@
-//! Shows the model head and tail of results that are too large for it, and keeps the whole.
+//! Truncates oversized results to head and tail, and stores the full text.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::tools::policy::{AccessPolicy, PolicySubject};
 use crate::tools::read_output::ReadToolOutput;
 use crate::tools::result_store::ResultStore;
 
-/// Cuts what the model reads. What it does not see it can ask for with `read_tool_output`.
+/// Truncates what the model reads; it can read the rest with `read_tool_output`.
 #[derive(Clone)]
 pub(in crate::tools) struct Truncate<S> {
     inner: S,
@@ -31,57 +31,57 @@ impl<S: ToolService> Service<ToolRequest> for Truncate<S> {
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         let (plan, context) = (Arc::clone(&request.plan), Arc::clone(&request.context));
         let (results, policy) = (Arc::clone(&self.results), Arc::clone(&self.policy));
-        let answer = self.inner.call(request);
+        let response = self.inner.call(request);
         Box::pin(async move {
-            let mut output = answer.await?;
-            let most = plan.max_result_bytes;
-            // What clients are shown has no more room, and nobody reads on in it.
+            let mut output = response.await?;
+            let max = plan.max_result_bytes;
+            // Texts for clients and users have the same limit, and there is no way to read their rest.
             [&mut output.for_client, &mut output.for_user]
                 .into_iter()
                 .flatten()
-                .for_each(|text| shorten(text, most));
-            if output.for_model.len() <= most {
+                .for_each(|text| shorten(text, max));
+            if output.for_model.len() <= max {
                 return Ok(output);
             }
-            // Who may not read on is told nothing of it, and nothing is kept for them. Nor is what the user must not
-            // see: what `read_tool_output` gives is shown.
+            // Without access to `read_tool_output` nothing is stored and the note does not mention it. Neither if the
+            // client sees another text: the output of `read_tool_output` is shown to clients.
             let may_read_on = context.can_read_stored_results
                 && output.for_client.is_none()
                 && policy
                     .refusal(PolicySubject::from_context(&context), None, ReadToolOutput::NAME)
                     .is_none();
             let reader = may_read_on.then_some(&*context);
-            Ok(cut(output, most, &results, reader))
+            Ok(truncate_middle(output, max, &results, reader))
         })
     }
 }
 
-/// Cuts a text that is shown; in place of its end it says how much is missing.
-fn shorten(text: &mut String, most: usize) {
-    if text.len() <= most {
+/// Truncates a text for clients or users; a note in place of its end says how much is missing.
+fn shorten(text: &mut String, max: usize) {
+    if text.len() <= max {
         return;
     }
     let total = text.len();
-    text.truncate(text.floor_char_boundary(most.saturating_sub(64)));
+    text.truncate(text.floor_char_boundary(max.saturating_sub(64)));
     let note = Note { total, kept: total, id: None }.text(text.len(), total);
     text.push_str(&note);
 }
 
-fn cut(
+fn truncate_middle(
     mut output: ToolOutput,
-    most: usize,
+    max: usize,
     results: &ResultStore,
     reader: Option<&ToolContext>,
 ) -> ToolOutput {
     let whole = std::mem::take(&mut output.for_model);
     let note = Note { total: whole.len(), kept: whole.len().min(results.max_bytes()), id: None };
-    // The note must be as long as it can become before it is known how much room it leaves.
+    // Reserve room for the longest possible note before its numbers are known.
     let longest = Note { id: Some("out_00000000000000000000000000000000".into()), ..note }
         .text(whole.len(), 2 * whole.len());
-    let (head, tail) = ends(&whole, most.saturating_sub(longest.len()));
+    let (head, tail) = ends(&whole, max.saturating_sub(longest.len()));
     let (head, tail, end) = (head.to_owned(), tail.to_owned(), whole.len() - tail.len());
     if whole.len() > results.max_bytes() {
-        // Beyond that size nothing of a call stays in memory.
+        // Results of this size are not kept in memory.
         output.structured = None;
     }
     let note = Note { id: reader.and_then(|reader| results.store(reader, whole)), ..note };
@@ -90,7 +90,7 @@ fn cut(
     output
 }
 
-/// What stands in the place of what is left out.
+/// The note that replaces the omitted part.
 struct Note {
     total: usize,
     kept: usize,
@@ -98,25 +98,25 @@ struct Note {
 }
 
 impl Note {
-    /// `from` and `to` bound what is left out.
+    /// `from..to` is the omitted byte range.
     fn text(&self, from: usize, to: usize) -> String {
         let Self { total, kept, id } = self;
-        let left_out = to - from;
-        let Some(id) = id else { return format!("\n[{left_out} of {total} bytes are left out here]\n") };
+        let omitted = to - from;
+        let Some(id) = id else { return format!("\n[{omitted} of {total} bytes are left out here]\n") };
         let what = match kept {
             kept if kept < total => format!("Of the result only the first {kept} bytes are kept"),
             _ => "The whole result is kept".to_owned(),
         };
         format!(
-            "\n[{left_out} of {total} bytes are left out here. {what}; to read on, call read_tool_output with \
+            "\n[{omitted} of {total} bytes are left out here. {what}; to read on, call read_tool_output with \
              {{\"id\":\"{id}\",\"offset\":{from}}}]\n"
         )
     }
 }
 
-/// Beginning and end of a text within so many bytes, whole lines if they are not too long.
+/// Head and tail of a text within `room` bytes, cut at line ends if lines are short.
 pub(super) fn ends(text: &str, room: usize) -> (&str, &str) {
-    // The beginning mostly says more than the end.
+    // Two thirds for the head, which is usually more informative than the tail.
     let (head, _) = text.split_at(text.floor_char_boundary(room * 2 / 3));
     let (_, tail) = text.split_at(text.ceil_char_boundary(text.len() - (room - head.len()).min(text.len())));
     let head = match head.rfind('\n') {

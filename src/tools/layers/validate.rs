@@ -1,4 +1,4 @@
-//! Makes the model's text an object that is by the tool's schema, or says what is wrong with it.
+//! Parses the model's arguments and validates them against the tool's schema.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::protocol::schema::CompiledSchema;
 use crate::tools::call::Arguments;
 use crate::tools::error::{ToolError, ToolErrorCode};
 
-/// Problems that one message names: enough to mend a call, and no more than a model reads.
+/// Schema violations per message: enough for a model to correct its call.
 pub(super) const MAX_PROBLEMS: usize = 5;
 
-/// Parses and checks arguments.
+/// Rejects calls with invalid arguments.
 #[derive(Clone)]
 pub(in crate::tools) struct Validate<S> {
     inner: S,
@@ -32,7 +32,7 @@ impl<S: ToolService> Service<ToolRequest> for Validate<S> {
         let schema = match request.plan.arguments() {
             Ok(schema) => schema,
             Err(problem) => {
-                let why = format!("the schema of its arguments cannot be used: {problem}");
+                let why = format!("the schema of the tool's arguments cannot be compiled: {problem}");
                 return ready(Err(ToolError::refused(ToolErrorCode::ToolUnavailable, why)));
             }
         };
@@ -47,7 +47,7 @@ impl<S: ToolService> Service<ToolRequest> for Validate<S> {
 }
 
 fn arguments(raw: &str, schema: &CompiledSchema) -> Result<Arguments, ToolError> {
-    // Models write nothing where there is nothing to say.
+    // Models send empty text for calls without arguments.
     let value = match raw.trim_ascii() {
         "" => Value::Object(Arguments::new()),
         text => serde_json::from_str(text)
