@@ -1,7 +1,7 @@
-//! The tools that are part of the gateway, and the executor of those that the configuration makes possible.
+//! The built-in tools, and the executor of those that the configuration enables.
 //!
-//! A tool that lacks what it needs is left out: silently, with a warning where something was configured for it, and
-//! with an error where it was said to be required.
+//! A tool with missing settings is not offered: silently if nothing was configured for it, else with a warning, and
+//! with an error if it is `required`.
 
 pub(crate) mod calculate;
 pub(crate) mod datetime;
@@ -28,16 +28,16 @@ use file_read::FileRead;
 use weather::Weather;
 use web_search::{Brave, DuckDuckGo, SearchEngine, Searxng, Tavily, WebSearch, brave, duckduckgo, tavily};
 
-/// The executor's id.
+/// Id of the executor.
 pub(crate) const EXECUTOR: &str = "builtin";
 
-/// A setting that is missing or cannot be used.
+/// A missing or invalid setting.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{key}: {problem}")]
 pub(crate) struct BuiltinError {
-    /// The setting, such as `tools.builtin.get_weather.api_key`.
+    /// Key of the setting, such as `tools.builtin.get_weather.api_key`.
     pub key: &'static str,
-    /// What is wrong with it.
+    /// What is wrong with the setting.
     pub problem: String,
 }
 
@@ -47,13 +47,13 @@ impl BuiltinError {
     }
 }
 
-/// Why a tool cannot be had: settings that it lacks, or that are wrong.
+/// Why a tool cannot be set up.
 enum SetupError {
     Missing(BuiltinError),
     Invalid(BuiltinError),
 }
 
-/// The executor of the tools that are enabled and have what they need.
+/// The executor of all enabled tools whose settings are complete.
 pub(crate) fn executor(
     settings: &BuiltinSettings,
     allow_file_access: bool,
@@ -67,9 +67,10 @@ pub(crate) fn executor(
     if datetime.enabled {
         tools.push(Arc::new(Datetime::default()));
     }
-    let asked = get_weather.api_key.is_some() || get_weather.base_url != WeatherSettings::default().base_url;
+    let configured =
+        get_weather.api_key.is_some() || get_weather.base_url != WeatherSettings::default().base_url;
     if let Some(tool) =
-        resolve_setup("get_weather", weather(get_weather, egress), get_weather.required, asked)?
+        resolve_setup("get_weather", weather(get_weather, egress), get_weather.required, configured)?
     {
         tools.push(tool);
     }
@@ -83,29 +84,29 @@ pub(crate) fn executor(
     Ok(LocalExecutor::new(EXECUTOR, ToolKind::Builtin, tools))
 }
 
-/// `web_search` alone, for whoever asks it in other ways than by calls; `None` if it is left out.
+/// `web_search` alone, for the hosted tool of that name; `None` if it is not configured.
 pub(crate) fn build_web_search(
     settings: &WebSearchSettings,
     egress: &Arc<Egress>,
 ) -> Result<Option<Arc<WebSearch>>, BuiltinError> {
-    let asked = settings.provider.is_some() || settings.base_url.is_some() || settings.api_key.is_some();
-    resolve_setup("web_search", search(settings, egress), settings.required, asked)
+    let configured = settings.provider.is_some() || settings.base_url.is_some() || settings.api_key.is_some();
+    resolve_setup("web_search", search(settings, egress), settings.required, configured)
 }
 
-/// What becomes of a tool that may be lacking something.
+/// A tool that could be set up, nothing if it is optional, or the error.
 fn resolve_setup<T>(
     name: &str,
     tool: Result<Arc<T>, SetupError>,
     required: bool,
-    asked: bool,
+    configured: bool,
 ) -> Result<Option<Arc<T>>, BuiltinError> {
     match tool {
         Ok(tool) => Ok(Some(tool)),
         Err(SetupError::Invalid(error)) => Err(error),
         Err(SetupError::Missing(error)) if required => Err(error),
         Err(SetupError::Missing(error)) => {
-            if asked {
-                tracing::warn!(tool = name, %error, "tool left out");
+            if configured {
+                tracing::warn!(tool = name, %error, "built-in tool not offered: a setting is missing");
             }
             Ok(None)
         }
@@ -122,11 +123,13 @@ fn weather(settings: &WeatherSettings, egress: &Arc<Egress>) -> Result<Arc<Weath
 fn search(settings: &WebSearchSettings, egress: &Arc<Egress>) -> Result<Arc<WebSearch>, SetupError> {
     const URL: &str = "tools.builtin.web_search.base_url";
     const KEY: &str = "tools.builtin.web_search.api_key";
-    let no_header = || SetupError::Invalid(BuiltinError::new(KEY, "holds characters that a header cannot"));
+    let no_header = || {
+        SetupError::Invalid(BuiltinError::new(KEY, "has characters that are not allowed in an HTTP header"))
+    };
     let url =
         |default: &'static str| check_base_url(URL, settings.base_url.as_deref().unwrap_or(default), egress);
-    let key = |who: &str| {
-        non_empty(settings.api_key.as_ref()).ok_or_else(|| missing(KEY, format!("is needed for {who}")))
+    let key = |service: &str| {
+        non_empty(settings.api_key.as_ref()).ok_or_else(|| missing(KEY, format!("is needed for {service}")))
     };
     let egress = Arc::clone(egress);
     let engine: Arc<dyn SearchEngine> = match settings.search_provider() {
@@ -163,20 +166,22 @@ fn files(settings: &FileReadSettings, allow_file_access: bool) -> Result<Arc<Fil
     Ok(Arc::new(tool))
 }
 
-/// Why a tool of this name is not among those of these settings, for a model that calls it all the same; `None`: the
-/// gateway knows no such tool.
+/// Why the built-in tool of this name is not offered under these settings, for a model that calls it anyway; `None`:
+/// there is no such built-in tool.
 pub(crate) fn unavailable_reason(name: &str, settings: &ToolsSettings) -> Option<&'static str> {
     Some(match name {
-        "calculate" | "datetime" => "it is switched off",
+        "calculate" | "datetime" => "it is disabled",
         "get_weather" => "WEATHER_API_KEY environment variable not set",
         "web_search" => "SEARCH_API_KEY environment variable not set",
-        "file_read" if settings.allow_file_access => "no directory may be read",
-        "file_read" => "access to files is off",
+        "file_read" if settings.allow_file_access => {
+            "tools.builtin.file_read.allowed_paths has no directory that can be opened"
+        }
+        "file_read" => "file access is disabled",
         _ => return None,
     })
 }
 
-/// A secret that is there; one that an unset variable left empty is not.
+/// A secret that is set; one left empty by an unset variable counts as unset.
 fn non_empty(secret: Option<&SecretString>) -> Option<&SecretString> {
     secret.filter(|secret| !secret.expose_secret().trim().is_empty())
 }
@@ -185,11 +190,11 @@ fn missing(key: &'static str, problem: impl Into<String>) -> SetupError {
     SetupError::Missing(BuiltinError::new(key, problem))
 }
 
-/// A server's base URL. That egress will not let calls through to it is only warned of: calls then say so.
+/// A server's base URL. A URL that the egress policy forbids is only logged: calls fail with the reason.
 fn check_base_url(key: &'static str, text: &str, egress: &Egress) -> Result<String, SetupError> {
     let url = web::base_url(text).map_err(|problem| SetupError::Invalid(BuiltinError::new(key, problem)))?;
     if let Ok(Err(error)) = Url::parse(&url).map(|url| egress.check(&url)) {
-        tracing::warn!(key, %error, "calls will be refused; see egress.allow and egress.allowed_domains");
+        tracing::warn!(key, %error, "egress policy forbids this URL, calls will fail; see egress.allow and egress.allowed_domains");
     }
     Ok(url)
 }

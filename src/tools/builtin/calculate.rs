@@ -1,13 +1,12 @@
-//! `calculate`: arithmetic for models, which cannot do it in their heads.
+//! `calculate`: exact arithmetic for models.
 //!
-//! Numbers are decimals of 28 digits, so that `0.1 + 0.2` is `0.3`; an expression is evaluated while it is parsed
-//! (`parser`), and what names mean is in `functions`. Two meanings of `%` had to be chosen, and both are those of
-//! pocket calculators:
+//! Numbers are decimals of 28 digits, so `0.1 + 0.2` is `0.3`. Expressions are evaluated while they are parsed
+//! (`parser`); functions and constants are in `functions`. `%` follows pocket calculators:
 //!
-//! - before an operand `%` is the remainder (`10 % 3`), else percent (`20%`, `85.50 * 20%`, `20% of 85.50`); before
-//!   a sign it is percent, so that `50% - 3` is a difference;
-//! - a percentage that is added or subtracted is one of what stands before it: `100 + 10%` is 110. In brackets it
-//!   is a number like any other: `100 + (10%)` is 100.1. Two percentages add up: `10% + 5%` is 0.15.
+//! - before an operand it is the remainder (`10 % 3`), otherwise percent (`20%`, `85.50 * 20%`, `20% of 85.50`); before
+//!   a sign it is percent, so `50% - 3` is a difference;
+//! - adding or subtracting a percentage is relative to the left operand: `100 + 10%` is 110. In brackets it is a plain
+//!   number: `100 + (10%)` is 100.1. Two percentages add up: `10% + 5%` is 0.15.
 
 mod functions;
 mod lexer;
@@ -21,16 +20,16 @@ use serde_json::{Number, Value, json};
 
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
-/// Bytes of an expression.
+/// Maximum bytes of an expression.
 const MAX_LENGTH: usize = 4096;
-/// Significant digits of a result that is not whole: fewer than are computed with, so that a third times three is one.
-/// What stands before the point is never rounded.
+/// Significant digits of a fractional result: fewer than are computed, so that `1/3*3` is 1. Digits before the
+/// decimal point are never rounded.
 const DIGITS: u32 = 20;
 
 /// The tool.
 pub(crate) struct Calculate;
 
-/// What is wrong with an expression, in words for the model.
+/// What is wrong with an expression, for the model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Flaw(String);
@@ -77,13 +76,13 @@ impl Tool for Calculate {
         let result =
             evaluate(expression).map_err(|flaw| ToolError::failed(format!("calculation error: {flaw}")))?;
         let mut output = ToolOutput::value(json!({"expression": expression, "result": number(result)}));
-        // The model gets all digits, which a binary floating-point number may not have.
+        // The model gets all digits; the structured JSON number is a double and may have fewer.
         output.for_model = format!(r#"{{"expression":{},"result":{result}}}"#, json!(expression));
         Ok(output)
     }
 }
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub(crate) fn evaluate(expression: &str) -> Result<Decimal, Flaw> {
     if expression.len() > MAX_LENGTH {
         return Err(Flaw::new(format!("the expression is longer than {MAX_LENGTH} bytes")));
@@ -98,7 +97,7 @@ fn tidy(result: Decimal) -> Decimal {
         0 => result,
         _ => result.round_sf(DIGITS.max(whole + 2)).unwrap_or(result),
     };
-    // A negative zero would be written with its sign.
+    // Avoids "-0".
     if result.is_zero() { Decimal::ZERO } else { result.normalize() }
 }
 
@@ -109,7 +108,7 @@ fn number(result: Decimal) -> Option<Number> {
     }
 }
 
-/// The nearest floating-point number. Read from text, which rounds once; arithmetic would twice.
+/// The nearest double. Parsed from text, which rounds once; arithmetic conversion would round twice.
 fn to_float(number: Decimal) -> f64 {
     number.to_string().parse().unwrap_or(f64::NAN)
 }

@@ -1,7 +1,7 @@
-//! `datetime`: what time it is, which models cannot know.
+//! `datetime`: the current time.
 //!
-//! A format that holds a `%` is strftime's; any other is one of Go, which shows how the reference time (Monday,
-//! January 2 2006, 15:04:05, seven hours west) would be written. `layout` owns the latter.
+//! A format with a `%` is strftime's; any other is a Go layout, which shows how the reference time (Monday,
+//! January 2 2006, 15:04:05, UTC-7) would be written; see `layout`.
 
 mod layout;
 #[cfg(test)]
@@ -16,7 +16,7 @@ use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, To
 
 const DEFAULT_LAYOUT: &str = "2006-01-02 15:04:05";
 const DEFAULT_ZONE: &str = "UTC";
-/// Bytes of a format.
+/// Maximum bytes of a format.
 const MAX_FORMAT: usize = 256;
 
 /// The tool.
@@ -25,14 +25,14 @@ pub(crate) struct Datetime {
 }
 
 impl Default for Datetime {
-    /// By the clock of the system.
+    /// Uses the system clock.
     fn default() -> Self {
         Self::with_clock(Timestamp::now)
     }
 }
 
 impl Datetime {
-    /// By another clock.
+    /// Uses another clock, for tests.
     pub(crate) fn with_clock(clock: fn() -> Timestamp) -> Self {
         Self { clock }
     }
@@ -73,7 +73,7 @@ impl Tool for Datetime {
     }
 
     async fn call(&self, arguments: &Arguments, _context: &ToolContext) -> Result<ToolOutput, ToolError> {
-        // Models fill in optional arguments with empty strings.
+        // Models fill optional arguments with empty strings.
         let text = |name| arguments.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
         let (zone, timezone) = zone(text("timezone").unwrap_or(DEFAULT_ZONE));
         let now = (self.clock)().to_zoned(zone);
@@ -86,7 +86,7 @@ impl Tool for Datetime {
     }
 }
 
-/// The zone of a name, and the name of what was found: an unknown one is UTC, and is not said to be anything else.
+/// The time zone and its name; an unknown zone is UTC, and the result says so.
 fn zone(name: &str) -> (TimeZone, String) {
     match TimeZone::get(name) {
         Ok(zone) => {
@@ -105,5 +105,5 @@ fn format(time: &Zoned, format: &str) -> Result<String, ToolError> {
         return Ok(layout::format(time, format));
     }
     jiff::fmt::strtime::format(format, time)
-        .map_err(|error| ToolError::argument(format!("format cannot be used: {error}")))
+        .map_err(|error| ToolError::argument(format!("format is invalid: {error}")))
 }

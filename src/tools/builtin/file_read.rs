@@ -1,8 +1,8 @@
-//! `file_read`: text files below directories that the operator named.
+//! `file_read`: reads text files below the directories in `allowed_paths`.
 //!
-//! Which directory a path means is decided by its text alone; the file is then opened beneath that directory by
-//! capability (`beneath`), so that neither `..` nor a link leads out of it. Whatever is refused is refused in the
-//! same words, which tell nothing of what lies outside.
+//! The directory is selected by the text of the path alone; the file is then opened relative to a handle of that
+//! directory (`beneath`), so neither `..` nor a symbolic link escapes it. All denied paths get the same error, which
+//! reveals nothing about files outside.
 
 mod beneath;
 #[cfg(test)]
@@ -21,49 +21,49 @@ use crate::tools::{
 };
 use beneath::ReadError;
 
-/// Bytes of a path.
+/// Maximum bytes of a path.
 const MAX_PATH: usize = 4096;
 
 /// The tool.
 pub(crate) struct FileRead {
     roots: Vec<Root>,
-    /// What relative paths are relative to.
+    /// Base of relative paths.
     working: PathBuf,
     max_bytes: usize,
 }
 
-/// A directory below which files may be read; held open, so that it stays the same whatever becomes of its name.
+/// An allowed directory. Held open, so that renaming or replacing it has no effect.
 struct Root {
-    /// As configured, for the model.
+    /// The path as configured, for the description of the tool.
     shown: String,
-    /// Absolute, as configured and, where links lead to it, as it really is.
+    /// Absolute paths: as configured, and if that has symbolic links, resolved.
     names: Vec<PathBuf>,
     dir: Arc<Dir>,
 }
 
 impl FileRead {
-    /// Opens the directories; relative ones are below `working`. Those that cannot be opened are left out with a
-    /// warning. `None` if that are all.
+    /// Opens the directories; relative ones are below `working`. Directories that cannot be opened are skipped with a
+    /// warning; `None` if none is left.
     pub(crate) fn open(allowed: &[PathBuf], working: &Path, max_bytes: usize) -> Option<Self> {
         let roots: Vec<Root> = allowed.iter().filter_map(|path| Root::open(path, working)).collect();
         (!roots.is_empty()).then(|| Self { roots, working: working.to_owned(), max_bytes })
     }
 
-    /// The directory that a path means and the rest of the path below it.
+    /// The allowed directory of a path, and the rest of the path below it.
     fn locate(&self, path: &str) -> Option<(Arc<Dir>, PathBuf)> {
         let path = self.working.join(path);
         let below = |root: &Root| {
             let rest = root.names.iter().find_map(|name| path.strip_prefix(name).ok())?;
             Some((Arc::clone(&root.dir), rest.to_owned()))
         };
-        // The innermost of directories that hold each other: links within it are judged most narrowly.
+        // Of nested directories the innermost, which restricts symbolic links the most.
         let innermost = self.roots.iter().filter_map(below).min_by_key(|(_, rest)| rest.components().count());
         innermost.filter(|(_, rest)| stays_below(rest))
     }
 }
 
-/// Whether a path rises above its beginning nowhere. The system would not let it either, but could be asked in this
-/// way which names exist.
+/// Whether a relative path never rises above its start. The operating system would deny that, too, but its error
+/// would reveal which names exist.
 fn stays_below(path: &Path) -> bool {
     let mut depth = 0_usize;
     path.components().all(|component| {
@@ -80,9 +80,9 @@ fn stays_below(path: &Path) -> bool {
 
 impl Root {
     fn open(path: &Path, working: &Path) -> Option<Self> {
-        // Nothing is no name, not even that of the working directory.
+        // An empty path, for example from an unset variable, must not mean the working directory.
         if path.as_os_str().is_empty() {
-            tracing::warn!("file_read: a directory without a name left out");
+            tracing::warn!("file_read: ignoring an empty path in allowed_paths");
             return None;
         }
         let name = working.join(path);
@@ -93,7 +93,7 @@ impl Root {
                 Some(Self { shown, names: std::iter::once(name).chain(real).collect(), dir: Arc::new(dir) })
             }
             Err(error) => {
-                tracing::warn!(path = %name.display(), %error, "file_read: directory left out");
+                tracing::warn!(path = %name.display(), %error, "file_read: cannot open a directory of allowed_paths, ignoring it");
                 None
             }
         }
@@ -163,7 +163,7 @@ impl Tool for FileRead {
     }
 }
 
-/// A number of bytes; models also write 5.0.
+/// A non-negative integer; models also write 5.0.
 fn whole(arguments: &Arguments, name: &str) -> Result<Option<u64>, ToolError> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),

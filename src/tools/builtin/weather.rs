@@ -1,7 +1,6 @@
-//! `get_weather`: the weather now, from OpenWeatherMap or what answers like it.
+//! `get_weather`: the current weather from OpenWeatherMap or a compatible API.
 //!
-//! The key goes into the query because that API has no other place for it; nothing that is logged or returned holds
-//! the URL.
+//! That API takes the key only in the query string; the URL is therefore never logged or returned.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +17,7 @@ use super::web;
 use crate::net::egress::Egress;
 use crate::tools::{Annotations, Arguments, Tool, ToolContext, ToolDefinition, ToolError, ToolOutput};
 
-/// Bytes of a location.
+/// Maximum bytes of a location.
 const MAX_LOCATION: usize = 256;
 
 /// The tool.
@@ -28,7 +27,7 @@ pub(crate) struct Weather {
     egress: Arc<Egress>,
 }
 
-/// What is read of an answer. Its numbers are passed on as they are written.
+/// The fields used of a response. Numbers are passed on as written.
 #[derive(Deserialize)]
 struct Report {
     name: String,
@@ -58,7 +57,7 @@ struct Wind {
 }
 
 impl Weather {
-    /// A tool that asks the server at `base_url`, which has no slash at its end.
+    /// Calls the server at `base_url`, which has no trailing slash.
     pub(crate) fn new(base_url: String, api_key: SecretString, egress: Arc<Egress>) -> Self {
         Self { base_url, api_key, egress }
     }

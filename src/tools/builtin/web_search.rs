@@ -1,7 +1,7 @@
-//! `web_search`: as a function that models call, and as what the hosted tool of that name is made of.
+//! `web_search`: as a function that models call, and as the implementation of the hosted tool of that name.
 //!
-//! Owns the question, the choice among the results and their form; `engine` and what is below it ask. Results
-//! outside the allowed domains are dropped here, whatever an engine makes of the wish.
+//! Owns the query, the selection of results and their format; the search engines are behind the trait in `engine`.
+//! Results outside the allowed domains are dropped here, whether or not the engine supports the filter.
 
 mod arguments;
 pub(crate) mod brave;
@@ -28,7 +28,7 @@ pub(crate) use engine::{Hit, SearchEngine};
 pub(crate) use searxng::Searxng;
 pub(crate) use tavily::Tavily;
 
-/// Results at most.
+/// Maximum number of results.
 const MAX_LIMIT: usize = 20;
 
 /// The tool.
@@ -36,28 +36,28 @@ pub(crate) struct WebSearch {
     engine: Arc<dyn SearchEngine>,
 }
 
-/// A question to the web.
+/// A search query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SearchQuery {
-    /// What is looked for.
+    /// The search text.
     pub text: String,
-    /// How many results, from 1 to 20; `None`: by the context's size.
+    /// Number of results, 1 to 20; `None`: depends on `context_size`.
     pub limit: Option<usize>,
-    /// Results come from these domains and what is below them; empty: from anywhere.
+    /// Restricts results to these domains and their subdomains; empty: no restriction.
     pub allowed_domains: Vec<String>,
-    /// From where is asked: an ISO code of two letters. The place is a hint, which not every engine takes.
+    /// Location hint: ISO country code of two letters. Not every engine supports locations.
     pub country: Option<String>,
-    /// The region within it.
+    /// Location hint: region within the country.
     pub region: Option<String>,
-    /// The city within that.
+    /// Location hint: city within the region.
     pub city: Option<String>,
-    /// Its IANA timezone.
+    /// Location hint: IANA time zone.
     pub timezone: Option<String>,
-    /// How much the model is to read.
+    /// How much text the model reads.
     pub context_size: ContextSize,
 }
 
-/// How much a model is to read of a search.
+/// How much text of the results the model reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ContextSize {
     /// 3 results of 300 characters.
@@ -88,24 +88,24 @@ impl ContextSize {
 }
 
 impl SearchQuery {
-    /// A question without wishes.
+    /// A query with default options.
     pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_owned(), ..Self::default() }
     }
 
-    /// How many results are wanted.
+    /// Number of results to return.
     pub(crate) fn wanted(&self) -> usize {
         self.limit.unwrap_or(self.context_size.results()).clamp(1, MAX_LIMIT)
     }
 }
 
 impl WebSearch {
-    /// A tool that asks this engine.
+    /// Searches with this engine.
     pub(crate) fn new(engine: Arc<dyn SearchEngine>) -> Self {
         Self { engine }
     }
 
-    /// Searches. The result's citations are those of the results that the model reads.
+    /// Searches. The citations are those of the returned results.
     pub(crate) async fn search(
         &self,
         query: SearchQuery,
@@ -123,7 +123,7 @@ impl WebSearch {
     }
 }
 
-/// The results that the model reads: of the allowed domains, each once, as many as are wanted.
+/// Selects the results for the model: allowed domains only, no duplicates, at most [`SearchQuery::wanted`].
 fn choose(hits: Vec<Hit>, query: &SearchQuery, domains: &Domains) -> Vec<Hit> {
     let mut chosen: Vec<Hit> = Vec::new();
     for hit in hits {
@@ -138,10 +138,10 @@ fn choose(hits: Vec<Hit>, query: &SearchQuery, domains: &Domains) -> Vec<Hit> {
     chosen
 }
 
-/// The beginning of a text, on one line.
-fn clip(text: &str, most: usize) -> String {
+/// The first `max_chars` characters, on one line.
+fn clip(text: &str, max_chars: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(most) {
+    match line.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", line.get(..end).unwrap_or_default().trim_end()),
         None => line,
     }

@@ -1,23 +1,23 @@
-//! What names mean in an expression.
+//! Functions and constants.
 //!
-//! Sums, comparisons, rounding and square roots are decimal. Logarithms and angles are computed in floating point,
-//! which is more exact here than the decimal library's series, and are good for 15 digits.
+//! Sums, comparisons, rounding and square roots use decimal arithmetic. Logarithms and trigonometry use floating point,
+//! which is more exact here than the decimal library's series: about 15 digits.
 
 use rust_decimal::{Decimal, MathematicalOps, RoundingStrategy};
 
 use super::parser::power;
 use super::{Flaw, to_float};
 
-/// The names of all functions, for telling a wrong name from a wrong number of arguments.
+/// All function names, to tell an unknown name from a wrong number of arguments.
 const NAMES: &[&str] = &[
     "abs", "sign", "min", "max", "sum", "avg", "round", "floor", "ceil", "trunc", "sqrt", "cbrt", "pow",
     "mod", "exp", "ln", "log", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan",
 ];
 
-/// Decimals that `round` can keep.
+/// Maximum `digits` of `round`.
 const MAX_DECIMALS: u32 = 28;
 
-/// The value of a function.
+/// Evaluates a function.
 pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
     match (name, arguments) {
         ("abs", [x]) => Ok(x.abs()),
@@ -34,8 +34,9 @@ pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
         ("round", [x, digits]) => {
             let digits =
                 u32::try_from(*digits).ok().filter(|n| digits.fract().is_zero() && *n <= MAX_DECIMALS);
-            let digits =
-                digits.ok_or_else(|| Flaw::new("round keeps a whole number of decimals, from 0 to 28"))?;
+            let digits = digits.ok_or_else(|| {
+                Flaw::new("the second argument of round must be a whole number from 0 to 28")
+            })?;
             Ok(rounded(*x, digits))
         }
         ("floor", [x]) => Ok(x.floor()),
@@ -65,18 +66,20 @@ pub(super) fn call(name: &str, arguments: &[Decimal]) -> Result<Decimal, Flaw> {
     }
 }
 
-/// The value of a constant.
+/// Looks up a constant.
 pub(super) fn constant(name: &str) -> Result<Decimal, Flaw> {
     match name {
         "pi" => Ok(Decimal::PI),
         "tau" => Ok(Decimal::TWO_PI),
         "e" => Ok(Decimal::E),
-        _ if NAMES.contains(&name) => Err(Flaw::new(format!("'{name}' needs its arguments in brackets"))),
+        _ if NAMES.contains(&name) => {
+            Err(Flaw::new(format!("'{name}' is a function: write its arguments in brackets")))
+        }
         _ => Err(unknown(name)),
     }
 }
 
-/// A floating-point result, if it is one that decimals have.
+/// Converts a floating-point result.
 pub(super) fn from_float(number: f64) -> Result<Decimal, Flaw> {
     if number.is_nan() {
         return Err(Flaw::new("the result is not a real number"));
@@ -90,7 +93,7 @@ fn in_floating_point(name: &str, x: f64) -> Result<Decimal, Flaw> {
         "cbrt" => x.cbrt(),
         "sin" => x.sin(),
         "cos" => x.cos(),
-        // No decimal is exactly a right angle; this near to one the tangent is noise.
+        // No decimal is exactly a right angle; this close to one the tangent is noise.
         "tan" if x.cos().abs() < 1e-15 => return Err(undefined(name)),
         "tan" => x.tan(),
         "asin" | "acos" if x.abs() > 1.0 => return Err(undefined(name)),
@@ -102,7 +105,7 @@ fn in_floating_point(name: &str, x: f64) -> Result<Decimal, Flaw> {
     })
 }
 
-/// The natural logarithm, where there is one.
+/// The natural logarithm of a positive number.
 fn logarithm(name: &str, x: Decimal) -> Result<f64, Flaw> {
     if x <= Decimal::ZERO { Err(undefined(name)) } else { Ok(to_float(x).ln()) }
 }
@@ -111,7 +114,7 @@ fn sum(numbers: &[Decimal]) -> Result<Decimal, Flaw> {
     numbers.iter().try_fold(Decimal::ZERO, |sum, x| sum.checked_add(*x)).ok_or_else(Flaw::too_large)
 }
 
-/// Halves go away from zero, as they do on paper.
+/// Rounds halves away from zero, as on paper.
 fn rounded(x: Decimal, decimals: u32) -> Decimal {
     x.round_dp_with_strategy(decimals, RoundingStrategy::MidpointAwayFromZero)
 }

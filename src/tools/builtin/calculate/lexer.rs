@@ -1,26 +1,26 @@
-//! An expression in pieces: numbers, names, signs.
+//! The lexer: numbers, names and operators.
 
 use rust_decimal::Decimal;
 
 use super::Flaw;
 
-/// A piece of an expression.
+/// A token of an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A number without sign.
+    /// An unsigned number.
     Number(Decimal),
-    /// A name, in lower case: of a function, a constant, or `of` and `mod`.
+    /// A lower-case name: function, constant, `of` or `mod`.
     Name(String),
     /// One of `+ - * / % ^ ( ) ,`; `**` is `^`.
     Sign(char),
 }
 
-/// Bytes of a name; longer ones are none that we know.
+/// Maximum bytes of a name; longer ones are unknown in any case.
 const MAX_NAME: usize = 16;
-/// A number with a larger exponent is zero or out of range.
+/// Numbers with larger exponents are zero or out of range.
 const MAX_EXPONENT: u32 = 60;
 
-/// Takes an expression apart.
+/// Splits an expression into tokens.
 pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
     let mut tokens = Vec::new();
     let mut rest = expression.trim_start();
@@ -30,7 +30,7 @@ pub(super) fn tokens(expression: &str) -> Result<Vec<Token>, Flaw> {
             'a'..='z' | 'A'..='Z' => name(rest)?,
             '*' if rest.starts_with("**") => (Token::Sign('^'), 2),
             '+' | '-' | '*' | '/' | '%' | '^' | '(' | ')' | ',' => (Token::Sign(first), 1),
-            // Models write what they were trained on.
+            // Unicode operators, which models also write.
             '×' | '·' => (Token::Sign('*'), first.len_utf8()),
             '÷' => (Token::Sign('/'), first.len_utf8()),
             '−' => (Token::Sign('-'), first.len_utf8()),
@@ -52,7 +52,7 @@ fn name(text: &str) -> Result<(Token, usize), Flaw> {
     Ok((Token::Name(name.to_ascii_lowercase()), length))
 }
 
-/// Digits with at most one point, and perhaps an exponent.
+/// Digits with at most one decimal point and an optional exponent.
 fn number(text: &str) -> Result<(Token, usize), Flaw> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let after = |length: usize| text.get(length..).unwrap_or_default();
@@ -62,7 +62,7 @@ fn number(text: &str) -> Result<(Token, usize), Flaw> {
     }
     let mantissa = text.get(..length).unwrap_or_default();
     if mantissa == "." || after(length).starts_with('.') {
-        return Err(Flaw::new("a number has a point too many"));
+        return Err(Flaw::new("a number has a misplaced decimal point"));
     }
     let unreadable = || Flaw::new(format!("the number {mantissa} is out of range"));
     let mut number = mantissa.trim_end_matches('.').parse::<Decimal>().map_err(|_| unreadable())?;
@@ -73,7 +73,7 @@ fn number(text: &str) -> Result<(Token, usize), Flaw> {
     Ok((Token::Number(number), length))
 }
 
-/// `e5`, `E+5`, `e-5`, and how long it is. An `e` without digits is the constant, not an exponent.
+/// Parses `e5`, `E+5` or `e-5` and returns its length. An `e` without digits is the constant, not an exponent.
 fn exponent(text: &str) -> Option<(i64, usize)> {
     let rest = text.strip_prefix(['e', 'E'])?;
     let (negative, rest) = match rest.strip_prefix('-') {
@@ -84,7 +84,7 @@ fn exponent(text: &str) -> Option<(i64, usize)> {
     if digits.is_empty() {
         return None;
     }
-    // So large an exponent that it cannot be read has the effect of one that is merely too large.
+    // An exponent that does not even parse is treated like one that is too large.
     let exponent = i64::from(digits.parse::<u32>().unwrap_or(u32::MAX).min(MAX_EXPONENT));
     Some((if negative { -exponent } else { exponent }, text.len() - rest.len() + digits.len()))
 }

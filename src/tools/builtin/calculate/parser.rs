@@ -1,24 +1,24 @@
-//! The grammar, by precedence climbing; values are computed on the way, so no tree is built or torn down.
+//! A precedence-climbing parser that evaluates while it parses, without a syntax tree.
 //!
-//! From loose to tight: `+ -`, then `* / % of mod`, then a sign before an operand, then `^` (to the right), then
-//! percent. `-2^2` is −4, `2^-1` a half, `2^3^2` is 512.
+//! From loosest to tightest: `+ -`, `* / % of mod`, unary sign, `^` (right-associative), percent. `-2^2` is −4, `2^-1`
+//! is 0.5, `2^3^2` is 512.
 
 use rust_decimal::{Decimal, MathematicalOps};
 
 use super::lexer::Token;
 use super::{Flaw, functions, to_float};
 
-/// How deeply brackets, signs and powers may nest.
+/// Maximum nesting depth of brackets, signs and powers.
 const MAX_DEPTH: usize = 100;
 
-/// How tightly an operator binds on its left and right.
+/// Binding power of an operator to its left and right.
 type BindingPower = (u8, u8);
 const SUM: BindingPower = (1, 2);
 const PRODUCT: BindingPower = (3, 4);
 const SIGN: u8 = 5;
 const POWER: BindingPower = (8, 7);
 
-/// The value of an expression.
+/// Evaluates an expression.
 pub(super) fn evaluate(tokens: &[Token]) -> Result<Decimal, Flaw> {
     if tokens.is_empty() {
         return Err(Flaw::new("the expression is empty"));
@@ -36,11 +36,11 @@ struct Parser<'a> {
     depth: usize,
 }
 
-/// A value, and how it was written.
+/// A value, and whether it was written as a percentage.
 #[derive(Clone, Copy)]
 struct Operand {
     number: Decimal,
-    /// Nothing but a percentage: `10%`, not `2 * 10%` and not `(10%)`.
+    /// A bare percentage: `10%`, but neither `2 * 10%` nor `(10%)`.
     percentage: bool,
 }
 
@@ -62,15 +62,15 @@ enum Operator {
 }
 
 impl Parser<'_> {
-    /// An operand and all operators behind it that bind at least as tightly as `least`.
-    fn expression(&mut self, least: u8) -> Result<Operand, Flaw> {
+    /// An operand and all following operators that bind at least as tightly as `min_power`.
+    fn expression(&mut self, min_power: u8) -> Result<Operand, Flaw> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(Flaw::new("the expression is nested too deeply"));
         }
         let mut left = self.operand()?;
         while let Some((operator, (on_left, on_right))) = self.operator()? {
-            if on_left < least {
+            if on_left < min_power {
                 break;
             }
             self.skip();
@@ -113,7 +113,7 @@ impl Parser<'_> {
         Ok(operand)
     }
 
-    /// The arguments of a function, behind its opening bracket.
+    /// The arguments of a function, after its opening bracket.
     fn arguments(&mut self) -> Result<Vec<Decimal>, Flaw> {
         let mut arguments = Vec::new();
         if self.rest.first() == Some(&Token::Sign(')')) {
@@ -130,7 +130,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The operator that comes next; `None` where the expression ends for whoever asks.
+    /// The next operator; `None` at the end of the (sub)expression.
     fn operator(&self) -> Result<Option<(Operator, BindingPower)>, Flaw> {
         let found = match self.rest.first() {
             None | Some(Token::Sign(')' | ',')) => return Ok(None),
@@ -147,7 +147,7 @@ impl Parser<'_> {
         Ok(Some(found))
     }
 
-    /// Whether a `%` comes that has no operand behind it.
+    /// Whether the next token is a percent sign rather than a remainder: no operand follows it.
     fn at_percent(&self) -> bool {
         match self.rest {
             [Token::Sign('%'), Token::Name(name), ..] => matches!(name.as_str(), "of" | "mod"),
@@ -200,24 +200,24 @@ fn apply(operator: Operator, left: Operand, right: Operand) -> Result<Operand, F
     result.map(Operand::from).ok_or_else(Flaw::too_large)
 }
 
-/// `base` to the `exponent`: exact where that is whole, else in floating point.
+/// Exponentiation: exact for whole exponents, otherwise in floating point.
 pub(super) fn power(base: Decimal, exponent: Decimal) -> Result<Decimal, Flaw> {
     if base.is_zero() && exponent.is_sign_negative() && !exponent.is_zero() {
         return Err(Flaw::new("division by zero"));
     }
     if !exponent.fract().is_zero() {
         if base.is_sign_negative() && !base.is_zero() {
-            return Err(Flaw::new("a negative number has no real power of a fraction"));
+            return Err(Flaw::new("a negative number raised to a fractional power is not a real number"));
         }
         return functions::from_float(to_float(base).powf(to_float(exponent)));
     }
-    // Beyond 64 bits only these do not overflow or vanish.
+    // With an exponent beyond 64 bits only bases 0, 1 and -1 neither overflow nor vanish.
     let Ok(whole) = i64::try_from(exponent) else {
         return functions::from_float(to_float(base).powf(to_float(exponent)));
     };
     if let Some(result) = base.checked_powi(whole) {
         return Ok(result);
     }
-    // What is too small for a decimal is zero; the library cannot tell it from what is too large.
+    // The library reports underflow like overflow; floating point tells them apart: underflow gives zero.
     functions::from_float(to_float(base).powf(to_float(exponent)))
 }

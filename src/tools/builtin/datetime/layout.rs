@@ -1,26 +1,26 @@
-//! Layouts of Go: the reference time `Mon Jan 2 15:04:05 MST 2006` (the 2nd day of the year, in UTC−7), written as
-//! the time is to be written. What is no part of it stands for itself.
+//! Go time layouts: the reference time `Mon Jan 2 15:04:05 MST 2006` (UTC-7, day 2 of the year) in the desired format.
+//! Text that is not part of the reference time is copied.
 
 use std::fmt::Write as _;
 
 use jiff::Zoned;
 
-/// A part of the reference time.
+/// A component of the reference time.
 #[derive(Debug, Clone, Copy)]
 enum Part {
-    /// What strftime has: its directive.
+    /// Equivalent to a strftime directive.
     Directive(&'static str),
-    /// The first letters of an English name; no part where a small letter follows, as in `Mondrian`.
+    /// An abbreviated English name; not a component if a lower-case letter follows, as in `Mondrian`.
     Short(&'static str),
-    /// A day of the month or year, padded with spaces.
+    /// Day of the month or year, padded with spaces.
     Padded(&'static str, usize),
-    /// An offset to UTC.
+    /// UTC offset.
     Offset { zulu: bool, colons: bool, parts: usize },
 }
 
 use Part::{Directive, Offset, Padded, Short};
 
-/// Where one text begins another, the longer stands first.
+/// If one text is a prefix of another, the longer one comes first.
 const PARTS: &[(&str, Part)] = &[
     ("January", Directive("%B")),
     ("Jan", Short("%b")),
@@ -57,7 +57,7 @@ const PARTS: &[(&str, Part)] = &[
     ("Z07", Offset { zulu: true, colons: false, parts: 1 }),
 ];
 
-/// Writes a time as a layout says.
+/// Formats a time by a layout.
 pub(super) fn format(time: &Zoned, layout: &str) -> String {
     let mut out = String::with_capacity(layout.len() + 16);
     let mut rest = layout;
@@ -72,9 +72,9 @@ pub(super) fn format(time: &Zoned, layout: &str) -> String {
     out
 }
 
-/// Writes the part that a layout begins with; returns its length.
+/// Formats the component at the start of a layout; returns the length consumed.
 fn write_part(out: &mut String, time: &Zoned, layout: &str) -> Option<usize> {
-    // The year behind an underscore, not a padded day before `006`.
+    // An underscore and the year, not a padded day followed by `006`.
     if layout.starts_with("_2006") {
         return None;
     }
@@ -114,13 +114,13 @@ fn write_offset(out: &mut String, time: &Zoned, zulu: bool, colons: bool, parts:
     }
 }
 
-/// Writes a fraction of the second: `.000` or `,000` with as many digits, `.999` without its last zeros.
+/// Formats fractional seconds: `.000` or `,000` with as many digits, `.999` without trailing zeros.
 fn write_fraction(out: &mut String, time: &Zoned, layout: &str) -> Option<usize> {
     let separator = layout.chars().next().filter(|c| matches!(c, '.' | ','))?;
     let digits = layout.get(1..)?;
     let digit = digits.chars().next().filter(|c| matches!(c, '0' | '9'))?;
     let behind = digits.trim_start_matches(digit);
-    // A number that merely begins so, as the day in `01.02`.
+    // Another number, such as the day in `01.02`.
     if behind.starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Opens and reads a file beneath a directory. Blocks; nothing here looks at a path but the system.
+//! Opens and reads a file beneath a directory handle. Blocking. Paths are resolved by the operating system only.
 
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -7,30 +7,30 @@ use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-/// A part of a file.
+/// A range of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
-    /// Whole characters.
+    /// Text, whole characters.
     pub content: String,
-    /// Bytes of the whole file.
+    /// Size of the whole file in bytes.
     pub size: u64,
-    /// Where the file goes on; `None` at its end.
+    /// Offset of the next chunk; `None` at the end of the file.
     pub next_offset: Option<u64>,
 }
 
-/// Why there is none.
+/// Why reading failed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadError {
-    /// It leads out of the directory, or to something that is no file.
+    /// The path leaves the directory, or is not a regular file.
     Outside,
-    /// It is inside and cannot be read, because of this.
+    /// The path is inside the directory but cannot be read, for this reason.
     Failed(&'static str),
 }
 
-/// The longest character of UTF-8.
+/// Maximum bytes of a UTF-8 character.
 const MAX_CHAR_BYTES: usize = 4;
 
-/// Reads at most `length` bytes from `offset`; one character at least, if `length` is not 0.
+/// Reads at most `length` bytes from `offset`, but at least one character unless `length` is 0.
 pub(super) fn read(dir: &Dir, path: &Path, offset: u64, length: usize) -> Result<Chunk, ReadError> {
     let mut file = open(dir, path).map_err(|error| problem(&error))?;
     let metadata = file.metadata().map_err(|error| problem(&error))?;
@@ -41,33 +41,33 @@ pub(super) fn read(dir: &Dir, path: &Path, offset: u64, length: usize) -> Result
         return Err(ReadError::Outside);
     }
     let mut bytes = Vec::new();
-    // Enough to see the first character whole.
+    // Enough to decode the first character.
     let wanted = (length.max(MAX_CHAR_BYTES) as u64).saturating_add(MAX_CHAR_BYTES as u64);
     let read = match file.seek(SeekFrom::Start(offset)) {
         Ok(_) => file.take(wanted).read_to_end(&mut bytes),
-        // Farther than the file system can count: no file goes on there.
+        // The offset exceeds what the file system supports: certainly beyond the end.
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(0),
         Err(error) => Err(error),
     };
     read.map_err(|error| problem(&error))?;
-    // It may have grown since it was asked for its size.
+    // The file may have grown since its size was read.
     let end = if bytes.is_empty() { 0 } else { offset.saturating_add(bytes.len() as u64) };
     let size = metadata.len().max(end);
     chunk(&bytes, offset, length, size)
 }
 
 fn open(dir: &Dir, path: &Path) -> io::Result<File> {
-    // A pipe would keep us waiting for somebody who writes to it, a terminal would become ours.
+    // Opening a pipe would block until it has a writer; opening a terminal could make it our controlling one.
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
-    // The empty path is the directory itself.
+    // An empty path means the directory itself.
     dir.open_with(if path.as_os_str().is_empty() { Path::new(".") } else { path }, &options)
 }
 
 fn chunk(bytes: &[u8], offset: u64, length: usize, size: u64) -> Result<Chunk, ReadError> {
     let binary = ReadError::Failed("it is not UTF-8 text");
-    // An offset within a character means the next one.
+    // An offset inside a character is moved to the next one.
     let skipped = if offset == 0 {
         0
     } else {
@@ -76,7 +76,7 @@ fn chunk(bytes: &[u8], offset: u64, length: usize, size: u64) -> Result<Chunk, R
     let rest = bytes.get(skipped..).unwrap_or_default();
     let text = match std::str::from_utf8(rest) {
         Ok(text) => text,
-        // Cut by us within a character, unless the file ends so.
+        // The read ended inside a character, which is an error only at the end of the file.
         Err(error) if error.error_len().is_none() && offset.saturating_add(bytes.len() as u64) < size => rest
             .get(..error.valid_up_to())
             .and_then(|valid| std::str::from_utf8(valid).ok())
@@ -91,8 +91,8 @@ fn chunk(bytes: &[u8], offset: u64, length: usize, size: u64) -> Result<Chunk, R
 }
 
 fn problem(error: &io::Error) -> ReadError {
-    // What leads out is refused by cap-std itself, and so has no number of the system's. Sockets and devices without
-    // a driver cannot be opened at all; links in a circle lead nowhere inside.
+    // cap-std itself refuses paths that leave the directory, so those errors have no errno. Sockets and devices
+    // without a driver cannot be opened; circular links do not lead to a file inside.
     let outside =
         matches!(Errno::from_io_error(error), Some(Errno::XDEV | Errno::LOOP | Errno::NXIO | Errno::NODEV));
     match error.kind() {
@@ -102,6 +102,6 @@ fn problem(error: &io::Error) -> ReadError {
         ErrorKind::PermissionDenied => ReadError::Failed("permission denied"),
         ErrorKind::NotFound | ErrorKind::NotADirectory => ReadError::Failed("no such file"),
         ErrorKind::IsADirectory => ReadError::Failed("it is a directory"),
-        _ => ReadError::Failed("input or output failed"),
+        _ => ReadError::Failed("I/O error"),
     }
 }

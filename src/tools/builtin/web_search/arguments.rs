@@ -1,14 +1,14 @@
-//! The arguments of `web_search`: their schema, and the question that they make.
+//! The arguments of `web_search`: their schema, and how they become a [`SearchQuery`].
 
 use serde_json::{Value, json};
 
 use super::{ContextSize, MAX_LIMIT, SearchQuery};
 use crate::tools::{Arguments, ToolError};
 
-/// Bytes of a question: more than any engine takes, and less than an address may have.
+/// Maximum bytes of a query: more than any engine accepts, less than the limit of a URL.
 const MAX_QUERY: usize = 2048;
 
-/// The JSON Schema.
+/// The JSON Schema of the arguments.
 pub(super) fn schema() -> Value {
     json!({
         "type": "object",
@@ -35,9 +35,9 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// The question that arguments make.
+/// Parses validated arguments.
 pub(super) fn read(arguments: &Arguments) -> Result<SearchQuery, ToolError> {
-    // Models fill in optional arguments with empty strings.
+    // Models fill optional arguments with empty strings.
     let text = |name: &str| {
         arguments.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty())
     };
@@ -62,7 +62,7 @@ pub(super) fn read(arguments: &Arguments) -> Result<SearchQuery, ToolError> {
     })
 }
 
-/// A number as models write it: 5, 5.0, and sometimes -1 for "all".
+/// A limit as models write it: 5, 5.0, and sometimes -1 for "all".
 fn whole(number: f64) -> usize {
     if number < 1.0 { 1 } else { number.min(MAX_LIMIT as f64) as usize }
 }

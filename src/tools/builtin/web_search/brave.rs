@@ -14,17 +14,17 @@ use crate::net::egress::Egress;
 use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
-/// Where it is, unless configured otherwise.
+/// Default base URL.
 pub(crate) const BASE_URL: &str = "https://api.search.brave.com";
 
-/// The engine.
+/// The Brave Search API.
 pub(crate) struct Brave {
     base_url: String,
     key: HeaderValue,
     egress: Arc<Egress>,
 }
 
-/// Absent where nothing was found.
+/// `web` is absent if nothing was found.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -46,7 +46,7 @@ struct Found {
 }
 
 impl Brave {
-    /// `None` if the key has characters that a header cannot. `base_url` has no slash at its end.
+    /// `None` if the key has characters that are not allowed in a header. `base_url` has no trailing slash.
     pub(crate) fn new(base_url: String, key: &SecretString, egress: Arc<Egress>) -> Option<Self> {
         Some(Self { base_url, key: secret_header("", key)?, egress })
     }
@@ -62,7 +62,7 @@ impl Brave {
             ("x-loc-timezone", &query.timezone),
         ];
         for (name, value) in place {
-            // A hint that a header cannot hold is no reason not to search.
+            // Location hints with invalid characters are dropped; the search is made without them.
             if let Some(Ok(value)) = value.as_ref().map(|value| HeaderValue::from_str(value)) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -78,7 +78,7 @@ impl SearchEngine for Brave {
         let count = query.wanted().to_string();
         let mut parameters = vec![("q", text.as_str()), ("count", &count), ("text_decorations", "false")];
         let country = query.country.as_deref().map(str::to_ascii_uppercase);
-        // Other values are refused.
+        // The API rejects other values.
         if let Some(country) = country.as_deref().filter(|code| code.len() == 2) {
             parameters.push(("country", country));
         }

@@ -1,34 +1,35 @@
-//! The domains that results may come from.
+//! The domain filter of `web_search`.
 
 use reqwest::Url;
 
 use crate::tools::ToolError;
 
-/// Domains, in the form in which URLs have them.
+/// Normalized domains, as URLs have them.
 pub(super) struct Domains(Vec<String>);
 
 impl Domains {
-    /// Reads a list; an empty one holds everything.
+    /// Parses a list; an empty one allows every domain.
     pub(super) fn read(list: &[String]) -> Result<Self, ToolError> {
-        let wrong = |entry: &str| ToolError::argument(format!("allowed_domains: '{entry}' is no domain"));
+        let wrong =
+            |entry: &str| ToolError::argument(format!("allowed_domains: '{entry}' is not a domain name"));
         list.iter().map(|entry| domain(entry).ok_or_else(|| wrong(entry))).collect::<Result<_, _>>().map(Self)
     }
 
-    /// As engines are told.
+    /// The domains, for engines.
     pub(super) fn list(&self) -> Vec<&str> {
         self.0.iter().map(String::as_str).collect()
     }
 
-    /// Whether a result's address is one of the web, and of these domains.
+    /// Whether a URL is HTTP(S) and within these domains.
     pub(super) fn contains(&self, url: &str) -> bool {
-        // Would be read as if it were not there, and shown as if it were.
+        // The URL parser ignores such characters, but clients would display them.
         if url.contains(|c: char| c.is_control() || c.is_whitespace()) {
             return false;
         }
         let Some(host) = Url::parse(url).ok().and_then(|url| host(&url)) else { return false };
         self.0.is_empty()
             || self.0.iter().any(|domain| {
-                // The dot keeps `evilexample.com` out of `example.com`.
+                // Requires a dot before the domain, so `evilexample.com` does not match `example.com`.
                 host.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
             })
     }
@@ -53,7 +54,7 @@ fn host(url: &Url) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// A question with the domains in the way that most engines understand: `text (site:a OR site:b)`.
+/// Adds the domains to a query in the common syntax: `text (site:a OR site:b)`.
 pub(super) fn with_site_filter(text: &str, domains: &[&str]) -> String {
     match domains {
         [] => text.to_owned(),

@@ -1,4 +1,4 @@
-//! DuckDuckGo's instant answers: what is known of a subject, without a key. They are no search of the whole web.
+//! DuckDuckGo's Instant Answer API: facts about a topic, without an API key. Not a full web search.
 
 use std::sync::Arc;
 
@@ -13,19 +13,19 @@ use crate::net::egress::Egress;
 use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
-/// Where it is, unless configured otherwise.
+/// Default base URL.
 pub(crate) const BASE_URL: &str = "https://api.duckduckgo.com";
 
-/// What addresses without a host are relative to.
+/// Base of relative URLs.
 const HOME: &str = "https://duckduckgo.com";
 
-/// The engine.
+/// The Instant Answer API.
 pub(crate) struct DuckDuckGo {
     base_url: String,
     egress: Arc<Egress>,
 }
 
-/// Texts are empty where nothing is known.
+/// Fields are empty if nothing is known.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 #[derive(Default)]
@@ -59,7 +59,7 @@ struct Topic {
 }
 
 impl DuckDuckGo {
-    /// The service at `base_url`, which has no slash at its end.
+    /// The service at `base_url`, which has no trailing slash.
     pub(crate) fn new(base_url: String, egress: Arc<Egress>) -> Self {
         Self { base_url, egress }
     }
@@ -67,7 +67,7 @@ impl DuckDuckGo {
 
 #[async_trait]
 impl SearchEngine for DuckDuckGo {
-    /// Knows no domains: results of others are dropped by the tool.
+    /// Has no filter for domains; the tool drops results of others.
     async fn search(&self, query: &SearchQuery, _domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
         let parameters =
             [("q", query.text.as_str()), ("format", "json"), ("no_html", "1"), ("no_redirect", "1")];
@@ -80,7 +80,7 @@ impl SearchEngine for DuckDuckGo {
 }
 
 impl Answer {
-    /// What it says of the subject itself, then its results, then what is related.
+    /// The summary of the topic first, then results, then related topics.
     fn into_hits(self) -> Vec<Hit> {
         let summary = if self.summary.is_empty() { self.abstract_text } else { self.summary };
         let subject = Hit { title: self.heading, url: self.abstract_url, snippet: summary };
@@ -94,7 +94,7 @@ impl Answer {
 }
 
 impl Topic {
-    /// `Title - what it is`, as one text.
+    /// The text has the form `Title - description`.
     fn into_hit(self) -> Hit {
         let title = self.text.split_once(" - ").map_or(self.text.as_str(), |(title, _)| title).to_owned();
         let home = Url::parse(HOME).ok();

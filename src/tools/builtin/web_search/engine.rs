@@ -1,4 +1,4 @@
-//! What searches, and what it finds.
+//! The trait of search engines, and their results.
 
 use async_trait::async_trait;
 use reqwest::header::HeaderValue;
@@ -7,32 +7,33 @@ use secrecy::{ExposeSecret, SecretString};
 use super::SearchQuery;
 use crate::tools::ToolError;
 
-/// Asked in messages for the server.
+/// Name of the server in error messages.
 pub(super) const SERVICE: &str = "search API";
-/// Named in messages where an answer cannot be read.
+/// Name of the response in error messages.
 pub(super) const RESPONSE: &str = "search response";
-/// Begins messages where there is no answer.
+/// Prefix of error messages for failed requests.
 pub(super) const ACTION: &str = "failed to search";
 
 /// Searches the web.
 #[async_trait]
 pub(crate) trait SearchEngine: Send + Sync {
-    /// What it finds, best first; more than wanted does no harm. `domains` are the query's, made canonical.
+    /// Results, best first; more than [`SearchQuery::wanted`] are cut by the caller. `domains` are the normalized
+    /// domains of the query.
     async fn search(&self, query: &SearchQuery, domains: &[&str]) -> Result<Vec<Hit>, ToolError>;
 }
 
-/// One result.
+/// One search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hit {
-    /// Its title.
+    /// Title of the page.
     pub title: String,
-    /// Its address.
+    /// URL of the page.
     pub url: String,
-    /// An excerpt.
+    /// Excerpt of the page.
     pub snippet: String,
 }
 
-/// A header that holds a key; `None` if the key has characters that a header cannot.
+/// A sensitive header value; `None` if the key has characters that are not allowed in a header.
 pub(super) fn secret_header(prefix: &str, key: &SecretString) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("{prefix}{}", key.expose_secret())).ok()?;
     value.set_sensitive(true);

@@ -1,4 +1,4 @@
-//! An instance of SearXNG that has its JSON format enabled. It takes no place to search from.
+//! A SearXNG instance with the JSON format enabled. Has no parameter for a location.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::net::egress::Egress;
 use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
-/// The engine.
+/// The SearXNG API.
 pub(crate) struct Searxng {
     base_url: String,
     egress: Arc<Egress>,
@@ -34,7 +34,7 @@ struct Found {
 }
 
 impl Searxng {
-    /// The instance at `base_url`, which has no slash at its end.
+    /// The instance at `base_url`, which has no trailing slash.
     pub(crate) fn new(base_url: String, egress: Arc<Egress>) -> Self {
         Self { base_url, egress }
     }

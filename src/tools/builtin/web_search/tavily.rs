@@ -1,4 +1,4 @@
-//! Tavily. It takes countries by their English names only, so no place is sent.
+//! Tavily. Accepts countries by their English names only, so no location is sent.
 
 use std::sync::Arc;
 
@@ -14,10 +14,10 @@ use crate::net::egress::Egress;
 use crate::tools::ToolError;
 use crate::tools::builtin::web;
 
-/// Where it is, unless configured otherwise.
+/// Default base URL.
 pub(crate) const BASE_URL: &str = "https://api.tavily.com";
 
-/// The engine.
+/// The Tavily API.
 pub(crate) struct Tavily {
     base_url: String,
     key: HeaderValue,
@@ -39,7 +39,7 @@ struct Found {
 }
 
 impl Tavily {
-    /// `None` if the key has characters that a header cannot. `base_url` has no slash at its end.
+    /// `None` if the key has characters that are not allowed in a header. `base_url` has no trailing slash.
     pub(crate) fn new(base_url: String, key: &SecretString, egress: Arc<Egress>) -> Option<Self> {
         Some(Self { base_url, key: secret_header("Bearer ", key)?, egress })
     }
@@ -48,7 +48,7 @@ impl Tavily {
 #[async_trait]
 impl SearchEngine for Tavily {
     async fn search(&self, query: &SearchQuery, domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
-        // The deeper search is slower and costs twice as much.
+        // "advanced" is slower and costs twice as much.
         let depth = if query.context_size == ContextSize::High { "advanced" } else { "basic" };
         let mut body = json!({"query": query.text, "max_results": query.wanted(), "search_depth": depth});
         if let (Some(body), false) = (body.as_object_mut(), domains.is_empty()) {

@@ -135,10 +135,13 @@ async fn wishes_reach_the_engine_and_mistakes_do_not() {
         (json!({"query": "x", "allowed_domains": [1]}), "allowed_domains must be an array of strings"),
         (
             json!({"query": "x", "allowed_domains": ["https://a.b"]}),
-            "allowed_domains: 'https://a.b' is no domain",
+            "allowed_domains: 'https://a.b' is not a domain name",
         ),
-        (json!({"query": "x", "allowed_domains": ["*.a.b"]}), "allowed_domains: '*.a.b' is no domain"),
-        (json!({"query": "x", "allowed_domains": [""]}), "allowed_domains: '' is no domain"),
+        (
+            json!({"query": "x", "allowed_domains": ["*.a.b"]}),
+            "allowed_domains: '*.a.b' is not a domain name",
+        ),
+        (json!({"query": "x", "allowed_domains": [""]}), "allowed_domains: '' is not a domain name"),
     ] {
         let (result, asked) = call(many(), arguments.clone()).await;
         let error = result.unwrap_err();
@@ -258,11 +261,11 @@ async fn failures() {
         (401, "k3y", "search API returned status 401", FailureStage::Tool),
         (429, "k3y", "search API returned status 429", FailureStage::Tool),
         (500, "k3y", "search API returned status 500", FailureStage::Transport),
-        (200, "<html>k3y", "failed to parse search response: it is no JSON", FailureStage::Tool),
+        (200, "<html>k3y", "failed to parse search response: it is not JSON", FailureStage::Tool),
         (
             200,
             r#"{"results": "k3y"}"#,
-            "failed to parse search response: it has not the expected fields",
+            "failed to parse search response: expected fields are missing",
             FailureStage::Tool,
         ),
     ] {
