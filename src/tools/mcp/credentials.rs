@@ -1,8 +1,8 @@
-//! Who the gateway is to a server.
+//! Credentials of the gateway at MCP servers.
 //!
-//! `source` makes credentials of a configured server's settings, `request` those that a request brings. What is
-//! sent as it is said is in `fixed`; tokens that have to be had first are kept by `kept`, asked for by `token` with
-//! the proof of `client`, at the place that `discovery` finds. `challenge` is what a server says that it wants.
+//! `source` creates the credentials of configured servers, `request` those that a request brings along. Fixed headers
+//! are in `static_headers`. Access tokens are cached by `cached_token`, requested by `token` with the client
+//! authentication of `client`, from the endpoint that `discovery` finds. `challenge` parses `WWW-Authenticate`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,18 +29,18 @@ mod token;
 #[cfg(test)]
 mod tests;
 
-/// What a server is shown with each request.
+/// Supplies the headers that authenticate requests to a server.
 #[async_trait]
 pub trait Credentials: Send + Sync {
-    /// Tells credentials apart without telling what they are: connections and what is known over them are never
-    /// shared between two that differ.
+    /// Identifies the credentials without revealing them: connections and cached data are never shared between
+    /// different fingerprints.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// The headers, which may have to be had from somewhere first.
+    /// The headers; may have to request a token first.
     async fn headers(&self) -> Result<Arc<HeaderMap>, McpError>;
 
-    /// The server did not take `refused`, and says what it wants. Whether it is worth while to ask for the headers again
-    /// and to try once more.
+    /// The server rejected a request with the headers `refused`. Returns whether repeating it with new headers is
+    /// worthwhile.
     async fn rejected(&self, refused: &HeaderMap, challenged: &WwwAuthenticate) -> bool;
 }
 

@@ -1,4 +1,4 @@
-//! A token that is kept as long as it holds, and had anew by one of those who wait for it.
+//! A cached access token: renewed before it expires, by one caller on behalf of all who wait.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::token::{Grant, Token, TokenClient, TokenEndpoint, TokenError};
 use super::{Credentials, Fingerprint, WwwAuthenticate};
 use crate::tools::mcp::error::McpError;
 
-/// A token is had anew this long before it expires, or earlier by a tenth of its life, whichever is less.
+/// A token is renewed this long before it expires, or a tenth of its lifetime before, whichever is shorter.
 const REFRESH_MARGIN: Duration = Duration::from_secs(30);
-/// Between two tokens that were thrown away because the server refused them.
+/// Minimum interval between two tokens discarded because the server rejected them.
 const MIN_REFUSAL_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Headers with a token in them.
+/// Credentials with a bearer token.
 pub(super) struct CachedToken {
     token_client: Arc<TokenClient>,
     grant: Grant,
-    /// What is sent beside the token.
+    /// Headers sent beside the token.
     extra_headers: HeaderMap,
     fingerprint: Fingerprint,
-    /// How often a token was asked for: those who waited meanwhile share what came of it.
+    /// Number of token requests so far: callers that waited for one share its result.
     attempts: AtomicU64,
     state: Mutex<State>,
 }
@@ -36,17 +36,17 @@ pub(super) struct CachedToken {
 struct State {
     token: Option<BearerToken>,
     failure: Option<TokenError>,
-    /// When a token was last thrown away because it was refused.
+    /// When a token was last discarded because the server rejected it.
     refused: Option<Instant>,
     scopes: Scopes,
 }
 
-/// The scopes that the server asked for, beside those of the configuration.
+/// Scopes requested by the MCP server, beside the configured ones.
 #[derive(Default)]
 struct Scopes {
-    /// What tokens are asked for with.
+    /// Scopes added to token requests.
     wanted: Vec<String>,
-    /// What the authorization server would not give.
+    /// Scopes that the authorization server refused.
     denied: Vec<String>,
 }
 
@@ -74,7 +74,7 @@ impl CachedToken {
     }
 
     async fn renew(&self, state: &mut State) -> Result<Arc<HeaderMap>, TokenError> {
-        let begun = Instant::now();
+        let requested_at = Instant::now();
         let token = self.ask(state).await;
         self.attempts.fetch_add(1, Ordering::Relaxed);
         let token = token.inspect_err(|failure| state.failure = Some(failure.clone()))?;
@@ -83,16 +83,15 @@ impl CachedToken {
         let Some(token) = token else { return Ok(Arc::new(headers)) };
         headers.insert(AUTHORIZATION, token.value.clone());
         let headers = Arc::new(headers);
-        let until = begun + token.ttl.saturating_sub(REFRESH_MARGIN.min(token.ttl / 10));
-        state.token =
-            Some(BearerToken { value: token.value, headers: Arc::clone(&headers), refresh_at: until });
+        let refresh_at = requested_at + token.ttl.saturating_sub(REFRESH_MARGIN.min(token.ttl / 10));
+        state.token = Some(BearerToken { value: token.value, headers: Arc::clone(&headers), refresh_at });
         Ok(headers)
     }
 }
 
 impl CachedToken {
-    /// Asks with the scopes that the server wants. If they are refused, it is the same as if it had not wanted them: what
-    /// a server asks for must not cost what could be had without.
+    /// Requests a token with the scopes that the MCP server asked for. If those are refused, requests one without them:
+    /// a server's wish must not cost the token that is available without it.
     async fn ask(&self, state: &mut State) -> Result<Option<Token>, TokenError> {
         let token = self.token_client.ask(&self.grant, &state.scopes.wanted).await;
         if state.scopes.wanted.is_empty() || !matches!(token, Err(TokenError::Refused(_))) {
@@ -103,18 +102,20 @@ impl CachedToken {
         self.token_client.ask(&self.grant, &[]).await
     }
 
-    /// Whether the server asks for scopes that no token was asked for with yet. From now on they are.
+    /// Adds new scopes of a challenge to future token requests; returns whether there were any.
     fn learn_scopes(&self, scopes: &mut Scopes, challenged: &WwwAuthenticate) -> bool {
         let known = |scope: &&String| {
             [&self.token_client.scopes, &scopes.wanted, &scopes.denied]
                 .iter()
                 .any(|known| known.contains(scope))
         };
-        let news: Vec<String> = challenged.scopes.iter().filter(|scope| !known(scope)).cloned().collect();
-        if news.is_empty() || scopes.wanted.len() + scopes.denied.len() + news.len() > MAX_SCOPES {
+        let new_scopes: Vec<String> =
+            challenged.scopes.iter().filter(|scope| !known(scope)).cloned().collect();
+        if new_scopes.is_empty() || scopes.wanted.len() + scopes.denied.len() + new_scopes.len() > MAX_SCOPES
+        {
             return false;
         }
-        scopes.wanted.extend(news);
+        scopes.wanted.extend(new_scopes);
         true
     }
 }
@@ -128,11 +129,11 @@ impl Credentials for CachedToken {
     async fn headers(&self) -> Result<Arc<HeaderMap>, McpError> {
         let seen = self.attempts.load(Ordering::Relaxed);
         let mut state = self.state.lock().await;
-        if let Some(held) = state.token.as_ref().filter(|held| Instant::now() < held.refresh_at) {
-            return Ok(Arc::clone(&held.headers));
+        if let Some(current) = state.token.as_ref().filter(|current| Instant::now() < current.refresh_at) {
+            return Ok(Arc::clone(&current.headers));
         }
         state.token = None;
-        // Somebody asked while this one waited: asking again at once would end no better.
+        // Another caller's request failed while this one waited for the lock: share that failure.
         if self.attempts.load(Ordering::Relaxed) != seen
             && let Some(failure) = &state.failure
         {
@@ -141,22 +142,22 @@ impl Credentials for CachedToken {
         Ok(self.renew(&mut state).await?)
     }
 
-    /// True for a token that is no longer the one in use: somebody has had, or will have, a newer one. The one in
-    /// use is thrown away only so often, so that a server that refuses all of them does not make us ask for ever; and once
-    /// for each scope that is new.
+    /// Whether the request should be repeated with other credentials. True if the rejected token is no longer the
+    /// current one. The current token is discarded at most every [`MIN_REFUSAL_INTERVAL`], so that a server that rejects
+    /// every token does not cause endless token requests, and once for each new scope.
     async fn rejected(&self, refused: &HeaderMap, challenged: &WwwAuthenticate) -> bool {
         let learned = match &self.token_client.endpoint {
             TokenEndpoint::Discovered(discovery) => discovery.on_challenge(challenged).await,
             TokenEndpoint::Configured(_) => false,
         };
         let mut state = self.state.lock().await;
-        let wants_more = self.learn_scopes(&mut state.scopes, challenged);
-        if wants_more {
+        let new_scope = self.learn_scopes(&mut state.scopes, challenged);
+        if new_scope {
             state.token = None;
             return true;
         }
         match (refused.get(AUTHORIZATION), &state.token) {
-            (Some(refused), Some(held)) if held.value == *refused => {
+            (Some(refused), Some(current)) if current.value == *refused => {
                 if challenged.insufficient {
                     return false;
                 }
@@ -168,7 +169,7 @@ impl Credentials for CachedToken {
                 true
             }
             (Some(_), _) | (None, Some(_)) => true,
-            // Nothing was sent, for nobody knew where to get it.
+            // No token was sent, because the token endpoint was unknown.
             (None, None) => learned,
         }
     }
@@ -176,6 +177,6 @@ impl Credentials for CachedToken {
 
 impl fmt::Debug for CachedToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Kept(…)")
+        f.write_str("CachedToken(…)")
     }
 }

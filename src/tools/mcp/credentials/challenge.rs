@@ -1,4 +1,4 @@
-//! What a server says that it wants to be shown: its `WWW-Authenticate`.
+//! Parses the `WWW-Authenticate` header of a server that rejected a request.
 
 use reqwest::header::{HeaderMap, WWW_AUTHENTICATE};
 use reqwest::{Response, StatusCode, Url};
@@ -7,30 +7,30 @@ use super::discovery::{challenged_url, parameter};
 use crate::tools::AuthChallenge;
 use crate::tools::mcp::error::McpError;
 
-/// Bytes of a challenge that are read.
+/// Maximum bytes of all challenges.
 const MAX_CHALLENGE: usize = 8 * 1024;
-/// Bytes of a URL that is passed on.
+/// Maximum bytes of a URL that is passed on to clients.
 const MAX_URL: usize = 2 * 1024;
-/// Scopes that are asked for at a server's word.
+/// Maximum number of scopes adopted from challenges.
 pub(super) const MAX_SCOPES: usize = 32;
-/// Bytes of them in all.
+/// Maximum total bytes of the scopes.
 const MAX_SCOPE_BYTES: usize = 1024;
 
-/// A request was refused for what it was shown.
+/// A rejected request: 401, or 403 with `insufficient_scope`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WwwAuthenticate {
-    /// The credentials were good, and not for this (403).
+    /// 403: the credentials are valid but lack a scope.
     pub insufficient: bool,
-    /// Where its metadata are, if they may be asked for there.
+    /// URL of the resource metadata, if the gateway may fetch it.
     pub metadata: Option<Url>,
-    /// The scopes that it wants.
+    /// Requested scopes.
     pub scopes: Vec<String>,
-    /// Where its metadata are, for clients.
+    /// URL of the resource metadata, for clients.
     resource_metadata: Option<String>,
 }
 
 impl WwwAuthenticate {
-    /// What a refusal says; `None`: it is none.
+    /// The challenge of a response; `None` if the response is not a rejection.
     pub fn from_response(response: &Response, server: &Url) -> Option<Self> {
         match response.status() {
             StatusCode::UNAUTHORIZED => Some(Self::parse(&text(response.headers()), server, false)),
@@ -43,14 +43,14 @@ impl WwwAuthenticate {
         }
     }
 
-    /// Reads a `WWW-Authenticate`.
+    /// Parses a `WWW-Authenticate` header.
     pub fn parse(text: &str, server: &Url, insufficient: bool) -> Self {
         let scopes = parameter(text, "scope").map(|scope| scopes(&scope)).unwrap_or_default();
         let resource_metadata = parameter(text, "resource_metadata").filter(|url| may_be_shown(url));
         Self { insufficient, metadata: challenged_url(text, server), scopes, resource_metadata }
     }
 
-    /// As the failure of the request.
+    /// The error of the rejected request.
     pub fn into_error(self, why: &str) -> McpError {
         let scope = (!self.scopes.is_empty()).then(|| self.scopes.join(" "));
         let challenge = AuthChallenge { resource_metadata: self.resource_metadata, scope };
@@ -62,7 +62,7 @@ impl WwwAuthenticate {
     }
 }
 
-/// All challenges of an answer as one text.
+/// All challenges of a response, joined.
 fn text(headers: &HeaderMap) -> String {
     let mut all = String::new();
     for value in headers.get_all(WWW_AUTHENTICATE).iter().filter_map(|value| value.to_str().ok()) {
@@ -77,7 +77,7 @@ fn text(headers: &HeaderMap) -> String {
     all
 }
 
-/// The words of a scope that are scopes (RFC 6749, appendix A.4), each once.
+/// The valid scope tokens (RFC 6749, appendix A.4) without duplicates.
 fn scopes(text: &str) -> Vec<String> {
     let is_scope = |word: &&str| word.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e));
     let mut words: Vec<String> = Vec::new();
@@ -94,7 +94,7 @@ fn scopes(text: &str) -> Vec<String> {
     words
 }
 
-/// Whether a client may be told of a URL: it asks there, not the gateway.
+/// Whether a URL may be passed on to clients, which then fetch it; the gateway does not.
 fn may_be_shown(url: &str) -> bool {
     url.len() <= MAX_URL
         && !url.contains(char::is_control)
@@ -135,7 +135,7 @@ mod tests {
         let error = read(said).into_error("");
         assert_eq!(
             error.to_string(),
-            "the server refused the credentials; it wants a login for the scope `a b`, and says where at https://m/x"
+            "the server refused the credentials; log in for the scope `a b`, see https://m/x"
         );
         assert_eq!(
             read("Bearer").into_error(" again").to_string(),

@@ -1,4 +1,4 @@
-//! How the gateway proves to an authorization server which client it is.
+//! OAuth client authentication of the gateway at an authorization server.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,28 +14,28 @@ use uuid::Uuid;
 use super::discovery::AuthorizationServer;
 use super::token::TokenError;
 
-/// How long an assertion holds, in seconds.
+/// Lifetime of a client assertion.
 const ASSERTION_TTL_SECS: u64 = 60;
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
-/// What shows who the client is.
+/// Client authentication method.
 pub(super) enum ClientAuth {
-    /// Nothing: its name alone.
+    /// None: `client_id` only.
     Public,
-    /// A secret that both know.
+    /// A client secret.
     Secret(SecretString),
-    /// A signature.
+    /// A private key (`private_key_jwt`).
     Key { key: EncodingKey, algorithm: Algorithm, id: Option<String> },
 }
 
-/// The gateway as a client.
+/// The gateway as an OAuth client.
 pub(super) struct OAuthClient {
     pub(super) id: String,
     pub(super) auth: ClientAuth,
 }
 
 impl OAuthClient {
-    /// Adds the proof to a request for a token, as header or in its form.
+    /// Adds the authentication to a token request, as a header or in the form.
     pub(super) fn authenticate(
         &self,
         server: &AuthorizationServer,
@@ -62,7 +62,7 @@ impl OAuthClient {
         Ok(())
     }
 
-    /// A JWT that says who the client is (RFC 7523 §2.2), to be used once.
+    /// A single-use client assertion (RFC 7523 §2.2).
     fn assertion(
         &self,
         audience: &str,
@@ -77,16 +77,16 @@ impl OAuthClient {
         });
         let header = Header { kid: id, ..Header::new(algorithm) };
         jsonwebtoken::encode(&header, &claims, key)
-            .map_err(|_| TokenError::refused("the client's assertion cannot be signed"))
+            .map_err(|_| TokenError::refused("the client assertion cannot be signed with auth.private_key"))
     }
 }
 
-/// RFC 6749 §2.3.1: both are encoded as in forms before they are put together.
+/// Basic authentication; RFC 6749 §2.3.1 requires form encoding of id and secret.
 fn basic(id: &str, secret: &SecretString) -> Result<HeaderValue, TokenError> {
     let part = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
     let both = BASE64_STANDARD.encode(format!("{}:{}", part(id), part(secret.expose_secret())));
     let mut value = HeaderValue::try_from(format!("Basic {both}"))
-        .map_err(|_| TokenError::refused("the client's secret cannot be sent"))?;
+        .map_err(|_| TokenError::refused("the client secret cannot be sent in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }

@@ -1,4 +1,4 @@
-//! What a request says about who the gateway is to a server that it brings.
+//! Credentials for an MCP server that a request brings along.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use super::{Credentials, StaticHeaders};
 use crate::config::mcp::headers;
 use crate::protocol::parse::truncate_for_display;
 
-/// Headers of one server.
+/// Maximum number of headers of one server.
 const MAX_HEADERS: usize = 64;
 
-/// A header that cannot be sent. Names it, and never its value.
+/// A header that cannot be sent. Names the header, never its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the header `{name}` {problem}")]
 pub(crate) struct InvalidHeader {
-    /// Its name; `authorization` also for the field of that name.
+    /// Name of the header; `authorization` also for the request field of that name.
     pub name: String,
-    /// What is wrong, to be said behind its name.
+    /// What is wrong; completes the sentence that starts with the name.
     pub problem: &'static str,
 }
 
@@ -27,41 +27,40 @@ impl InvalidHeader {
     }
 }
 
-/// Credentials of a server that a request brings: its `authorization`, a token with or without the word `Bearer`,
-/// and its `headers`.
+/// Credentials from a request: `authorization` (a token with or without the scheme `Bearer`) and `headers`.
 ///
 /// # Errors
-/// If one of them cannot be sent, or belongs to the gateway.
+/// If a header is invalid, duplicate, or reserved for the gateway.
 pub(crate) fn for_request<'a>(
     authorization: Option<&str>,
-    said: impl Iterator<Item = (&'a str, &'a str)>,
+    headers: impl Iterator<Item = (&'a str, &'a str)>,
 ) -> Result<Arc<dyn Credentials>, InvalidHeader> {
-    let mut all = HeaderMap::new();
+    let mut header_map = HeaderMap::new();
     if let Some(token) = authorization {
         let token = bearer_token(token).unwrap_or(token).trim();
         let value = headers::bearer(token).map_err(|problem| InvalidHeader::new("authorization", problem))?;
-        all.insert(AUTHORIZATION, value);
+        header_map.insert(AUTHORIZATION, value);
     }
-    for (name, value) in said {
+    for (name, value) in headers {
         let (header, value) =
             headers::read(name, value).map_err(|problem| InvalidHeader::new(name, problem))?;
-        if all.contains_key(&header) {
+        if header_map.contains_key(&header) {
             let problem = if header == AUTHORIZATION && authorization.is_some() {
-                "is there beside the field `authorization`: one is enough"
+                "conflicts with the field `authorization`: send only one of them"
             } else {
-                "is there twice"
+                "is given twice"
             };
             return Err(InvalidHeader::new(name, problem));
         }
-        if all.len() == MAX_HEADERS {
-            return Err(InvalidHeader::new(name, "is one too many"));
+        if header_map.len() == MAX_HEADERS {
+            return Err(InvalidHeader::new(name, "exceeds the limit of 64 headers"));
         }
-        all.insert(header, value);
+        header_map.insert(header, value);
     }
-    Ok(Arc::new(StaticHeaders::new(all)))
+    Ok(Arc::new(StaticHeaders::new(header_map)))
 }
 
-/// The token of an `Authorization` with the scheme `Bearer`.
+/// The token of an `Authorization` header with the scheme `Bearer`.
 pub(super) fn bearer_token(authorization: &str) -> Option<&str> {
     let (scheme, token) = authorization.trim().split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

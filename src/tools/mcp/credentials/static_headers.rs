@@ -1,4 +1,4 @@
-//! Credentials that are sent as they were said.
+//! Credentials that are fixed headers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,22 +6,22 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use reqwest::header::HeaderMap;
 
-use super::fingerprint::FingerprintBuilder;
+use super::fingerprint;
 use super::{Credentials, Fingerprint, WwwAuthenticate};
 use crate::tools::mcp::error::McpError;
 
-/// Headers that never change.
+/// Fixed headers.
 pub struct StaticHeaders {
     headers: Arc<HeaderMap>,
     fingerprint: Fingerprint,
 }
 
 impl StaticHeaders {
-    /// Sends these. The values are never shown.
+    /// Marks the values as sensitive.
     pub fn new(mut headers: HeaderMap) -> Self {
         headers.values_mut().for_each(|value| value.set_sensitive(true));
-        let fingerprint = FingerprintBuilder::new("fixed").headers(&headers).finish();
-        Self { headers: Arc::new(headers), fingerprint }
+        let hasher = fingerprint::add_headers(fingerprint::hasher("fixed"), &headers);
+        Self { headers: Arc::new(headers), fingerprint: Fingerprint(hasher.finish()) }
     }
 }
 

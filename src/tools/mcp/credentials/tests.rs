@@ -22,7 +22,7 @@ use crate::config::settings::McpServerSettings;
 use crate::net::client::HttpClientOptions;
 use crate::net::egress::{Egress, EgressOptions};
 
-/// What may be reached: these, and what is public.
+/// Egress that allows these hosts beside public ones.
 fn egress(allow: &[&str]) -> Arc<Egress> {
     let options = EgressOptions {
         allow: allow.iter().map(ToString::to_string).collect(),
@@ -39,7 +39,7 @@ fn at_home() -> Arc<Egress> {
     egress(&["127.0.0.1", "localhost"])
 }
 
-/// A request that came.
+/// A received request.
 #[derive(Debug, Clone)]
 struct Seen {
     path: String,
@@ -49,7 +49,7 @@ struct Seen {
 
 type Answers = Arc<dyn Fn(&Seen, usize) -> (u16, Value) + Send + Sync>;
 
-/// A server that answers all paths by a function of the request and of how many came to that path before.
+/// A server that computes each response from the request and the number of earlier requests to the same path.
 struct Server {
     base: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -75,7 +75,7 @@ impl Server {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The requests for tokens.
+    /// The token requests.
     fn asked(&self) -> Vec<Seen> {
         self.seen().into_iter().filter(|seen| seen.path == "/token").collect()
     }
@@ -97,7 +97,7 @@ async fn answer(
         log.push(seen.clone());
         before
     };
-    // Long enough for those that come at the same time to meet.
+    // Long enough for concurrent requests to overlap.
     tokio::time::sleep(Duration::from_millis(20)).await;
     let (status, body) = answers(&seen, before);
     let location = body["location"].as_str().unwrap_or_default().to_owned();
@@ -108,7 +108,7 @@ async fn answer(
     response
 }
 
-/// An endpoint that gives the tokens `t0`, `t1`, …
+/// A token endpoint that issues `t0`, `t1`, …
 async fn giving(life: u64) -> Server {
     Server::spawn(move |_, seen, before| match seen.path.as_str() {
         "/token" => {
@@ -128,7 +128,7 @@ fn source(auth: Value, egress: &Arc<Egress>, server: &str) -> CredentialSource {
     CredentialSource::new(&settings(said), egress, &Url::parse(server).unwrap()).unwrap()
 }
 
-/// The gateway with a secret, at a known token endpoint.
+/// Client credentials with a secret and a configured token endpoint.
 fn with_secret(server: &Server) -> Arc<dyn Credentials> {
     let auth = json!({"type": "client_credentials", "client_id": "id", "client_secret": "s3cret",
         "token_url": format!("{}/token", server.base)});

@@ -1,4 +1,4 @@
-//! Asking an authorization server for a token.
+//! Token requests to an authorization server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::net::FailureCause;
 use crate::net::egress::{Egress, EgressError, EgressResponse};
 use crate::tools::mcp::error::{FailureReason, McpError};
 
-/// How long a token is taken to hold of which the server does not say it.
+/// Lifetime of a token without `expires_in`.
 const DEFAULT_TOKEN_TTL: Duration = Duration::from_mins(10);
-/// The longest that one is believed to hold.
+/// Upper bound of `expires_in`.
 const MAX_TOKEN_TTL: Duration = Duration::from_hours(24);
-/// Bytes of the code of an error that are shown.
+/// Maximum bytes of an OAuth error code that is passed on.
 const MAX_ERROR_CODE_BYTES: usize = 64;
 
-/// Why there is no token. Holds nothing that is secret and nothing that a stranger wrote, but for a code.
+/// Why there is no token. Contains no secrets and, but for an error code, no text of remote servers.
 #[derive(Debug, Clone)]
 pub(super) enum TokenError {
-    /// It was refused, or what came is no token.
+    /// The request was refused, or the response has no valid token.
     Refused(String),
-    /// The rules of outgoing requests forbid it.
+    /// Egress policy forbids the request.
     Forbidden(EgressError),
-    /// Nobody answered, or not yet.
+    /// The server did not answer.
     Unreachable(FailureReason),
 }
 
@@ -39,17 +39,16 @@ impl TokenError {
         Self::Refused(why.into())
     }
 
-    /// What became of a request to `place`. The call that the token is for was not made in any case, so that it
-    /// may be made again.
-    pub(super) fn from_egress(place: &str, error: EgressError) -> Self {
-        // A name that may not be used is told like one that does not exist.
+    /// The error of a request to `service`. The tool call that needs the token was not made, so it may be retried.
+    pub(super) fn from_egress(service: &str, error: EgressError) -> Self {
+        // A forbidden host name is reported like one that does not exist, so that names cannot be probed.
         if error.is_refusal() && !matches!(error, EgressError::NameNotAllowed { .. }) {
             Self::Forbidden(error)
         } else {
-            let told = format!("{place}: {error}");
+            let message = format!("{service}: {error}");
             Self::Unreachable(match FailureCause::find_in(&error) {
-                Some(cause) => FailureReason::new(told, cause.clone()),
-                None => told.into(),
+                Some(cause) => FailureReason::new(message, cause.clone()),
+                None => message.into(),
             })
         }
     }
@@ -65,45 +64,45 @@ impl From<TokenError> for McpError {
     }
 }
 
-/// Where tokens are had.
+/// The token endpoint.
 pub(super) enum TokenEndpoint {
-    /// At a place of the configuration.
+    /// From the configuration.
     Configured(Arc<AuthorizationServer>),
-    /// Where the server's metadata say.
+    /// From the server's metadata.
     Discovered(Box<Discovery>),
 }
 
-/// Asks for tokens of one server.
+/// Requests tokens for one MCP server.
 pub(super) struct TokenClient {
     pub(super) egress: Arc<Egress>,
     pub(super) client: OAuthClient,
     pub(super) endpoint: TokenEndpoint,
-    /// Those of the configuration.
+    /// Configured scopes.
     pub(super) scopes: Vec<String>,
-    /// For whom the tokens are, where the configuration says it.
+    /// Configured resource identifier (RFC 8707).
     pub(super) resource: Option<String>,
-    /// The MCP server, without query.
+    /// URL of the MCP server, without query.
     pub(super) server: Url,
 }
 
-/// What is exchanged for a token.
+/// The grant type.
 pub(super) enum Grant {
-    /// Being the client.
+    /// Client credentials.
     ClientCredentials,
-    /// A caller's token.
+    /// Exchange of a caller's token.
     Exchange { subject: SecretString, audience: Option<String> },
 }
 
-/// A token that was had.
+/// An issued token.
 pub(super) struct Token {
-    /// The `Authorization`.
+    /// Value of the `Authorization` header.
     pub(super) value: HeaderValue,
-    /// For how long it holds.
+    /// Remaining lifetime.
     pub(super) ttl: Duration,
 }
 
 impl TokenClient {
-    /// Asks for a token that reaches as far as `more` too; `None`: the server says nowhere where it could be had.
+    /// Requests a token that also has the scopes `more`; `None` if discovery finds no authorization server.
     pub(super) async fn ask(&self, grant: &Grant, more: &[String]) -> Result<Option<Token>, TokenError> {
         let server = match &self.endpoint {
             TokenEndpoint::Configured(server) => Arc::clone(server),
@@ -114,7 +113,7 @@ impl TokenClient {
         };
         let token = self.ask_at(&server, grant, more).await;
         if let (Err(_), TokenEndpoint::Discovered(discovery)) = (&token, &self.endpoint) {
-            // Perhaps it has moved.
+            // The endpoint may have moved.
             discovery.forget().await;
         }
         token.map(Some)
@@ -127,12 +126,12 @@ impl TokenClient {
         more: &[String],
     ) -> Result<Token, TokenError> {
         let (headers, form) = self.request(server, grant, more)?;
-        let answer = self.egress.post_form(server.token_endpoint.as_str(), headers, form).await;
-        let answer = answer.map_err(|error| TokenError::from_egress("the token endpoint", error))?;
-        if answer.final_url.origin() != server.token_endpoint.origin() {
-            return Err(TokenError::refused("the token endpoint leads to another server"));
+        let response = self.egress.post_form(server.token_endpoint.as_str(), headers, form).await;
+        let response = response.map_err(|error| TokenError::from_egress("the token endpoint", error))?;
+        if response.final_url.origin() != server.token_endpoint.origin() {
+            return Err(TokenError::refused("the token endpoint redirects to another server"));
         }
-        read(&answer)
+        read(&response)
     }
 
     fn request(
@@ -155,7 +154,7 @@ impl TokenClient {
     }
 }
 
-/// A server's name as a resource: its URL, without the slash that stands for no path.
+/// Default resource identifier of a server: its URL, without the slash of an empty path.
 fn name_of(server: &Url) -> &str {
     let name = server.as_str();
     if server.path() == "/" { name.strip_suffix('/').unwrap_or(name) } else { name }
@@ -181,37 +180,37 @@ impl Grant {
     }
 }
 
-fn read(answer: &EgressResponse) -> Result<Token, TokenError> {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    if answer.status != 200 {
-        return Err(refusal(answer.status, &body));
+fn read(response: &EgressResponse) -> Result<Token, TokenError> {
+    let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    if response.status != 200 {
+        return Err(refusal(response.status, &body));
     }
     let text = |key: &str| body.get(key).and_then(Value::as_str);
     let Some(token) = text("access_token") else {
-        return Err(TokenError::refused("the token endpoint's answer holds no token"));
+        return Err(TokenError::refused("the token endpoint's response has no access_token"));
     };
-    // Required, but left out by some.
+    // `token_type` is required by the standard, but some servers omit it.
     if !text("token_type").is_none_or(|kind| kind.eq_ignore_ascii_case("bearer")) {
-        return Err(TokenError::refused("the token endpoint gave a token that is no bearer token"));
+        return Err(TokenError::refused("the token endpoint returned a token that is not a bearer token"));
     }
     let value = headers::bearer(token)
         .map_err(|problem| TokenError::refused(format!("the token endpoint's token {problem}")))?;
-    let life = match body.get("expires_in") {
+    let ttl = match body.get("expires_in") {
         None | Some(Value::Null) => DEFAULT_TOKEN_TTL,
         Some(Value::String(seconds)) => seconds.parse().map_or(DEFAULT_TOKEN_TTL, Duration::from_secs),
         Some(seconds) => seconds.as_f64().map_or(DEFAULT_TOKEN_TTL, whole_seconds),
     };
-    if life.is_zero() {
-        return Err(TokenError::refused("the token endpoint gave a token that has already expired"));
+    if ttl.is_zero() {
+        return Err(TokenError::refused("the token endpoint returned an expired token"));
     }
-    Ok(Token { value, ttl: life.min(MAX_TOKEN_TTL) })
+    Ok(Token { value, ttl: ttl.min(MAX_TOKEN_TTL) })
 }
 
 fn whole_seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0).floor()).unwrap_or(MAX_TOKEN_TTL)
 }
 
-/// What a refusal says. Of its body only the code: the rest is text for people that anybody may have written.
+/// The error of a refused token request. Of the body only the code is used: the rest is untrusted text.
 fn refusal(status: u16, body: &Value) -> TokenError {
     if status == 429 || status >= 500 {
         return TokenError::Unreachable(format!("the token endpoint answered with status {status}").into());
@@ -221,7 +220,7 @@ fn refusal(status: u16, body: &Value) -> TokenError {
             && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
     };
     match body.get("error").and_then(Value::as_str).filter(known) {
-        Some(code) => TokenError::refused(format!("the token endpoint says {code}")),
+        Some(code) => TokenError::refused(format!("the token endpoint returned the error {code}")),
         None => TokenError::refused(format!("the token endpoint answered with status {status}")),
     }
 }

@@ -1,20 +1,20 @@
-//! Where metadata are looked for, and what they say.
+//! Well-known URLs of metadata documents, and their parsing.
 
 use reqwest::Url;
 use serde_json::Value;
 
 use crate::config::mcp::is_safe_for_secrets;
 
-/// What a server says of itself (RFC 9728).
+/// Protected resource metadata (RFC 9728).
 pub(super) struct ResourceMetadata {
-    /// Its name: a URL.
+    /// Resource identifier, a URL.
     pub(super) name: String,
-    /// Who gives tokens for it.
+    /// Authorization servers of the resource.
     pub(super) issuers: Vec<String>,
 }
 
 impl ResourceMetadata {
-    /// Reads a document; `None`: it is none.
+    /// Parses a document; `None` if required fields are missing.
     pub(super) fn read(document: &Value) -> Option<Self> {
         let name = document.get("resource")?.as_str()?.to_owned();
         let issuers = document.get("authorization_servers")?.as_array()?;
@@ -22,7 +22,7 @@ impl ResourceMetadata {
         (!issuers.is_empty()).then_some(Self { name, issuers })
     }
 
-    /// Whether it is the server, or the part of the origin that the server is in.
+    /// Whether the resource is the server, or a path prefix of it at the same origin.
     pub(super) fn covers(&self, server: &Url) -> bool {
         let Ok(resource) = Url::parse(&self.name) else { return false };
         let prefix = resource.path().trim_end_matches('/');
@@ -33,25 +33,25 @@ impl ResourceMetadata {
     }
 }
 
-/// Where a server's own metadata are looked for, in this order.
+/// URLs of a server's resource metadata, in the order in which they are tried.
 pub(super) fn resource_documents(server: &Url) -> Vec<Url> {
-    let word = "/.well-known/oauth-protected-resource";
+    let well_known = "/.well-known/oauth-protected-resource";
     let path = server.path().trim_end_matches('/');
-    let mut places = vec![at(server, &format!("{word}{path}")), at(server, word)];
-    places.dedup();
-    places
+    let mut urls = vec![at(server, &format!("{well_known}{path}")), at(server, well_known)];
+    urls.dedup();
+    urls
 }
 
-/// Where an authorization server's metadata are looked for, in this order.
+/// URLs of an authorization server's metadata, in the order in which they are tried.
 pub(super) fn issuer_documents(issuer: &Url) -> Vec<Url> {
     let path = issuer.path().trim_end_matches('/');
-    let mut places = vec![
+    let mut urls = vec![
         at(issuer, &format!("/.well-known/oauth-authorization-server{path}")),
         at(issuer, &format!("/.well-known/openid-configuration{path}")),
         at(issuer, &format!("{path}/.well-known/openid-configuration")),
     ];
-    places.dedup();
-    places
+    urls.dedup();
+    urls
 }
 
 fn at(origin: &Url, path: &str) -> Url {
@@ -62,15 +62,15 @@ fn at(origin: &Url, path: &str) -> Url {
     url
 }
 
-/// The `resource_metadata` of a `WWW-Authenticate`, if it may be followed: at the server itself, or by https.
+/// The `resource_metadata` URL of a challenge, if it may be fetched: at the server's origin, or https.
 pub(in super::super) fn challenged_url(challenge: &str, server: &Url) -> Option<Url> {
     let url = Url::parse(&parameter(challenge, "resource_metadata")?).ok()?;
-    let bare = url.username().is_empty() && url.password().is_none();
-    (bare && (url.origin() == server.origin() || url.scheme() == "https" && is_safe_for_secrets(&url)))
+    let no_userinfo = url.username().is_empty() && url.password().is_none();
+    (no_userinfo && (url.origin() == server.origin() || url.scheme() == "https" && is_safe_for_secrets(&url)))
         .then_some(url)
 }
 
-/// A parameter of a challenge. What stands in the quotes of another one is none.
+/// A parameter of a challenge, ignoring text inside quoted values of others.
 pub(in super::super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     let mut rest = challenge;
     while let Some((before, after)) = rest.split_once('=') {
@@ -92,7 +92,7 @@ pub(in super::super) fn parameter(challenge: &str, name: &str) -> Option<String>
     None
 }
 
-/// What stands before the closing quote, and what behind it.
+/// Splits at the closing quote: the unescaped value and the rest.
 fn unquoted(quoted: &str) -> (String, &str) {
     let mut value = String::new();
     let mut chars = quoted.chars();
@@ -120,9 +120,12 @@ mod tests {
 
     #[test]
     fn metadata_are_looked_for_where_they_may_be() {
-        let word = "https://h/.well-known/oauth-protected-resource";
-        assert_eq!(texts(&resource_documents(&url("https://h/a/mcp?x=y"))), [&format!("{word}/a/mcp"), word]);
-        assert_eq!(texts(&resource_documents(&url("https://h/"))), [word]);
+        let well_known = "https://h/.well-known/oauth-protected-resource";
+        assert_eq!(
+            texts(&resource_documents(&url("https://h/a/mcp?x=y"))),
+            [&format!("{well_known}/a/mcp"), well_known]
+        );
+        assert_eq!(texts(&resource_documents(&url("https://h/"))), [well_known]);
         assert_eq!(
             texts(&issuer_documents(&url("https://h/t"))),
             [

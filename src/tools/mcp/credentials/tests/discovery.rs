@@ -1,4 +1,4 @@
-//! Where tokens are had, found by metadata, and metadata that must not be believed.
+//! Discovery by metadata, and metadata that must not be trusted.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn issuer(name: &str, base: &str) -> Value {
     json!({"issuer": name, "token_endpoint": format!("{base}/token")})
 }
 
-/// A server with these documents and an endpoint that gives tokens.
+/// A server with these documents and a token endpoint.
 async fn with(change: impl Fn(&str, &mut BTreeMap<String, Value>) + Send + Sync + 'static) -> Server {
     Server::spawn(move |base, seen, before| {
         let mut all = documents(base);
@@ -68,7 +68,7 @@ async fn the_token_endpoint_is_found_and_remembered() {
 
 #[tokio::test]
 async fn every_place_of_the_standards_is_looked_at() {
-    // The metadata of the whole origin, OpenID's document of an issuer with a path, a secret in the form.
+    // Metadata at the origin, the OpenID document of an issuer with a path, the secret in the form.
     let server = with(|base, all| {
         all.clear();
         let issuer = format!("{base}/tenant");
@@ -83,7 +83,7 @@ async fn every_place_of_the_standards_is_looked_at() {
     assert_eq!(asked.authorization, None);
     assert_eq!((asked.form["client_id"].as_str(), asked.form["client_secret"].as_str()), ("id", "s3cret"));
     assert_eq!(asked.form["resource"], server.base);
-    // No metadata of the resource: it is its own issuer.
+    // No resource metadata: the server is its own issuer.
     let server = with(|base, all| {
         all.clear();
         all.insert(OPENID.into(), issuer(base, base));
@@ -112,16 +112,16 @@ async fn metadata_of_others_are_refused() {
     let error = refusal(|base, all| {
         all.insert(ISSUER.into(), issuer("https://other.example", base));
     });
-    assert!(error.await.contains("those of another issuer"));
+    assert!(error.await.contains("name another issuer"));
     let error = refusal(|base, all| {
         let document = json!({"resource": format!("{base}/other"), "authorization_servers": [base]});
         all.insert(format!("{RESOURCE}/mcp"), document);
     });
-    assert!(error.await.contains("those of another resource"));
+    assert!(error.await.contains("name another resource"));
     let error = refusal(|_, all| {
         all.remove(ISSUER);
     });
-    assert!(error.await.contains("no metadata of the authorization server"));
+    assert!(error.await.contains("the authorization server has no metadata"));
     let error = refusal(|base, all| {
         all.insert(ISSUER.into(), json!({"issuer": base}));
     });
@@ -133,13 +133,13 @@ async fn secrets_go_to_https_only_and_not_inside() {
     let error = refusal(|base, all| {
         all.insert(ISSUER.into(), json!({"issuer": base, "token_endpoint": "http://tokens.example/token"}));
     });
-    assert!(error.await.contains("the token endpoint is not at an https URL"));
+    assert!(error.await.contains("the token endpoint has no https URL"));
     let error = refusal(|base, all| {
         let document =
             json!({"resource": format!("{base}/mcp"), "authorization_servers": ["http://issuer.example"]});
         all.insert(format!("{RESOURCE}/mcp"), document);
     });
-    assert!(error.await.contains("the authorization server is not at an https URL"));
+    assert!(error.await.contains("the authorization server has no https URL"));
     for inside in ["https://10.0.0.1/token", "https://[::1]/token", "https://169.254.169.254/token"] {
         let error = refusal(move |base, all| {
             all.insert(ISSUER.into(), json!({"issuer": base, "token_endpoint": inside}));

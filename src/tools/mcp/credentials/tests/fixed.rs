@@ -1,4 +1,4 @@
-//! What is sent as it was said: by the configuration, by the caller, by a request.
+//! Fixed headers: from the configuration, the caller or a request.
 
 use super::request::InvalidHeader;
 use super::*;
@@ -68,13 +68,13 @@ fn headers_that_belong_to_the_transport_are_refused_without_their_values() {
     let many: Vec<_> = (0..100).map(|index| format!("x{index}")).collect();
     let many: Vec<_> = many.iter().map(|name| (name.as_str(), "s3cret")).collect();
     for (authorization, headers, problem) in [
-        (Some("a"), &[("Authorization", "s3cret")][..], "is there beside the field"),
-        (None, &[("x", "s3cret"), ("X", "s3cret")], "is there twice"),
+        (Some("a"), &[("Authorization", "s3cret")][..], "conflicts with the field"),
+        (None, &[("x", "s3cret"), ("X", "s3cret")], "is given twice"),
         (None, &[("x y", "s3cret")], "is not a valid header name"),
         (None, &[("x", "s3cret\r\nhost: h")], "has an invalid header value"),
         (Some("s3cret s3cret"), &[], "`authorization` is empty, or contains"),
         (Some(""), &[], "`authorization` is empty, or contains"),
-        (None, &many, "is one too many"),
+        (None, &many, "exceeds the limit"),
     ] {
         let error = requested(authorization, headers).err().unwrap();
         let text = format!("{error} {error:?}");

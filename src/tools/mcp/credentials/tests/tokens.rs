@@ -1,4 +1,4 @@
-//! Tokens that have to be had: how they are asked for, how long they are kept, and who asks.
+//! Access tokens: how they are requested, cached and shared.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
@@ -55,7 +55,7 @@ async fn assertions_are_signed_for_the_token_endpoint_and_used_once() {
         (ec.as_ref(), DecodingKey::from_ec_der(ec_public.public_key().as_ref()), Algorithm::ES256),
         (ed.as_ref(), DecodingKey::from_ed_der(ed_public.public_key().as_ref()), Algorithm::EdDSA),
     ] {
-        // Each token holds for a moment, so that each headers are worth an assertion.
+        // Tokens expire at once, so that every call of `headers` needs a new assertion.
         let server = giving(1).await;
         let endpoint = format!("{}/token", server.base);
         let auth = json!({"type": "client_credentials", "client_id": "id", "private_key": pem(der),
@@ -152,17 +152,17 @@ async fn refusals_show_a_code_and_nothing_else() {
         (
             400,
             json!({"error": "invalid_client", "error_description": "l3ak"}),
-            "the token endpoint says invalid_client",
+            "the token endpoint returned the error invalid_client",
         ),
         (401, json!({"error": "l3ak here"}), "status 401"),
         (400, json!({"error": "l3ak".repeat(40)}), "status 400"),
         (302, json!("l3ak"), "status 302"),
         (503, json!({"error": "l3ak"}), "status 503"),
-        (200, json!({"token": "l3ak"}), "holds no token"),
+        (200, json!({"token": "l3ak"}), "has no access_token"),
         (200, json!({"access_token": "l3ak l3ak"}), "white space"),
-        (200, json!({"access_token": "l3ak", "token_type": "mac"}), "no bearer token"),
-        (200, json!({"access_token": "l3ak", "expires_in": 0}), "already expired"),
-        (200, json!({"access_token": "l3ak", "expires_in": -5}), "already expired"),
+        (200, json!({"access_token": "l3ak", "token_type": "mac"}), "not a bearer token"),
+        (200, json!({"access_token": "l3ak", "expires_in": 0}), "an expired token"),
+        (200, json!({"access_token": "l3ak", "expires_in": -5}), "an expired token"),
     ] {
         let server = Server::spawn(move |_, _, _| (status, body.clone())).await;
         let error = failure(&*with_secret(&server)).await;
@@ -221,7 +221,7 @@ async fn a_callers_token_is_exchanged_once_for_each_caller() {
     }
     for none in [None, caller("Basic YTpi"), caller("Bearer "), caller("")] {
         let error = source.for_caller(none.as_ref()).err().unwrap();
-        assert!(error.to_string().contains("takes the caller's token in exchange"), "{error}");
+        assert!(error.to_string().contains("requires a token exchange"), "{error}");
     }
 }
 
