@@ -1,7 +1,8 @@
-//! A server's schema of a tool's arguments, as strict providers take it.
+//! Rewrites the schemas of MCP tools for strict providers.
 //!
-//! They want one object at the top, no references, and no words that they do not know. What cannot be had without
-//! losing the tool's meaning is an error; what is only less exact is not, for the server checks its arguments itself.
+//! Those require an object at the top level, no references and only known keywords. A schema that cannot be rewritten
+//! without changing the meaning of the tool is an error; losing precision is fine, since the server validates its
+//! arguments itself.
 
 mod inline;
 mod merge;
@@ -12,36 +13,36 @@ use serde_json::{Map, Value};
 
 use crate::protocol::schema::CompiledSchema;
 
-/// How deep a schema may be, references followed.
+/// Maximum depth of a schema, including inlined references.
 const MAX_DEPTH: usize = 100;
-/// Parts of a schema: sections, lists and values, references followed.
+/// Maximum number of nodes of a schema, including inlined references.
 const MAX_NODES: usize = 10_000;
 
-/// Makes a schema of arguments one that providers take.
+/// Rewrites a schema of arguments.
 ///
 /// # Errors
-/// In words for the operator: why the tool cannot be offered.
+/// Why the tool cannot be offered, for the operator.
 pub(crate) fn normalise(schema: &Value) -> Result<Value, String> {
     if !schema.is_object() {
-        return Err("the schema of its arguments is no object".to_owned());
+        return Err("the schema of its arguments is not a JSON object".to_owned());
     }
     bounded(schema)?;
     let inlined = inline::references(schema)?;
     let mut schema = merge::top(inlined)?;
-    // What was merged away may have been all that referred to a definition.
+    // Merging may have removed the last reference to a definition.
     inline::drop_unused_definitions(&mut schema);
     let schema = Value::Object(schema);
     match CompiledSchema::check_definition(&schema) {
         Ok(()) => Ok(schema),
-        Err(problem) => Err(format!("the schema of its arguments is no JSON Schema: {problem}")),
+        Err(problem) => Err(format!("the schema of its arguments is not a valid JSON Schema: {problem}")),
     }
 }
 
 fn too_large() -> String {
-    "the schema of its arguments is too large or too deep".to_owned()
+    "the schema of its arguments is too large or too deeply nested".to_owned()
 }
 
-/// Refuses what is too large or too deep as it stands.
+/// Rejects input that is too large or too deep before any rewriting.
 fn bounded(schema: &Value) -> Result<(), String> {
     let mut parts = 0;
     let mut open = vec![(schema, 0)];
@@ -59,16 +60,16 @@ fn bounded(schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// What stands behind a keyword.
+/// The kind of value that a keyword takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeywordKind {
     /// A schema.
     Schema,
-    /// A list of schemas.
+    /// An array of schemas.
     List,
     /// Schemas by name.
     Names,
-    /// Values, in which no word means anything.
+    /// Plain values without keywords.
     Data,
 }
 
@@ -99,7 +100,7 @@ impl KeywordKind {
     }
 }
 
-/// Whether a keyword says nothing about values, or nothing that providers know.
+/// Whether a keyword is irrelevant for validation or unknown to providers.
 fn is_dropped(key: &str) -> bool {
     matches!(
         key,
@@ -107,7 +108,7 @@ fn is_dropped(key: &str) -> bool {
     ) || key.starts_with("x-")
 }
 
-/// The schemas in a section of a schema.
+/// The direct subschemas of a schema.
 fn schemas_in(map: &Map<String, Value>) -> impl Iterator<Item = &Value> {
     map.iter().flat_map(|(key, value)| -> Box<dyn Iterator<Item = &Value>> {
         match (KeywordKind::from_keyword(key, value), value) {

@@ -1,4 +1,4 @@
-//! References are replaced by what they lead to, where that has an end.
+//! Replaces `$ref` by the referenced schema, except for recursive references.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,29 +7,29 @@ use serde_json::{Map, Value};
 
 use super::{KeywordKind, MAX_DEPTH, MAX_NODES, is_dropped, schemas_in, too_large};
 
-/// Places that references lead to.
+/// Maximum number of distinct reference targets.
 const MAX_REFERENCES: usize = 500;
-/// References of the whole schema to the next.
+/// Maximum length of a chain of references at the top level.
 const MAX_REFERENCE_CHAIN: usize = 16;
-/// The sections of definitions.
+/// Keywords that hold definitions.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
-/// Words that only describe: those beside a reference count instead of those behind it.
+/// Annotation keywords: beside a `$ref` they override those of the referenced schema.
 const ANNOTATIONS: [&str; 7] =
     ["description", "title", "default", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// Replaces references and leaves out words that mean nothing. References that lead back to where they are stay, and
-/// so do all of them where the result would be too large.
+/// Inlines references and drops keywords without meaning for providers. Recursive references stay; if the result would
+/// be too large, all references stay.
 pub(super) fn references(schema: &Value) -> Result<Map<String, Value>, String> {
     let targets = targets(schema)?;
-    let back: BTreeSet<&str> = targets.keys().copied().filter(|to| leads_back(to, &targets)).collect();
-    let all_stay = back.len() == targets.len();
-    match Inliner::new(schema, back).run() {
-        Err(_) if !all_stay => Inliner::new(schema, targets.into_keys().collect()).run(),
-        done => done,
+    let recursive: BTreeSet<&str> = targets.keys().copied().filter(|to| leads_back(to, &targets)).collect();
+    let all_recursive = recursive.len() == targets.len();
+    match Inliner::new(schema, recursive).run() {
+        Err(_) if !all_recursive => Inliner::new(schema, targets.into_keys().collect()).run(),
+        result => result,
     }
 }
 
-/// Removes definitions that nothing refers to.
+/// Removes unreferenced definitions.
 pub(super) fn drop_unused_definitions(schema: &mut Map<String, Value>) {
     let mut used = BTreeSet::new();
     let mut open: Vec<&Value> =
@@ -60,7 +60,7 @@ fn defines(key: &str) -> bool {
     DEFINITIONS.contains(&key)
 }
 
-/// All references, each with those that are behind it.
+/// All reference targets, each with the references in it.
 fn targets(schema: &Value) -> Result<BTreeMap<&str, Vec<&str>>, String> {
     let mut targets = BTreeMap::new();
     let mut open = references_in(schema)?;
@@ -71,9 +71,9 @@ fn targets(schema: &Value) -> Result<BTreeMap<&str, Vec<&str>>, String> {
         if targets.len() == MAX_REFERENCES {
             return Err(too_large());
         }
-        let behind = references_in(target(schema, to)?)?;
-        open.extend(&behind);
-        targets.insert(to, behind);
+        let nested = references_in(target(schema, to)?)?;
+        open.extend(&nested);
+        targets.insert(to, nested);
     }
     Ok(targets)
 }
@@ -84,11 +84,13 @@ fn references_in(schema: &Value) -> Result<Vec<&str>, String> {
         let Value::Object(map) = part else { continue };
         match map.get("$ref") {
             Some(Value::String(to)) => found.push(to.as_str()),
-            Some(_) => return Err("the schema of its arguments has a reference that is no text".to_owned()),
+            Some(_) => return Err("the schema of its arguments has a `$ref` that is not a string".to_owned()),
             None => {}
         }
         if map.contains_key("$dynamicRef") || map.contains_key("$recursiveRef") {
-            return Err("the schema of its arguments has references that depend on where they are".to_owned());
+            return Err(
+                "the schema of its arguments has dynamic references, which are not supported".to_owned()
+            );
         }
         open.extend(schemas_in(map));
     }
@@ -97,11 +99,15 @@ fn references_in(schema: &Value) -> Result<Vec<&str>, String> {
 
 fn target<'a>(root: &'a Value, to: &str) -> Result<&'a Value, String> {
     let Some(pointer) = to.strip_prefix('#') else {
-        return Err("the schema of its arguments refers to another document".to_owned());
+        return Err(
+            "the schema of its arguments has a `$ref` to another document, which is not supported".to_owned()
+        );
     };
     let pointer = percent_decode_str(pointer).decode_utf8().ok();
     let found = pointer.and_then(|pointer| root.pointer(&pointer));
-    found.ok_or_else(|| "the schema of its arguments refers to something that is not in it".to_owned())
+    found.ok_or_else(|| {
+        "the schema of its arguments has a `$ref` to a definition that does not exist".to_owned()
+    })
 }
 
 fn leads_back(from: &str, targets: &BTreeMap<&str, Vec<&str>>) -> bool {
@@ -120,11 +126,11 @@ fn leads_back(from: &str, targets: &BTreeMap<&str, Vec<&str>>) -> bool {
 
 struct Inliner<'a> {
     root: &'a Value,
-    /// References that are not replaced.
+    /// References that are not inlined.
     stay: BTreeSet<&'a str>,
-    /// Those of them that are in the result.
+    /// Those of them that the result uses.
     used: BTreeSet<&'a str>,
-    /// New definitions, by the references to places that will not be in the result as they are here.
+    /// Names of new definitions, by references to locations that the result does not preserve.
     moved: BTreeMap<&'a str, String>,
     parts: usize,
     chain: usize,
@@ -137,21 +143,21 @@ impl<'a> Inliner<'a> {
 
     fn run(mut self) -> Result<Map<String, Value>, String> {
         let Value::Object(mut schema) = self.schema(self.root, 0)? else {
-            return Err("the schema of its arguments is no object".to_owned());
+            return Err("the schema of its arguments is not a JSON object".to_owned());
         };
         self.definitions(&mut schema)?;
         Ok(schema)
     }
 
-    /// Adds the definitions that references of the result lead to.
+    /// Adds the definitions that the result refers to.
     fn definitions(&mut self, schema: &mut Map<String, Value>) -> Result<(), String> {
-        let mut done = BTreeSet::new();
-        while let Some(to) = self.used.difference(&done).next().copied() {
-            done.insert(to);
+        let mut added = BTreeSet::new();
+        while let Some(to) = self.used.difference(&added).next().copied() {
+            added.insert(to);
             let (key, name) = match (self.moved.get(to), definition(to)) {
                 (Some(name), _) => ("$defs", name.clone()),
                 (None, Some(place)) => place,
-                // The top itself.
+                // The root schema.
                 (None, None) => continue,
             };
             let body = self.schema(target(self.root, to)?, 1)?;
@@ -163,8 +169,8 @@ impl<'a> Inliner<'a> {
         Ok(())
     }
 
-    /// A reference of the result. Only the top and the definitions stay where they are: what a reference to any other
-    /// place leads to becomes a definition, as alternatives at the top are merged and older words are replaced.
+    /// The reference to use in the added. Only the root and definitions keep their location: the target of any other
+    /// reference becomes a definition, because alternatives at the top are merged and old keywords are replaced.
     fn staying(&mut self, to: &'a str) -> String {
         self.used.insert(to);
         if to == "#" || definition(to).is_some() {
@@ -181,7 +187,7 @@ impl<'a> Inliner<'a> {
         format!("#/$defs/{name}")
     }
 
-    /// A name that no definition has, made of the place.
+    /// An unused definition name derived from the reference.
     fn free_name(&self, to: &str) -> String {
         let word = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let base: String = to.trim_start_matches(['#', '/']).chars().map(word).collect();
@@ -210,7 +216,7 @@ impl<'a> Inliner<'a> {
             if key == "$ref" || depth == 0 && defines(key) || is_dropped(key) {
                 continue;
             }
-            result.insert(key.clone(), self.behind(key, value, depth + 1)?);
+            result.insert(key.clone(), self.keyword_value(key, value, depth + 1)?);
         }
         modernise(&mut result);
         match map.get("$ref") {
@@ -219,7 +225,7 @@ impl<'a> Inliner<'a> {
         }
     }
 
-    fn behind(&mut self, key: &str, value: &'a Value, depth: usize) -> Result<Value, String> {
+    fn keyword_value(&mut self, key: &str, value: &'a Value, depth: usize) -> Result<Value, String> {
         match (KeywordKind::from_keyword(key, value), value) {
             (KeywordKind::Schema, inner) => self.schema(inner, depth),
             (KeywordKind::List, Value::Array(list)) => list
@@ -239,43 +245,43 @@ impl<'a> Inliner<'a> {
         }
     }
 
-    /// A reference with what stands beside it.
+    /// Resolves a reference together with its sibling keywords.
     fn reference(
         &mut self,
         to: &'a str,
-        mut beside: Map<String, Value>,
+        mut siblings: Map<String, Value>,
         depth: usize,
     ) -> Result<Value, String> {
-        // At the top there has to be an object, whatever leads back to it.
+        // The top level must be an object, so its reference is always inlined.
         if depth == 0 {
             self.chain += 1;
             if self.chain > MAX_REFERENCE_CHAIN {
-                return Err("the schema of its arguments refers to itself".to_owned());
+                return Err("the schema of its arguments is only a reference to itself".to_owned());
             }
         } else if self.stay.contains(to) {
-            beside.insert("$ref".to_owned(), self.staying(to).into());
-            return Ok(Value::Object(beside));
+            siblings.insert("$ref".to_owned(), self.staying(to).into());
+            return Ok(Value::Object(siblings));
         }
         let deeper = if depth == 0 { 0 } else { depth + 1 };
-        let behind = self.schema(target(self.root, to)?, deeper)?;
-        if beside.is_empty() {
-            return Ok(behind);
+        let resolved = self.schema(target(self.root, to)?, deeper)?;
+        if siblings.is_empty() {
+            return Ok(resolved);
         }
-        match behind {
-            Value::Object(mut behind) if !clash(&behind, &beside) => {
-                behind.extend(beside);
-                Ok(Value::Object(behind))
+        match resolved {
+            Value::Object(mut resolved) if !clash(&resolved, &siblings) => {
+                resolved.extend(siblings);
+                Ok(Value::Object(resolved))
             }
-            behind => Ok(serde_json::json!({"allOf": [behind, beside]})),
+            resolved => Ok(serde_json::json!({"allOf": [resolved, siblings]})),
         }
     }
 }
 
-fn clash(behind: &Map<String, Value>, beside: &Map<String, Value>) -> bool {
-    beside.keys().any(|key| behind.contains_key(key) && !ANNOTATIONS.contains(&key.as_str()))
+fn clash(resolved: &Map<String, Value>, siblings: &Map<String, Value>) -> bool {
+    siblings.keys().any(|key| resolved.contains_key(key) && !ANNOTATIONS.contains(&key.as_str()))
 }
 
-/// The definition that a reference leads to: not a place within one.
+/// The definition that a reference names; `None` for locations inside a definition.
 fn definition(to: &str) -> Option<(&'static str, String)> {
     let pointer = percent_decode_str(to.strip_prefix("#/")?).decode_utf8().ok()?;
     let (section, name) = pointer.split_once('/')?;
@@ -283,7 +289,8 @@ fn definition(to: &str) -> Option<(&'static str, String)> {
     (!name.contains('/')).then(|| (key, name.replace("~1", "/").replace("~0", "~")))
 }
 
-/// Older words for lists and limits, which would not be understood without the `$schema` that is left out.
+/// Rewrites draft-4 and draft-7 keywords for arrays and limits: without `$schema`, which is dropped, they would be
+/// read as those of the current draft.
 fn modernise(schema: &mut Map<String, Value>) {
     if schema.get("items").is_some_and(Value::is_array)
         && let Some(items) = schema.shift_remove("items")

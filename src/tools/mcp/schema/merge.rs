@@ -1,13 +1,13 @@
-//! One object at the top: alternatives and combinations of objects become the union of their properties.
+//! Merges `anyOf`, `oneOf` and `allOf` at the top level into one object schema, the union of their properties.
 
 use serde_json::{Map, Value, json};
 
-/// Words that providers refuse at the top.
+/// Keywords that providers refuse at the top level.
 const NOT_AT_THE_TOP: [&str; 7] = ["not", "if", "then", "else", "enum", "const", "unevaluatedProperties"];
-/// Alternatives within alternatives.
+/// Maximum nesting of combinators.
 const MAX_DEPTH: usize = 8;
 
-/// Makes the whole schema an object with properties.
+/// Turns the schema into an object schema with properties.
 pub(super) fn top(schema: Map<String, Value>) -> Result<Map<String, Value>, String> {
     let mut schema = merged(schema, 0)?;
     schema.insert("type".to_owned(), "object".into());
@@ -42,16 +42,17 @@ fn merged(mut schema: Map<String, Value>, depth: usize) -> Result<Map<String, Va
     Ok(schema)
 }
 
-/// A part that may be an object; `None`: it is `null`, which arguments never are.
+/// One branch of a combinator; `None` for `null`, which arguments never are.
 fn branch(part: Value, depth: usize) -> Result<Option<Map<String, Value>>, String> {
     match part {
         Value::Bool(true) => Ok(Some(Map::new())),
         Value::Object(part) if part.contains_key("$ref") => {
-            Err("the schema of its arguments is made of parts that refer to themselves".to_owned())
+            Err("the schema of its arguments combines recursive references, which is not supported"
+                .to_owned())
         }
         Value::Object(part) if part.get("type").is_some_and(|kind| kind == "null") => Ok(None),
         Value::Object(part) => merged(part, depth + 1).map(Some),
-        _ => Err("the schema of its arguments is made of parts that are no objects".to_owned()),
+        _ => Err("the schema of its arguments combines schemas that are not objects".to_owned()),
     }
 }
 
@@ -62,15 +63,15 @@ fn is_object(schema: &Map<String, Value>) -> Result<(), String> {
         Some(kind) => kind == "object",
     };
     if !fits {
-        return Err("its arguments are no object by their schema".to_owned());
+        return Err("the schema of its arguments does not have the type `object`".to_owned());
     }
     match schema.get("properties") {
         None | Some(Value::Object(_)) => Ok(()),
-        Some(_) => Err("the `properties` of its arguments are no section of names".to_owned()),
+        Some(_) => Err("the schema of its arguments has `properties` that are not an object".to_owned()),
     }
 }
 
-/// What fits all of some alternatives: each property as one of them has it, required only where all say so.
+/// The union of alternatives: every property of any branch; required only if all branches require it.
 fn united(branches: Vec<Map<String, Value>>) -> Option<Map<String, Value>> {
     let closed =
         branches.iter().all(|branch| branch.get("additionalProperties") == Some(&Value::Bool(false)));
@@ -93,21 +94,21 @@ fn united(branches: Vec<Map<String, Value>>) -> Option<Map<String, Value>> {
     Some(result)
 }
 
-/// Adds what else has to hold.
+/// The intersection with another schema (`allOf`).
 fn conjoin(schema: &mut Map<String, Value>, mut other: Map<String, Value>) {
     let more = properties(&mut other);
-    // A part that knows only its own properties would forbid those of the others.
+    // `additionalProperties: false` of one part would forbid the properties of the others.
     let closed = |schema: &Map<String, Value>, all: &dyn Fn(&str) -> bool, names: &Map<String, Value>| {
         schema.contains_key("additionalProperties") && names.keys().all(|name| all(name))
     };
-    let had = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
-    let stays = closed(schema, &|name| had.contains_key(name), &more);
-    let comes = closed(&other, &|name| more.contains_key(name), &had);
-    if !stays {
+    let before = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+    let keeps_closed = closed(schema, &|name| before.contains_key(name), &more);
+    let adds_closed = closed(&other, &|name| more.contains_key(name), &before);
+    if !keeps_closed {
         schema.shift_remove("additionalProperties");
     }
-    if comes
-        && !stays
+    if adds_closed
+        && !keeps_closed
         && let Some(rest) = other.shift_remove("additionalProperties")
     {
         schema.insert("additionalProperties".to_owned(), rest);
@@ -129,8 +130,8 @@ fn conjoin(schema: &mut Map<String, Value>, mut other: Map<String, Value>) {
     }
 }
 
-/// Adds properties; those that are there already hold together with the new ones as `how` says.
-fn add_properties(schema: &mut Map<String, Value>, more: Map<String, Value>, how: &str) {
+/// Adds properties; conflicting ones are combined by the keyword `how`.
+fn add_properties(schema: &mut Map<String, Value>, more: Map<String, Value>, combinator: &str) {
     if more.is_empty() {
         return;
     }
@@ -142,16 +143,16 @@ fn add_properties(schema: &mut Map<String, Value>, more: Map<String, Value>, how
                 all.insert(name, property);
             }
             Some(known) if *known == property => {}
-            Some(known) => join(known, property, how),
+            Some(known) => join(known, property, combinator),
         }
     }
 }
 
-fn join(known: &mut Value, property: Value, how: &str) {
-    // Only a list that was made here: one of the schema's own has further words beside it, or means the same.
+fn join(known: &mut Value, property: Value, combinator: &str) {
+    // Extends a list created here. One of the schema's own has sibling keywords, or means the same.
     if let Value::Object(map) = known
         && map.len() == 1
-        && let Some(Value::Array(list)) = map.get_mut(how)
+        && let Some(Value::Array(list)) = map.get_mut(combinator)
     {
         if !list.contains(&property) {
             list.push(property);
@@ -159,7 +160,7 @@ fn join(known: &mut Value, property: Value, how: &str) {
         return;
     }
     let first = known.take();
-    *known = json!({how: [first, property]});
+    *known = json!({combinator: [first, property]});
 }
 
 fn properties(schema: &mut Map<String, Value>) -> Map<String, Value> {

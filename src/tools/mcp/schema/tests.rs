@@ -1,4 +1,4 @@
-//! Schemas as servers write them, and what providers get of them.
+//! Schemas as MCP servers write them, and the result for providers.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -28,14 +28,14 @@ fn the_top_is_an_object_with_properties() {
         assert_eq!(normalised(&schema), expected, "{schema}");
     }
     for (schema, problem) in [
-        (json!(true), "is no object"),
-        (json!(null), "is no object"),
-        (json!({"type": "string"}), "are no object"),
-        (json!({"type": ["array", "null"]}), "are no object"),
-        (json!({"properties": []}), "no section of names"),
-        (json!({"anyOf": [{"type": "string"}, {"type": "object"}]}), "are no object"),
-        (json!({"anyOf": ["a"]}), "are no objects"),
-        (json!({"properties": {"a": {"type": "strin"}}}), "is no JSON Schema"),
+        (json!(true), "is not a JSON object"),
+        (json!(null), "is not a JSON object"),
+        (json!({"type": "string"}), "not have the type `object`"),
+        (json!({"type": ["array", "null"]}), "not have the type `object`"),
+        (json!({"properties": []}), "`properties` that are not an object"),
+        (json!({"anyOf": [{"type": "string"}, {"type": "object"}]}), "not have the type `object`"),
+        (json!({"anyOf": ["a"]}), "are not objects"),
+        (json!({"properties": {"a": {"type": "strin"}}}), "is not a valid JSON Schema"),
     ] {
         let error = normalise(&schema).unwrap_err();
         assert!(error.contains(problem), "{schema}: {error}");
@@ -75,12 +75,12 @@ fn references_are_replaced() {
     for (schema, problem) in [
         (json!({"properties": {"a": {"$ref": "https://h/s"}}}), "another document"),
         (json!({"properties": {"a": {"$ref": "other.json#/a"}}}), "another document"),
-        (json!({"properties": {"a": {"$ref": "#/$defs/a"}}}), "not in it"),
-        (json!({"properties": {"a": {"$ref": "#name"}}}), "not in it"),
-        (json!({"properties": {"a": {"$ref": 1}}}), "no text"),
-        (json!({"properties": {"a": {"$dynamicRef": "#a"}}}), "depend on where"),
-        (json!({"$ref": "#"}), "refers to itself"),
-        (json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}), "refers to itself"),
+        (json!({"properties": {"a": {"$ref": "#/$defs/a"}}}), "does not exist"),
+        (json!({"properties": {"a": {"$ref": "#name"}}}), "does not exist"),
+        (json!({"properties": {"a": {"$ref": 1}}}), "not a string"),
+        (json!({"properties": {"a": {"$dynamicRef": "#a"}}}), "dynamic references"),
+        (json!({"$ref": "#"}), "a reference to itself"),
+        (json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}), "a reference to itself"),
     ] {
         let error = normalise(&schema).unwrap_err();
         assert!(error.contains(problem), "{schema}: {error}");
@@ -145,7 +145,7 @@ fn alternatives_and_combinations_become_one_object() {
     let expected = json!({"properties": {"kind": {"const": "x"}, "a": {"type": "string"}, "b": {"type": "string"},
         "c": {}}, "required": ["kind", "a", "b"], "type": "object"});
     assert_eq!(normalised(&all), expected);
-    // One of two is needed: that is for the server to say.
+    // That one of two properties is required is left to the server to check.
     let needs = json!({"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false,
         "anyOf": [{"required": ["a"]}, {"required": ["b"]}]});
     let expected = json!({"type": "object", "properties": {"a": {}, "b": {}}, "additionalProperties": false});
@@ -160,7 +160,7 @@ fn references_to_places_that_are_merged_away_lead_to_definitions() {
     let expected =
         json!({"properties": {"a": a}, "type": "object", "$defs": {"anyOf_0": {"properties": {"a": a}}}});
     assert_eq!(normalised(&schema), expected);
-    // Within a definition places move, too, and a name may be taken.
+    // Locations inside a definition move, too, and a name may be taken.
     let schema = json!({"properties": {"a": {"$ref": "#/$defs/t"}}, "$defs": {
         "t": {"items": [{"properties": {"b": {"$ref": "#/$defs/t/items/0"}}}]}, "_defs_t_items_0": {"type": "string"}}});
     let found = normalised(&schema);
