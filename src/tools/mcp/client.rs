@@ -1,9 +1,9 @@
-//! The client: connections over each transport, behind [`Connector`].
+//! The MCP client: connections over each transport, behind [`Connector`].
 //!
-//! The SDK does the protocol: it shakes hands, numbers requests, keeps sessions, takes streams up again. What it
-//! sends and hears goes through ours: `http` is the guard and the credentials, `streamable`, `legacy` and `stdio`
-//! are the transports, `wire` reads the bytes, and `calls` has the answers, which never become values of the SDK's.
-//! `session` is a connection as the gateway sees it; `rpc` is one that needs no SDK.
+//! The SDK owns the protocol: initialization, request ids, sessions, stream resumption. Its traffic passes through our
+//! code: `http` adds egress checks and credentials; `streamable`, `legacy` and `stdio` are the transports;
+//! `message_router` parses messages; `pending` holds the responses, which never become values of the SDK.
+//! `sdk_connection` implements [`Connection`] on top of that; `rpc` implements it without the SDK.
 
 mod failure;
 mod handler;
@@ -54,40 +54,40 @@ use rpc::JsonRpcConnection;
 use sdk_connection::{SdkConnection, SdkService};
 use stdio::StdioTransport;
 
-/// Servers of which it is remembered how they are spoken to.
+/// Maximum number of servers whose protocol mode is cached.
 const MAX_KNOWN_SERVERS: u64 = 1024;
-/// For how long.
+/// How long the protocol mode of a server is cached.
 const KNOWN_SERVER_TTL: Duration = Duration::from_hours(1);
 
-/// What holds for all connections.
+/// Options of all connections.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Bytes of one message of a server.
+    /// Maximum bytes of one message from a server.
     pub max_message_bytes: usize,
-    /// How long a connection with its handshake may take.
+    /// Timeout of connecting, including initialization.
     pub connect_timeout: Duration,
-    /// What servers are told that ask the user for something.
+    /// How elicitation requests of servers are answered.
     pub elicitation: Elicitation,
-    /// What servers may use the model through whose endpoint says that they may; `None`: none may.
+    /// Serves sampling requests of servers whose endpoint permits them; `None`: no server may sample.
     pub sampler: Option<Arc<dyn Sampler>>,
 }
 
-/// Connects to servers.
+/// Connects to MCP servers.
 pub struct Client(Arc<Shared>);
 
-/// What connections under way share.
+/// State shared by connection attempts.
 struct Shared {
     options: ClientOptions,
-    /// How servers that are found out about are spoken to, by their URLs.
+    /// Detected protocol modes by URL.
     known_modes: moka::sync::Cache<String, ProtocolMode>,
 }
 
-/// How a server at a URL turned out to be spoken to.
+/// The detected protocol mode of a server at a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProtocolMode {
-    /// Streamable HTTP, with a handshake.
+    /// Streamable HTTP with `initialize`.
     Handshake,
-    /// Streamable HTTP, without.
+    /// Streamable HTTP with discovery instead of `initialize` (MCP 2026-07-28).
     Discovery,
     /// HTTP with SSE.
     Sse,
@@ -96,13 +96,13 @@ enum ProtocolMode {
 type ConnectResult = Result<Arc<dyn Connection>, McpError>;
 
 impl Client {
-    /// A client that knows no server yet.
+    /// A client with an empty cache.
     pub fn new(options: ClientOptions) -> Self {
-        let memo = moka::sync::Cache::builder()
+        let known_modes = moka::sync::Cache::builder()
             .max_capacity(MAX_KNOWN_SERVERS)
             .time_to_live(KNOWN_SERVER_TTL)
             .build();
-        Self(Arc::new(Shared { options, known_modes: memo }))
+        Self(Arc::new(Shared { options, known_modes }))
     }
 }
 
@@ -119,10 +119,10 @@ impl Shared {
         }
     }
 
-    fn handler(&self, wire: &Arc<MessageRouter>, endpoint: &Endpoint) -> Handler {
+    fn handler(&self, router: &Arc<MessageRouter>, endpoint: &Endpoint) -> Handler {
         let ClientOptions { elicitation, sampler, .. } = &self.options;
         let sampler = sampler.clone().filter(|_| endpoint.may_sample);
-        Handler { router: Arc::clone(wire), elicitation: *elicitation, sampler }
+        Handler { router: Arc::clone(router), elicitation: *elicitation, sampler }
     }
 
     fn router(&self, endpoint: &Endpoint) -> Arc<MessageRouter> {
@@ -130,29 +130,29 @@ impl Shared {
         MessageRouter::new(endpoint, self.options.max_message_bytes, may_sample)
     }
 
-    /// Shakes hands the way that most servers know. Only one that refuses is asked the new way: the other way round,
-    /// as the SDK would have it, every old server costs a request that it does not know, and one that does not answer
-    /// what it does not know costs ten seconds.
+    /// Tries `initialize` first, which most servers know, and discovery only if that is refused. The SDK's default order
+    /// would cost an unknown request with every older server, and ten seconds with those that do not answer it.
     async fn over_stdio(&self, endpoint: &Endpoint, command: &StdioCommand) -> ConnectResult {
         let start = || -> Result<_, McpError> {
-            let wire = self.router(endpoint);
+            let router = self.router(endpoint);
             let process = Process::start(command, Arc::clone(&endpoint.name))?;
-            Ok((StdioTransport::new(process, Arc::clone(&wire)), wire))
+            Ok((StdioTransport::new(process, Arc::clone(&router)), router))
         };
-        let (transport, wire) = start()?;
-        let error = match initialize(transport, &wire, self.handler(&wire, endpoint), ProtocolMode::Handshake)
-            .await
-        {
-            Ok(service) => return Ok(SdkConnection::new(service, wire, "stdio")),
-            Err(error) => error,
-        };
+        let (transport, router) = start()?;
+        let error =
+            match initialize(transport, &router, self.handler(&router, endpoint), ProtocolMode::Handshake)
+                .await
+            {
+                Ok(service) => return Ok(SdkConnection::new(service, router, "stdio")),
+                Err(error) => error,
+            };
         if !refuses_handshakes(&error) {
             return Err(error);
         }
-        let (transport, wire) = start()?;
+        let (transport, router) = start()?;
         let service =
-            initialize(transport, &wire, self.handler(&wire, endpoint), ProtocolMode::Discovery).await;
-        Ok(SdkConnection::new(service.map_err(|_| error)?, wire, "stdio"))
+            initialize(transport, &router, self.handler(&router, endpoint), ProtocolMode::Discovery).await;
+        Ok(SdkConnection::new(service.map_err(|_| error)?, router, "stdio"))
     }
 
     async fn over_http(&self, endpoint: &Endpoint, http: Arc<HttpEndpoint>, kind: HttpKind) -> ConnectResult {
@@ -161,31 +161,29 @@ impl Shared {
             HttpKind::Sse => return self.connect_over(endpoint, http, ProtocolMode::Sse).await,
             HttpKind::Streamable | HttpKind::Auto => {}
         }
-        let place = http.url.to_string();
-        let known = self
-            .known_modes
-            .get(&place)
-            .filter(|known| kind == HttpKind::Auto || *known != ProtocolMode::Sse);
+        let key = http.url.to_string();
+        let known =
+            self.known_modes.get(&key).filter(|known| kind == HttpKind::Auto || *known != ProtocolMode::Sse);
         let first = known.unwrap_or(ProtocolMode::Handshake);
         let error = match self.connect_over(endpoint, Arc::clone(&http), first).await {
             Ok(connection) => {
-                self.known_modes.insert(place, first);
+                self.known_modes.insert(key, first);
                 return Ok(connection);
             }
             Err(error) => error,
         };
-        self.known_modes.invalidate(&place);
+        self.known_modes.invalidate(&key);
         for next in fallbacks(first, kind, &error) {
             match self.connect_over(endpoint, Arc::clone(&http), *next).await {
                 Ok(connection) => {
-                    self.known_modes.insert(place, *next);
+                    self.known_modes.insert(key, *next);
                     return Ok(connection);
                 }
                 Err(refused) if is_conclusive(&refused) => return Err(refused),
                 Err(_) => {}
             }
         }
-        // What the first way came to says most, unless another came further: it is the one that was expected to work.
+        // The error of the preferred mode is the most useful one, unless another mode got further.
         Err(error)
     }
 
@@ -193,18 +191,18 @@ impl Shared {
         &self,
         endpoint: &Endpoint,
         http: Arc<HttpEndpoint>,
-        how: ProtocolMode,
+        mode: ProtocolMode,
     ) -> ConnectResult {
-        let wire = self.router(endpoint);
-        let handler = self.handler(&wire, endpoint);
-        if how == ProtocolMode::Sse {
-            let transport = SseTransport::open(http, Arc::clone(&wire)).await?;
-            let service = initialize(transport, &wire, handler, ProtocolMode::Handshake).await?;
-            return Ok(SdkConnection::new(service, wire, "sse"));
+        let router = self.router(endpoint);
+        let handler = self.handler(&router, endpoint);
+        if mode == ProtocolMode::Sse {
+            let transport = SseTransport::open(http, Arc::clone(&router)).await?;
+            let service = initialize(transport, &router, handler, ProtocolMode::Handshake).await?;
+            return Ok(SdkConnection::new(service, router, "sse"));
         }
-        let transport = streamable::transport(http, Arc::clone(&wire));
-        let service = initialize(transport, &wire, handler, how).await?;
-        Ok(SdkConnection::new(service, wire, "streamable_http"))
+        let transport = streamable::transport(http, Arc::clone(&router));
+        let service = initialize(transport, &router, handler, mode).await?;
+        Ok(SdkConnection::new(service, router, "streamable_http"))
     }
 }
 
@@ -212,18 +210,18 @@ impl Shared {
 impl Connector for Client {
     async fn connect(&self, endpoint: &Endpoint, credentials: Arc<dyn Credentials>) -> ConnectResult {
         let (shared, endpoint) = (Arc::clone(&self.0), endpoint.clone());
-        // The SDK's tasks hold on to the span that they are born in. In a task of its own a connection has none;
-        // otherwise the request that happened to make it would not be over before the connection is.
+        // The SDK's tasks keep the current span open. A separate task has none; otherwise the span of the request that
+        // happened to connect would stay open as long as the connection.
         let mut task = JoinSet::new();
         task.spawn(async move { shared.connect(&endpoint, credentials).await });
         let after = self.0.options.connect_timeout;
         match tokio::time::timeout(after, task.join_next()).await {
             Ok(Some(Ok(connected))) => connected,
-            Ok(_) => Err(McpError::Connect("the attempt failed".into())),
+            Ok(_) => Err(McpError::Connect("the connection attempt was aborted".into())),
             Err(_) => {
                 let late = McpError::Timeout { after, limit: TimeoutKind::List };
                 Err(McpError::Connect(FailureReason::new(
-                    format!("no handshake within {after:?}"),
+                    format!("initialization timed out after {after:?}"),
                     late.cause(),
                 )))
             }
@@ -233,14 +231,14 @@ impl Connector for Client {
 
 async fn initialize<T>(
     transport: T,
-    wire: &MessageRouter,
+    router: &MessageRouter,
     handler: Handler,
-    how: ProtocolMode,
+    mode: ProtocolMode,
 ) -> Result<SdkService, McpError>
 where
     T: Transport<RoleClient> + 'static,
 {
-    let lifecycle = match how {
+    let lifecycle = match mode {
         ProtocolMode::Discovery => {
             ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
         }
@@ -249,13 +247,13 @@ where
     tokio::select! {
         biased;
         served = serve_client_with_lifecycle(handler, transport, lifecycle) => {
-            served.map_err(|error| failure::from_handshake_error(error, wire))
+            served.map_err(|error| failure::from_handshake_error(error, router))
         }
-        () = wire.closed.cancelled() => Err(failure::closed_in_handshake(wire)),
+        () = router.closed.cancelled() => Err(failure::closed_in_handshake(router)),
     }
 }
 
-/// What else may work where one way did not.
+/// The modes to try after a failed one.
 fn fallbacks(failed: ProtocolMode, kind: HttpKind, error: &McpError) -> &'static [ProtocolMode] {
     let auto = kind == HttpKind::Auto;
     match failed {
@@ -268,12 +266,13 @@ fn fallbacks(failed: ProtocolMode, kind: HttpKind, error: &McpError) -> &'static
     }
 }
 
-/// Whether a server understood the handshake and would not have it.
+/// Whether a server understood `initialize` and refused it.
 fn refuses_handshakes(error: &McpError) -> bool {
     matches!(error, McpError::Protocol { .. })
 }
 
-/// Whether a server knows this way, and would not have the caller or the handshake.
+/// Whether the server supports this mode but rejects the caller or the protocol version: other modes need not be
+/// tried.
 fn is_conclusive(error: &McpError) -> bool {
     matches!(
         error,
@@ -284,7 +283,7 @@ fn is_conclusive(error: &McpError) -> bool {
     )
 }
 
-/// Whether a server may no longer be what it is remembered as.
+/// Whether the cached mode may be outdated.
 fn may_have_changed(error: &McpError) -> bool {
     match error {
         McpError::Http { status, .. } => (400..500).contains(status) && !matches!(status, 403 | 429),
@@ -293,7 +292,7 @@ fn may_have_changed(error: &McpError) -> bool {
     }
 }
 
-/// Whether a server may be one that only knows HTTP with SSE.
+/// Whether the server may support only HTTP with SSE.
 fn may_be_sse_only(error: &McpError) -> bool {
     matches!(error, McpError::Http { status: 400 | 404 | 405 | 406 | 415, .. })
 }

@@ -1,4 +1,4 @@
-//! The SDK's errors as ours, told apart by whether the server can have worked on the request.
+//! Converts errors of the SDK to [`McpError`], by whether the server may have processed the request.
 
 use std::error::Error;
 
@@ -9,23 +9,23 @@ use super::notices::sanitize_for_error;
 use super::streamable::TransportError;
 use crate::tools::mcp::error::McpError;
 
-/// Why a request got no answer; `gone` if it is because the connection ended.
+/// Why a request failed; `gone` supplies the error if the connection was closed.
 pub(super) fn from_request_error(error: ServiceError, gone: impl FnOnce() -> McpError) -> McpError {
     match error {
         ServiceError::TransportSend(error) => from_transport_error(error.error),
         ServiceError::TransportClosed => gone(),
-        // Answers of the server have gone another way: these are the SDK's own words, on calls that it gave up when
-        // a session was lost.
+        // Not from the server, whose responses bypass the SDK: the SDK reports calls that it aborted because a session
+        // was lost.
         ServiceError::McpError(error) => McpError::Broken(sanitize_for_error(&error.message).into()),
         other => McpError::Broken(sanitize_for_error(&other.to_string()).into()),
     }
 }
 
-/// Why hands were not shaken.
-pub(super) fn from_handshake_error(error: ClientInitializeError, wire: &MessageRouter) -> McpError {
-    // Whatever the SDK makes of it, the connection was ended here and for a reason.
-    if wire.closed.is_cancelled() {
-        return closed_in_handshake(wire);
+/// Why initialization failed.
+pub(super) fn from_handshake_error(error: ClientInitializeError, router: &MessageRouter) -> McpError {
+    // The router closed the connection, so its reason is more precise than the SDK's error.
+    if router.closed.is_cancelled() {
+        return closed_in_handshake(router);
     }
     match error {
         ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error),
@@ -33,17 +33,17 @@ pub(super) fn from_handshake_error(error: ClientInitializeError, wire: &MessageR
             McpError::Protocol { code: i64::from(error.code.0), message: sanitize_for_error(&error.message) }
         }
         ClientInitializeError::NoCompatibleProtocolVersion { .. } => {
-            McpError::Connect("it speaks no version of the protocol that the gateway does".into())
+            McpError::Connect("the server supports no MCP version that the gateway supports".into())
         }
-        _ => McpError::Connect("the handshake failed".into()),
+        _ => McpError::Connect("initialization failed".into()),
     }
 }
 
-/// Why a connection was ended while hands were shaken.
-pub(super) fn closed_in_handshake(wire: &MessageRouter) -> McpError {
-    match wire.unknown_version() {
+/// Why the connection was closed during initialization.
+pub(super) fn closed_in_handshake(router: &MessageRouter) -> McpError {
+    match router.unknown_version() {
         Some(version) => McpError::UnknownVersion(version.to_owned()),
-        None => McpError::Connect(wire.why_closed()),
+        None => McpError::Connect(router.why_closed()),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a server may ask of the gateway, and what it is told.
-#![expect(deprecated, reason = "the protocol of most servers has sampling")]
+//! Handles requests of servers to the gateway: sampling, elicitation, roots.
+#![expect(deprecated, reason = "most servers use a protocol version that has sampling")]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,21 +19,21 @@ use super::message_router::MessageRouter;
 use crate::config::Elicitation;
 use crate::tools::mcp::sampler::{SampleContent, SampleMessage, SampleRequest, Sampler};
 
-/// How often calls are kept from being given up while the model thinks.
+/// Interval at which the idle timeout of calls is reset while the model works for the server.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Answers a server.
+/// Handles the requests of one server.
 #[derive(Clone)]
 pub(super) struct Handler {
-    /// What else is known of the connection.
+    /// Router of the connection.
     pub router: Arc<MessageRouter>,
-    /// What it is told that asks the user for something.
+    /// How elicitation requests are answered.
     pub elicitation: Elicitation,
-    /// What it may use the model through.
+    /// Serves sampling requests; `None`: not permitted.
     pub sampler: Option<Arc<dyn Sampler>>,
 }
 
-/// What a server is told that asks the user for something; `None`: that nobody can be asked.
+/// The answer to elicitation requests; `None`: the capability is not offered.
 pub(super) fn elicitation_action(elicitation: Elicitation) -> Option<ElicitationAction> {
     match elicitation {
         Elicitation::Decline => Some(ElicitationAction::Decline),
@@ -58,7 +58,7 @@ impl ClientHandler for Handler {
 
     async fn create_elicitation(
         &self,
-        _asked: ElicitRequestParams,
+        _params: ElicitRequestParams,
         _context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
         elicitation_action(self.elicitation)
@@ -68,16 +68,16 @@ impl ClientHandler for Handler {
 
     async fn create_message(
         &self,
-        asked: CreateMessageRequestParams,
+        params: CreateMessageRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
         let Some(sampler) = &self.sampler else {
             return Err(ErrorData::method_not_found::<CreateMessageRequestMethod>());
         };
-        let request = self.sample(asked)?;
+        let request = self.sample(params)?;
         let answer = tokio::select! {
             answer = sampler.sample(request) => answer,
-            () = context.ct.cancelled() => Err("it was cancelled".to_owned()),
+            () = context.ct.cancelled() => Err("the request was cancelled".to_owned()),
             () = self.router.closed.cancelled() => Err("the connection was closed".to_owned()),
             () = self.keep_alive() => Err(String::new()),
         };
@@ -93,7 +93,7 @@ impl ClientHandler for Handler {
 }
 
 impl Handler {
-    /// While the model thinks it is not the server that is silent. Never ends.
+    /// Resets the idle timeout of all calls: while the server waits for the model, it is not idle. Never returns.
     async fn keep_alive(&self) {
         let mut time = tokio::time::interval(KEEP_ALIVE_INTERVAL);
         loop {
@@ -102,22 +102,22 @@ impl Handler {
         }
     }
 
-    fn sample(&self, asked: CreateMessageRequestParams) -> Result<SampleRequest, ErrorData> {
-        let hints = asked.model_preferences.and_then(|preferences| preferences.hints).unwrap_or_default();
+    fn sample(&self, params: CreateMessageRequestParams) -> Result<SampleRequest, ErrorData> {
+        let hints = params.model_preferences.and_then(|preferences| preferences.hints).unwrap_or_default();
         Ok(SampleRequest {
             server: Arc::clone(&self.router.server),
-            system: asked.system_prompt,
-            messages: asked.messages.iter().map(message).collect::<Result<_, _>>()?,
-            max_tokens: u64::from(asked.max_tokens),
-            temperature: asked.temperature,
-            stop: asked.stop_sequences.unwrap_or_default(),
+            system: params.system_prompt,
+            messages: params.messages.iter().map(message).collect::<Result<_, _>>()?,
+            max_tokens: u64::from(params.max_tokens),
+            temperature: params.temperature,
+            stop: params.stop_sequences.unwrap_or_default(),
             models: hints.into_iter().filter_map(|hint| hint.name).collect(),
         })
     }
 }
 
-fn message(said: &SamplingMessage) -> Result<SampleMessage, ErrorData> {
-    let content = said.content.iter().map(|block| match block {
+fn message(message: &SamplingMessage) -> Result<SampleMessage, ErrorData> {
+    let content = message.content.iter().map(|block| match block {
         SamplingMessageContentBlock::Text(text) => Ok(SampleContent::Text(text.text.clone())),
         SamplingMessageContentBlock::Image(image) => {
             Ok(SampleContent::Image { mime_type: image.mime_type.clone(), data: image.data.clone() })
@@ -125,7 +125,10 @@ fn message(said: &SamplingMessage) -> Result<SampleMessage, ErrorData> {
         SamplingMessageContentBlock::Audio(audio) => {
             Ok(SampleContent::Audio { mime_type: audio.mime_type.clone(), data: audio.data.clone() })
         }
-        _ => Err(ErrorData::invalid_params("tools cannot be used in sampling", None)),
+        _ => Err(ErrorData::invalid_params("tools are not supported in sampling requests", None)),
     });
-    Ok(SampleMessage { by_model: said.role == Role::Assistant, content: content.collect::<Result<_, _>>()? })
+    Ok(SampleMessage {
+        by_model: message.role == Role::Assistant,
+        content: content.collect::<Result<_, _>>()?,
+    })
 }

@@ -1,5 +1,5 @@
-//! Requests to one server: with the credentials of whoever calls, through the guard, and never two where one may have
-//! been worked on.
+//! HTTP requests to one server: with the caller's credentials, through the egress policy, and never repeated if the
+//! server may have processed them.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,31 +13,31 @@ use crate::net::retry_after;
 use crate::tools::mcp::credentials::{Credentials, WwwAuthenticate};
 use crate::tools::mcp::error::McpError;
 
-/// Bytes that are read of an error's body.
+/// Maximum bytes of the body of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 64 * 1024;
 
-/// A server at a URL.
+/// An HTTP server.
 pub(super) struct HttpEndpoint {
-    /// Where it is.
+    /// URL of the server.
     pub url: Url,
-    /// Bytes of one message.
+    /// Maximum bytes of one message.
     pub limit: usize,
     egress: Arc<Egress>,
     credentials: Arc<dyn Credentials>,
 }
 
-/// A request, apart from the credentials.
+/// A request without credentials.
 #[derive(Clone)]
 pub(super) struct Outgoing {
-    /// The method.
+    /// HTTP method.
     pub method: Method,
-    /// The headers that the protocol asks for; they win over those of the credentials.
+    /// Headers of the protocol; they override those of the credentials.
     pub headers: HeaderMap,
-    /// The body.
+    /// Body.
     pub body: Option<Bytes>,
 }
 
-/// What the body of an answer is.
+/// Content type of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyKind {
     Json,
@@ -46,7 +46,7 @@ pub(super) enum BodyKind {
 }
 
 impl HttpEndpoint {
-    /// A server at a URL.
+    /// An endpoint with these credentials.
     pub(super) fn new(
         url: Url,
         limit: usize,
@@ -56,26 +56,31 @@ impl HttpEndpoint {
         Arc::new(Self { url, limit, egress, credentials })
     }
 
-    /// Sends a request, whatever the answer's status is: but a challenge (401, or a 403 that asks for more scopes) is an
-    /// error, after one more try if the credentials have changed since.
+    /// Sends a request. Any status is returned as a response, except a challenge (401, or 403 with `insufficient_scope`),
+    /// which is an error after one retry with new credentials, if there are any.
     pub(super) async fn send(&self, url: &Url, request: Outgoing) -> Result<Response, McpError> {
-        let shown = self.credentials.headers().await?;
-        let response = self.send_with(url, request.clone(), &shown).await?;
+        let auth_headers = self.credentials.headers().await?;
+        let response = self.send_with(url, request.clone(), &auth_headers).await?;
         let Some(challenged) = WwwAuthenticate::from_response(&response, url) else { return Ok(response) };
-        if !self.credentials.rejected(&shown, &challenged).await {
+        if !self.credentials.rejected(&auth_headers, &challenged).await {
             return Err(challenged.into_error(""));
         }
         drop(response);
-        let shown = self.credentials.headers().await?;
-        let response = self.send_with(url, request, &shown).await?;
+        let auth_headers = self.credentials.headers().await?;
+        let response = self.send_with(url, request, &auth_headers).await?;
         match WwwAuthenticate::from_response(&response, url) {
             Some(challenged) => Err(challenged.into_error(" again")),
             None => Ok(response),
         }
     }
 
-    async fn send_with(&self, url: &Url, request: Outgoing, shown: &HeaderMap) -> Result<Response, McpError> {
-        let mut headers = shown.clone();
+    async fn send_with(
+        &self,
+        url: &Url,
+        request: Outgoing,
+        auth_headers: &HeaderMap,
+    ) -> Result<Response, McpError> {
+        let mut headers = auth_headers.clone();
         headers.extend(request.headers);
         let mut builder = self.egress.client(url)?.request(request.method, url.clone()).headers(headers);
         if let Some(body) = request.body {
@@ -88,12 +93,12 @@ impl HttpEndpoint {
         }
     }
 
-    /// Reads a whole body, unless it is longer than a message may be.
+    /// Reads a body up to the limit of messages.
     pub(super) async fn body(&self, response: Response) -> Result<Vec<u8>, McpError> {
         self.body_up_to(response, self.limit).await
     }
 
-    /// The body of an error if it is JSON.
+    /// The body of an error response, if it is JSON.
     pub(super) async fn error_body(&self, response: Response) -> Option<Vec<u8>> {
         match kind_of(&response) {
             BodyKind::Json => self.body_up_to(response, MAX_ERROR_BODY_BYTES).await.ok(),
@@ -101,35 +106,35 @@ impl HttpEndpoint {
         }
     }
 
-    /// What an error of reading an answer means.
+    /// Converts an error of reading a response.
     pub(super) fn failure(&self, error: &reqwest::Error) -> McpError {
         McpError::Egress(self.egress.classify_error(&self.url, error))
     }
 
     async fn body_up_to(&self, mut response: Response, limit: usize) -> Result<Vec<u8>, McpError> {
-        let announced = response.content_length().unwrap_or(0);
-        if announced > limit as u64 {
+        let content_length = response.content_length().unwrap_or(0);
+        if content_length > limit as u64 {
             return Err(McpError::TooLarge { limit: self.limit });
         }
-        let mut body = Vec::with_capacity(usize::try_from(announced).unwrap_or(0));
-        while let Some(piece) = response.chunk().await.map_err(|error| self.failure(&error))? {
-            if body.len().saturating_add(piece.len()) > limit {
+        let mut body = Vec::with_capacity(usize::try_from(content_length).unwrap_or(0));
+        while let Some(chunk) = response.chunk().await.map_err(|error| self.failure(&error))? {
+            if body.len().saturating_add(chunk.len()) > limit {
                 return Err(McpError::TooLarge { limit: self.limit });
             }
-            body.extend_from_slice(&piece);
+            body.extend_from_slice(&chunk);
         }
         Ok(body)
     }
 }
 
-/// The answer's status as an error.
+/// The error for a response with an error status.
 pub(super) fn status_error(response: &Response) -> McpError {
-    let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-    let retry_after = wait.and_then(|wait| retry_after(wait, SystemTime::now()));
+    let header = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = header.and_then(|header| retry_after(header, SystemTime::now()));
     McpError::Http { status: response.status().as_u16(), retry_after }
 }
 
-/// What the body of an answer is.
+/// The content type of a response.
 pub(super) fn kind_of(response: &Response) -> BodyKind {
     let kind = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();

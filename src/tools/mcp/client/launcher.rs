@@ -1,8 +1,8 @@
-//! Programs end with the gateway, however that ends: also when it is killed and can end nothing itself.
+//! Starts stdio servers so that they exit with the gateway, even if that is killed.
 //!
-//! Linux signals a process when its parent is gone, if the process itself has asked for that. No program does, so it
-//! is started by way of the gateway's own binary, which asks and then becomes the program. The parent is the thread
-//! that started it: so all are started by one thread, which lasts as long as the gateway.
+//! Linux can signal a process when its parent dies (`PR_SET_PDEATHSIG`), but only at its own request. So the gateway
+//! starts its own binary, which makes that request and then executes the program. The signal is bound to the thread that
+//! started the process, so one thread that lives as long as the gateway starts all programs.
 
 use std::ffi::OsString;
 use std::io;
@@ -17,19 +17,19 @@ use tokio::runtime::Handle;
 
 use crate::tools::mcp::connection::StdioCommand;
 
-/// The first argument by which the binary is asked to become a program; the process id of the gateway, the program
-/// and its arguments follow.
+/// First argument that makes the binary execute a program; followed by the gateway's process id, the program and its
+/// arguments.
 const BECOME_PROGRAM_ARG: &str = "antwort:become-program";
-/// The executable of this process, also once its file was replaced.
+/// The executable of this process, even if its file was replaced.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
-/// Exit code of a shell whose program cannot be started.
+/// Exit code for a program that cannot be started, as shells use it.
 const NOT_STARTED: u8 = 127;
 
-/// Whether this process is the gateway's own binary: only that understands [`BECOME_PROGRAM_ARG`].
+/// Whether this process is the gateway's binary, which understands [`BECOME_PROGRAM_ARG`], rather than an embedder's.
 static IS_BINARY: AtomicBool = AtomicBool::new(false);
 
-/// To be called by the binary first of all. Becomes a program if that is what the arguments ask for; comes back with an
-/// exit code only if it cannot, and with none if the arguments mean something else.
+/// To be called first in `main`. Executes a program if the arguments say so; returns an exit code only if that fails,
+/// and `None` for all other arguments.
 pub(crate) fn become_program(mut arguments: impl Iterator<Item = OsString>) -> Option<ExitCode> {
     if arguments.nth(1).is_none_or(|first| first != BECOME_PROGRAM_ARG) {
         IS_BINARY.store(true, Ordering::Release);
@@ -42,14 +42,14 @@ pub(crate) fn become_program(mut arguments: impl Iterator<Item = OsString>) -> O
     if let Err(error) = end_with(parent) {
         return Some(report_exec_error(&error));
     }
-    // Comes back only if it could not be started.
+    // `exec` returns only on failure.
     Some(report_exec_error(&std::process::Command::new(program).args(arguments).exec()))
 }
 
 fn report_exec_error(error: &io::Error) -> ExitCode {
     use std::io::Write;
-    // Nobody is left to be told that this failed.
-    let _written = writeln!(io::stderr(), "the program does not start: {error}");
+    // If stderr is closed, there is no one to report to.
+    let _written = writeln!(io::stderr(), "cannot start the program: {error}");
     ExitCode::from(NOT_STARTED)
 }
 
@@ -57,11 +57,11 @@ fn report_exec_error(error: &io::Error) -> ExitCode {
 fn end_with(parent: u32) -> io::Result<()> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // It may have ended before it was asked for.
+    // The parent may have died before the signal was set.
     let now = getppid().map(|parent| parent.as_raw_nonzero().get());
     match now.and_then(|now| u32::try_from(now).ok()) == Some(parent) {
         true => Ok(()),
-        false => Err(io::Error::other("the gateway is gone")),
+        false => Err(io::Error::other("the gateway has exited")),
     }
 }
 
@@ -70,59 +70,59 @@ fn end_with(_parent: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What starts a program, apart from its environment, folder and pipes.
+/// The command that starts a program, without environment, working directory and pipes.
 ///
 /// # Errors
-/// If there is no such program.
+/// If the program does not exist.
 pub(super) fn command(command: &StdioCommand) -> io::Result<Command> {
     if !cfg!(target_os = "linux") || !IS_BINARY.load(Ordering::Acquire) {
         let mut direct = Command::new(&command.program);
         direct.args(&command.args);
         return Ok(direct);
     }
-    // Whatever is wrong with it would else be known only to the process that is to become it.
+    // Checked here, because an error of the intermediate process could not be reported properly.
     find(command)?;
-    let mut by_way = Command::new(OWN_EXECUTABLE);
-    by_way
+    let mut launcher = Command::new(OWN_EXECUTABLE);
+    launcher
         .arg(BECOME_PROGRAM_ARG)
         .arg(std::process::id().to_string())
         .arg(&command.program)
         .args(&command.args);
-    Ok(by_way)
+    Ok(launcher)
 }
 
-/// Whether there is such a program, where it will be looked for.
+/// Checks that the program exists, searching as `exec` will.
 fn find(command: &StdioCommand) -> io::Result<()> {
     use secrecy::ExposeSecret;
     use std::os::unix::fs::PermissionsExt;
     let is_program = |path: std::path::PathBuf| -> io::Result<()> {
         let meta = std::fs::metadata(command.cwd.as_ref().map_or(path.clone(), |cwd| cwd.join(path)))?;
-        let may_run = meta.is_file() && meta.permissions().mode() & 0o111 != 0;
-        if may_run { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
+        let is_executable = meta.is_file() && meta.permissions().mode() & 0o111 != 0;
+        if is_executable { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     };
     if command.program.contains('/') {
         return is_program((&command.program).into());
     }
-    let given = command.env.get("PATH").map(|path| OsString::from(path.expose_secret()));
-    let path = given.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
-    let mut all = std::env::split_paths(&path).map(|folder| is_program(folder.join(&command.program)));
-    all.find(Result::is_ok).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))
+    let configured = command.env.get("PATH").map(|path| OsString::from(path.expose_secret()));
+    let path = configured.or_else(|| std::env::var_os("PATH")).unwrap_or_else(|| "/bin:/usr/bin".into());
+    let mut candidates = std::env::split_paths(&path).map(|folder| is_program(folder.join(&command.program)));
+    candidates.find(Result::is_ok).unwrap_or_else(|| Err(io::ErrorKind::NotFound.into()))
 }
 
-/// A program to be started.
+/// A request to the starter thread.
 struct Start {
     command: Command,
     runtime: Handle,
     reply: SyncSender<io::Result<Child>>,
 }
 
-/// Starts a program from the thread that lasts.
+/// Starts a program from the starter thread.
 ///
 /// # Errors
 /// If it cannot be started.
 pub(super) fn spawn(command: Command) -> io::Result<Child> {
     static STARTER: OnceLock<Option<Sender<Start>>> = OnceLock::new();
-    let gone = || io::Error::other("the thread that starts programs has ended");
+    let gone = || io::Error::other("the thread that starts programs has exited");
     let starter = STARTER.get_or_init(|| {
         let (sender, receiver) = channel();
         let thread =
@@ -138,7 +138,7 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
 fn start_all(receiver: &Receiver<Start>) {
     while let Ok(Start { mut command, runtime, reply }) = receiver.recv() {
         let _runtime = runtime.enter();
-        // Whoever waits for it waits without being interrupted.
+        // The receiver waits for the reply uninterruptibly, so it is there.
         let _taken = reply.send(command.spawn());
     }
 }

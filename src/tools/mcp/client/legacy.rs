@@ -16,13 +16,13 @@ use super::message_router::{self, MessageRouter};
 use crate::net::sse::{Decoded, Event, SkippingDecoder};
 use crate::tools::mcp::error::McpError;
 
-/// A session.
+/// The transport of one session.
 pub(super) struct SseTransport {
     http: Arc<HttpEndpoint>,
     router: Arc<MessageRouter>,
     /// Where messages are posted to.
     inbox: Url,
-    /// `None` once it has ended.
+    /// `None` after the end of the stream.
     response: Option<Response>,
     decoder: SkippingDecoder,
     ready: VecDeque<ServerJsonRpcMessage>,
@@ -30,7 +30,7 @@ pub(super) struct SseTransport {
 
 impl SseTransport {
     /// Opens the stream and waits for the event with the URL to post messages to.
-    pub(super) async fn open(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Result<Self, McpError> {
+    pub(super) async fn open(http: Arc<HttpEndpoint>, router: Arc<MessageRouter>) -> Result<Self, McpError> {
         let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static("text/event-stream"))]);
         let request = Outgoing { method: Method::GET, headers, body: None };
         let mut response = http.send(&http.url, request).await?;
@@ -38,19 +38,19 @@ impl SseTransport {
             return Err(http::status_error(&response));
         }
         if http::kind_of(&response) != BodyKind::Events {
-            return Err(McpError::Connect("it sends no events".into()));
+            return Err(McpError::Connect("the server does not return an event stream".into()));
         }
-        let mut decoder = SkippingDecoder::new(wire.max_event_bytes());
+        let mut decoder = SkippingDecoder::new(router.max_event_bytes());
         let inbox = loop {
             let Some(bytes) = response.chunk().await.map_err(|error| http.failure(&error))? else {
-                return Err(McpError::Connect("it did not say where it can be written to".into()));
+                return Err(McpError::Connect("the stream ended before the `endpoint` event".into()));
             };
             decoder.feed(&bytes);
             if let Some(inbox) = inbox(&mut decoder, &http.url)? {
                 break inbox;
             }
         };
-        Ok(Self { http, router: wire, inbox, response: Some(response), decoder, ready: VecDeque::new() })
+        Ok(Self { http, router, inbox, response: Some(response), decoder, ready: VecDeque::new() })
     }
 }
 
@@ -65,8 +65,8 @@ impl Transport<RoleClient> for SseTransport {
         &mut self,
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
-        let (http, wire, inbox) = (Arc::clone(&self.http), Arc::clone(&self.router), self.inbox.clone());
-        async move { post(&http, &wire, &inbox, &message).await }
+        let (http, router, inbox) = (Arc::clone(&self.http), Arc::clone(&self.router), self.inbox.clone());
+        async move { post(&http, &router, &inbox, &message).await }
     }
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
@@ -76,7 +76,7 @@ impl Transport<RoleClient> for SseTransport {
             }
             let Ok(Some(bytes)) = self.response.as_mut()?.chunk().await else {
                 self.response = None;
-                self.router.close("its stream ended");
+                self.router.close("the server ended its event stream");
                 return None;
             };
             self.decoder.feed(&bytes);
@@ -95,20 +95,20 @@ impl Transport<RoleClient> for SseTransport {
 
     async fn close(&mut self) -> Result<(), McpError> {
         self.response = None;
-        self.router.close("it was closed");
+        self.router.close("the session was closed");
         Ok(())
     }
 }
 
 async fn post(
     http: &HttpEndpoint,
-    wire: &MessageRouter,
+    router: &MessageRouter,
     inbox: &Url,
     message: &ClientJsonRpcMessage,
 ) -> Result<(), McpError> {
-    wire.check_open()?;
-    let _open = wire.sending(message);
-    wire.pending.register(message);
+    router.check_open()?;
+    let _open = router.sending(message);
+    router.pending.register(message);
     let json = HeaderValue::from_static("application/json");
     let headers = HeaderMap::from_iter([(CONTENT_TYPE, json.clone()), (ACCEPT, json)]);
     let body = Some(Bytes::from(message_router::write(message)?));
@@ -151,15 +151,15 @@ fn read(router: &MessageRouter, decoded: Decoded<'_>) -> Option<ServerJsonRpcMes
 
 /// The URL of the `endpoint` event, once it has come. Of the server's own origin only: the credentials are sent there, and
 /// a server may not choose what else the gateway reaches.
-fn inbox(decoder: &mut SkippingDecoder, at: &Url) -> Result<Option<Url>, McpError> {
+fn inbox(decoder: &mut SkippingDecoder, base: &Url) -> Result<Option<Url>, McpError> {
     while let Some(decoded) = decoder.next() {
-        let Decoded::Event(Event { name: Some(name), data: place, .. }) = decoded else { continue };
-        if name != "endpoint" || place.is_empty() {
+        let Decoded::Event(Event { name: Some(name), data: target, .. }) = decoded else { continue };
+        if name != "endpoint" || target.is_empty() {
             continue;
         }
-        let inbox = at.join(place.trim()).map_err(|_| McpError::Connect("its endpoint is no URL".into()))?;
-        if inbox.origin() != at.origin() {
-            return Err(McpError::Connect("its endpoint is on another server".into()));
+        let inbox = base.join(target.trim()).map_err(|_| McpError::Connect("its `endpoint` event has no valid URL".into()))?;
+        if inbox.origin() != base.origin() {
+            return Err(McpError::Connect("its `endpoint` event points to another server".into()));
         }
         return Ok(Some(inbox));
     }

@@ -1,4 +1,4 @@
-//! Lists of tools, read one by one: a tool that cannot be read is left out, and the others are there.
+//! Parses `tools/list` tool by tool: invalid tools are left out without affecting the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use crate::protocol::json::RawJson;
 use crate::tools::mcp::connection::{RemoteHints, RemoteTool, RemoteTools};
 use crate::tools::mcp::error::McpError;
 
-/// Pages of one list that are fetched; a server with more has lost count.
+/// Maximum number of pages of one list.
 pub(super) const MAX_PAGES: usize = 100;
-/// Bytes of one list, all its pages together: more than any model reads. Read, it takes many times the memory.
+/// Maximum bytes of one list over all pages. Parsed, it takes many times that memory.
 const MAX_LIST_BYTES: usize = 2 * 1024 * 1024;
 
-/// Bytes of a description that are kept: models are told all of it in every turn.
+/// Maximum bytes of a description, which is sent to the model in every turn; longer ones are truncated.
 const MAX_DESCRIPTION_BYTES: usize = 16 * 1024;
-/// Bytes of a schema that is read.
+/// Maximum bytes of a schema.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
-/// What the answer to `tools/list` says.
+/// A page: the result of one `tools/list`.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// The tools on it.
+    /// Tools of the page.
     pub tools: RemoteTools,
-    /// Where the next begins.
+    /// Cursor of the next page.
     pub next: Option<String>,
-    /// How long it was.
+    /// Size of the page.
     pub bytes: usize,
 }
 
@@ -54,51 +54,45 @@ struct RawTool {
     annotations: Option<RawJson>,
 }
 
-/// A list that grows by pages, until there are enough tools, or too many bytes of them.
-pub(super) struct Pages {
-    /// What was read so far.
-    pub all: RemoteTools,
-    bytes: usize,
-    most: usize,
+/// Fetches all pages, up to the limits of tools and bytes.
+pub(super) async fn fetch_all<F>(
+    max: usize,
     limit: usize,
-    seen: Vec<String>,
-}
-
-impl Pages {
-    /// No page yet, up to so many tools and bytes.
-    pub(super) fn new(most: usize, limit: usize) -> Self {
-        Self {
-            all: RemoteTools::default(),
-            bytes: 0,
-            most,
-            limit: limit.min(MAX_LIST_BYTES),
-            seen: Vec::new(),
+    server: &str,
+    fetch: impl Fn(Option<String>) -> F,
+) -> Result<RemoteTools, McpError>
+where
+    F: Future<Output = Result<Page, McpError>>,
+{
+    let (mut all, mut bytes) = (RemoteTools::default(), 0_usize);
+    let (mut seen, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = fetch(cursor).await?;
+        append(&mut all, page.tools);
+        bytes = bytes.saturating_add(page.bytes);
+        let Some(next) = page.next else { return Ok(all) };
+        let has_no_end = seen.contains(&next) || seen.len() + 1 >= MAX_PAGES;
+        if has_no_end || bytes >= limit.min(MAX_LIST_BYTES) || all.tools.len() > max {
+            tracing::warn!(
+                target: "antwort::mcp",
+                server,
+                "tool list of an MCP server exceeds a limit, ignoring further pages"
+            );
+            return Ok(all);
         }
-    }
-
-    /// Adds a page. Where the next begins that is to be asked for.
-    pub(super) fn add(&mut self, page: Page, server: &str) -> Option<String> {
-        append(&mut self.all, page.tools);
-        self.bytes = self.bytes.saturating_add(page.bytes);
-        let next = page.next?;
-        let has_no_end = self.seen.contains(&next) || self.seen.len() + 1 >= MAX_PAGES;
-        if has_no_end || self.bytes >= self.limit || self.all.tools.len() > self.most {
-            tracing::warn!(target: "antwort::mcp", server, "its list of tools is not read to the end");
-            return None;
-        }
-        self.seen.push(next.clone());
-        Some(next)
+        seen.push(next.clone());
+        cursor = Some(next);
     }
 }
 
-/// Reads a page.
+/// Parses a page.
 pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
     let bytes = raw.get().len();
     if bytes > MAX_LIST_BYTES {
         return Err(McpError::TooLarge { limit: MAX_LIST_BYTES });
     }
     let page: RawPage<'_> = serde_json::from_str(raw.get())
-        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("a list: {error}"))))?;
+        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("tools/list: {error}"))))?;
     let mut tools = RemoteTools { ttl: page.ttl_ms.and_then(milliseconds), ..RemoteTools::default() };
     for raw in page.tools {
         match tool(raw) {
@@ -110,7 +104,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Page, McpError> {
     Ok(Page { tools, next, bytes })
 }
 
-/// Adds the tools of a further page.
+/// Appends the tools of a page.
 fn append(all: &mut RemoteTools, page: RemoteTools) {
     all.tools.extend(page.tools);
     page.unreadable.into_iter().for_each(|(name, why)| all.push_unreadable(&name, why));
@@ -128,7 +122,7 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
     let input_schema: Value =
         serde_json::from_str(tool.input_schema.get()).map_err(|error| error.to_string())?;
     if !input_schema.is_object() {
-        return Err("its inputSchema is no object".to_owned());
+        return Err("its inputSchema is not an object".to_owned());
     }
     let short = |json: &RawJson| json.get().len() <= MAX_SCHEMA_BYTES;
     let shown = tool.annotations.filter(short);
@@ -145,7 +139,7 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
         title: tool.title.or_else(titled).map(shortened),
         output_schema: tool.output_schema.filter(short).as_ref().and_then(compact),
         hints,
-        // Without the spaces that it was sent with: values of it are not kept, and the text may be many times.
+        // Stored as compact text rather than as values, because it may be shared by many sessions.
         listed: Arc::new(McpListedTool {
             name: tool.name,
             description: tool.description.map(shortened),
@@ -155,13 +149,13 @@ fn tool(raw: &RawValue) -> Result<RemoteTool, String> {
     })
 }
 
-/// A schema without the spaces that it was sent with; `None`: it cannot be read.
+/// A schema as compact JSON; `None` if it is invalid.
 fn compact(schema: &RawJson) -> Option<RawJson> {
     let value: Value = serde_json::from_str(schema.get()).ok()?;
     Some((&value).into())
 }
 
-/// As much of a description as is kept.
+/// Truncates a description.
 fn shortened(mut text: String) -> String {
     if text.len() > MAX_DESCRIPTION_BYTES {
         text.truncate(text.floor_char_boundary(MAX_DESCRIPTION_BYTES));
@@ -170,7 +164,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// The name of a tool that cannot be read, as far as it has any.
+/// The name of an invalid tool, if it has one.
 fn name_of(raw: &RawValue) -> String {
     let tool: Option<Value> = serde_json::from_str(raw.get()).ok();
     tool.as_ref().and_then(|tool| tool.get("name")?.as_str()).unwrap_or_default().to_owned()

@@ -1,5 +1,5 @@
-//! What a server would have logged, in the gateway's log: so many lines and no more, and of a server that a request
-//! brought only where the operator looks for details.
+//! Forwards log messages of servers to the gateway's log, rate-limited. Messages of servers that requests brought are
+//! logged at `debug` only.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +11,18 @@ use tracing::Level;
 use super::notices::{sanitize_for_log, sanitize_up_to};
 use super::rate::TokenBucket;
 
-/// Lines of a session's server at once, and a second.
+/// Burst and lines per second of a session's log messages.
 const MESSAGE_RATE: (u32, u32) = (20, 1);
-/// Lines of a program's error output, which are only shown at `debug`: a stack trace has some dozens.
+/// Burst and lines per second of a program's stderr, logged at `debug`: a stack trace has dozens of lines.
 const REPORT_RATE: (u32, u32) = (200, 20);
-/// Bytes of a logger's name.
+/// Maximum bytes of a logger's name.
 const MAX_LOGGER_BYTES: usize = 256;
 
-/// The lines of one server in the log.
+/// The log of one server.
 #[derive(Debug)]
 pub(super) struct ServerLog {
     server: Arc<str>,
-    /// Whether it chooses the level of its lines.
+    /// Whether the server's log levels are honoured.
     chooses_level: bool,
     lines: Mutex<Rate>,
 }
@@ -44,12 +44,12 @@ struct RawLog<'a> {
 }
 
 impl ServerLog {
-    /// For the log messages of a session.
+    /// For `notifications/message` of a session.
     pub(super) fn for_session(server: Arc<str>, chooses_level: bool) -> Self {
         Self::new(server, chooses_level, MESSAGE_RATE)
     }
 
-    /// For what a program reports.
+    /// For the stderr of a program.
     pub(super) fn for_program(server: Arc<str>) -> Self {
         Self::new(server, false, REPORT_RATE)
     }
@@ -59,9 +59,9 @@ impl ServerLog {
         Self { server, chooses_level, lines: Mutex::new(Rate { bucket, dropped: 0 }) }
     }
 
-    /// Logs a message of the server's.
+    /// Logs a `notifications/message`.
     pub(super) fn message(&self, raw: &RawValue) {
-        // Without this an ordinary flood would be parsed to be dropped.
+        // Avoids parsing messages that would be dropped.
         if !is_enabled(if self.chooses_level { Level::ERROR } else { Level::DEBUG }) {
             return;
         }
@@ -82,7 +82,7 @@ impl ServerLog {
         });
     }
 
-    /// Logs a line that a program has reported.
+    /// Logs a line of stderr.
     pub(super) fn report(&self, text: impl FnOnce() -> String) {
         self.line(Level::DEBUG, None, text);
     }

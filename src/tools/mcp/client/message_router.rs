@@ -1,6 +1,5 @@
-//! What a server's bytes say. Answers go to who waits for them, notices are dealt with here; only what the SDK has to
-//! act upon goes on to the SDK: the handshake, the server's own requests. What nobody asked for is counted first
-//! (`unasked`).
+//! Routes incoming messages: responses to their pending requests; notifications are handled here; initialization and
+//! requests of the server go to the SDK. Unsolicited messages are counted first (`unsolicited`).
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -25,59 +24,59 @@ use crate::telemetry::fields::{CAUSE, KIND, SERVER};
 use crate::tools::mcp::connection::Endpoint;
 use crate::tools::mcp::error::{FailureReason, McpError};
 
-/// What the SDK is told of an answer that has gone where it belongs.
+/// Passed to the SDK in place of a result that was delivered to its pending request.
 const PLACEHOLDER_RESULT: &str = "{}";
-/// Marks tools whose arguments go into headers, which is the SDK's business.
+/// Marks tools whose arguments the SDK copies into headers, for which it has to see the list.
 const HEADER_MARK: &[u8] = b"\"x-mcp-header\"";
-/// Bytes of a request's id, which its answer repeats.
+/// Maximum bytes of a request id, which the response repeats.
 const MAX_ID_BYTES: usize = 256;
-/// Bytes of a request that is read; more has only what a model is to read.
+/// Maximum bytes of a server's request, except for sampling.
 const MAX_REQUEST_BYTES: usize = 64 * 1024;
 /// Bytes of an event beside its message: field names, a name and an id.
 const MAX_EVENT_FIELD_BYTES: usize = 1024;
-/// What the SDK is handed in the place of a longer one. It knows no such method, and so answers it.
+/// Method that replaces an oversized request: the SDK does not know it and rejects the request.
 const TOO_LONG: &str = "antwort/request_too_long";
 
-/// A connection's reading end, whatever it is made of.
+/// The receiving side of a connection, independent of the transport.
 #[derive(Debug)]
 pub(super) struct MessageRouter {
-    /// The server's name in logs.
+    /// Name of the server in logs.
     pub server: Arc<str>,
-    /// Bytes of one message.
+    /// Maximum bytes of one message.
     pub limit: usize,
-    /// Requests that await their answer.
+    /// Requests that wait for a response.
     pub pending: PendingRequests,
-    /// Cancelled once nothing can come any more.
+    /// Cancelled when the connection is closed.
     pub closed: CancellationToken,
     may_sample: bool,
-    unasked: UnsolicitedLimiter,
+    unsolicited: UnsolicitedLimiter,
     log: ServerLog,
     close_reason: OnceLock<FailureReason>,
-    gave_up: AtomicBool,
+    closed_by_flood: AtomicBool,
     tools_version: AtomicU64,
     is_lost: AtomicBool,
     unknown_version: OnceLock<String>,
 }
 
-/// What was read.
+/// How a message was handled.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Dispatch {
-    /// An answer that has gone where it belongs; `result` is what the SDK is told that it is.
+    /// A response that was delivered; the SDK gets `result` in its place.
     Answered {
-        /// The request.
+        /// Id of the request.
         id: i64,
         /// JSON.
         result: Cow<'static, str>,
     },
-    /// It is dealt with.
+    /// Handled or dropped.
     Handled,
-    /// The SDK is to read it.
+    /// To be passed to the SDK.
     Sdk,
-    /// The SDK is to read this in its place.
+    /// To be replaced by this message for the SDK.
     Replaced(String),
 }
 
-/// A message of JSON-RPC.
+/// A JSON-RPC message.
 #[derive(Deserialize)]
 pub(super) struct Envelope<'a> {
     #[serde(default, borrow)]
@@ -100,14 +99,14 @@ struct RawError {
     message: Option<String>,
 }
 
-/// The part of a `notifications/cancelled` that is looked at here.
+/// The relevant part of `notifications/cancelled`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Cancelled {
     request_id: RequestId,
 }
 
-/// The part of an answer to `initialize` that is looked at here.
+/// The relevant part of a response to `initialize`.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Initialized {
@@ -115,7 +114,7 @@ struct Initialized {
 }
 
 impl MessageRouter {
-    /// The reading end of a connection to a server.
+    /// A router for a new connection.
     pub(super) fn new(endpoint: &Endpoint, limit: usize, may_sample: bool) -> Arc<Self> {
         let server = Arc::clone(&endpoint.name);
         Arc::new(Self {
@@ -125,65 +124,65 @@ impl MessageRouter {
             pending: PendingRequests::default(),
             closed: CancellationToken::new(),
             may_sample,
-            unasked: UnsolicitedLimiter::new(limit),
+            unsolicited: UnsolicitedLimiter::new(limit),
             close_reason: OnceLock::new(),
-            gave_up: AtomicBool::new(false),
+            closed_by_flood: AtomicBool::new(false),
             tools_version: AtomicU64::new(0),
             is_lost: AtomicBool::new(false),
             unknown_version: OnceLock::new(),
         })
     }
 
-    /// The server knows nothing of the session any more. What is under way goes on; nothing else is asked.
+    /// Marks the session as lost: requests in flight continue, new ones need another session.
     pub(super) fn mark_lost(&self) {
         self.is_lost.store(true, Ordering::Release);
     }
 
-    /// Whether the server knows nothing of the session any more.
+    /// Whether the server has lost the session.
     pub(super) fn is_lost(&self) -> bool {
         self.is_lost.load(Ordering::Acquire)
     }
 
-    /// How often the server said that its tools have changed.
+    /// Number of `notifications/tools/list_changed` so far.
     pub(super) fn tools_version(&self) -> u64 {
         self.tools_version.load(Ordering::Acquire)
     }
 
-    /// Nothing can come any more, and why.
+    /// Closes the connection with a reason; the first reason counts.
     pub(super) fn close(&self, why: impl Into<FailureReason>) {
         let _first = self.close_reason.set(why.into());
         self.closed.cancel();
     }
 
-    /// Why nothing can come any more.
+    /// Why the connection was closed.
     pub(super) fn why_closed(&self) -> FailureReason {
-        let unset = || "it ended before the answer".into();
+        let unset = || "the connection was closed before the response".into();
         self.close_reason.get().cloned().unwrap_or_else(unset)
     }
 
-    /// Why the gateway gave the connection up, if it did.
+    /// Why the gateway closed the connection, if because of a flood.
     pub(super) fn why_given_up(&self) -> Option<String> {
-        self.gave_up.load(Ordering::Acquire).then(|| self.why_closed().message().to_owned())
+        self.closed_by_flood.load(Ordering::Acquire).then(|| self.why_closed().message().to_owned())
     }
 
-    /// An error once nothing is to be sent any more.
+    /// An error if the connection is closed.
     pub(super) fn check_open(&self) -> Result<(), McpError> {
         if self.closed.is_cancelled() { Err(McpError::Connect(self.why_closed())) } else { Ok(()) }
     }
 
-    /// To be held while a message is sent: if it answers a request of the server's, that is open until it has left.
+    /// To be held while a message is sent: a request of the server counts as open until its response has been sent.
     pub(super) fn sending(&self, message: &ClientJsonRpcMessage) -> Option<AnsweringGuard<'_>> {
         match message {
-            ClientJsonRpcMessage::Response(answer) => Some(self.unasked.answering(Some(&answer.id))),
-            ClientJsonRpcMessage::Error(error) => Some(self.unasked.answering(error.id.as_ref())),
+            ClientJsonRpcMessage::Response(answer) => Some(self.unsolicited.answering(Some(&answer.id))),
+            ClientJsonRpcMessage::Error(error) => Some(self.unsolicited.answering(error.id.as_ref())),
             ClientJsonRpcMessage::Request(_) | ClientJsonRpcMessage::Notification(_) => None,
         }
     }
 
-    /// Bytes that are no message.
+    /// Counts bytes that belong to no message.
     pub(super) fn count_stray_bytes(&self, bytes: usize) {
         if bytes > 0 {
-            self.apply_verdict(self.unasked.stray_bytes(bytes));
+            self.apply_verdict(self.unsolicited.stray_bytes(bytes));
         }
     }
 
@@ -192,38 +191,38 @@ impl MessageRouter {
         self.limit.saturating_add(MAX_EVENT_FIELD_BYTES)
     }
 
-    /// Something that is no message but costs as much. `false`: it is to be dropped.
+    /// Counts an unsolicited message; `false`: it is to be dropped.
     pub(super) fn count_notification(&self, bytes: usize) -> bool {
-        self.apply_verdict(self.unasked.notification(bytes))
+        self.apply_verdict(self.unsolicited.notification(bytes))
     }
 
-    /// More of something that is already too long. While an answer is awaited, it may be that.
+    /// Counts bytes of an oversized message, unless it may be the response to a pending request.
     pub(super) fn count_skipped(&self, bytes: usize) {
         if self.pending.is_empty() {
             self.count_stray_bytes(bytes);
         }
     }
 
-    /// Whether to deal with something; ends the connection if it was too much.
+    /// Whether to handle an unsolicited message; closes the connection on a flood.
     fn apply_verdict(&self, verdict: FloodVerdict) -> bool {
         if let FloodVerdict::GiveUp(why) = verdict
-            && !self.gave_up.swap(true, Ordering::AcqRel)
+            && !self.closed_by_flood.swap(true, Ordering::AcqRel)
         {
             tracing::warn!(
                 target: "antwort::mcp",
                 { { SERVER } = &*self.server, { KIND } = "flood", { CAUSE } = why },
-                "the connection is given up"
+                "MCP server floods the connection, closing it"
             );
-            self.close(format!("the server asks too much: {why}"));
+            self.close(format!("the server sent too many unsolicited messages: {why}"));
         }
         verdict == FloodVerdict::Accept
     }
 
-    /// Reads a message and sees to it. `asked` is the request that it answers if it does not say. An answer to the
-    /// handshake with a version of the protocol that nobody here knows ends the connection.
-    pub(super) fn dispatch(&self, bytes: &[u8], asked: Option<i64>) -> Result<Dispatch, McpError> {
+    /// Parses and handles a message. `request` is the request that it answers if it has no id. A response to `initialize`
+    /// with an unsupported protocol version closes the connection.
+    pub(super) fn dispatch(&self, bytes: &[u8], request: Option<i64>) -> Result<Dispatch, McpError> {
         if bytes.len() > self.limit {
-            return Ok(match self.skip(&Excerpt::from_bytes(bytes), asked) {
+            return Ok(match self.skip(&Excerpt::from_bytes(bytes), request) {
                 Some(id) => Dispatch::Answered { id, result: Cow::Borrowed(PLACEHOLDER_RESULT) },
                 None => Dispatch::Handled,
             });
@@ -235,37 +234,37 @@ impl MessageRouter {
         };
         match (&envelope.method, envelope.id) {
             (None, _) => {
-                let taken = self.dispatch_response(&envelope, asked, bytes);
-                if taken == Dispatch::Sdk {
+                let dispatch = self.dispatch_response(&envelope, request, bytes);
+                if dispatch == Dispatch::Sdk {
                     self.check_version(envelope.result)?;
                 }
-                Ok(taken)
+                Ok(dispatch)
             }
             (Some(method), Some(id)) => Ok(self.dispatch_request(id, method, bytes.len())),
             (Some(method), None) => Ok(self.dispatch_notification(method, envelope.params, bytes.len())),
         }
     }
 
-    /// Reads a message that can only be an answer: nothing else is dealt with.
+    /// Parses a message that must be a response.
     pub(super) fn read_answer(
         &self,
         bytes: &[u8],
-        asked: i64,
+        request: i64,
     ) -> Result<Option<ServerJsonRpcMessage>, McpError> {
         let envelope: Option<Envelope<'_>> = serde_json::from_slice(bytes).ok();
         if envelope.is_some_and(|envelope| envelope.method.is_some()) {
-            return Err(McpError::Malformed("it answers something else".to_owned()));
+            return Err(McpError::Malformed("the response does not match the request".to_owned()));
         }
-        self.read(bytes, Some(asked))
+        self.read(bytes, Some(request))
     }
 
-    /// Reads a message; the SDK's part of it if it has one.
+    /// Handles a message and returns what the SDK has to see of it.
     pub(super) fn read(
         &self,
         bytes: &[u8],
-        asked: Option<i64>,
+        request: Option<i64>,
     ) -> Result<Option<ServerJsonRpcMessage>, McpError> {
-        match self.dispatch(bytes, asked)? {
+        match self.dispatch(bytes, request)? {
             Dispatch::Handled => Ok(None),
             Dispatch::Answered { id, result } if result == PLACEHOLDER_RESULT => {
                 Ok(Some(placeholder_response(id)))
@@ -274,41 +273,43 @@ impl MessageRouter {
                 let result = serde_json::from_str(&result).unwrap_or_else(|_| ServerResult::empty(()));
                 Ok(Some(ServerJsonRpcMessage::response(result, RequestId::Number(id))))
             }
-            Dispatch::Sdk => for_sdk(bytes, asked).map(Some),
-            Dispatch::Replaced(message) => for_sdk(message.as_bytes(), asked).map(Some),
+            Dispatch::Sdk => for_sdk(bytes, request).map(Some),
+            Dispatch::Replaced(message) => for_sdk(message.as_bytes(), request).map(Some),
         }
     }
 
-    /// Something was too long. The call that it answered fails, if it can be told.
-    pub(super) fn skip(&self, skipped: &Excerpt, asked: Option<i64>) -> Option<i64> {
-        let id = asked.or_else(|| id_at_head(&skipped.head)).or_else(|| id_at_tail(&skipped.tail));
+    /// Handles an oversized message: fails the request that it answers, if its id can be found.
+    pub(super) fn skip(&self, skipped: &Excerpt, request: Option<i64>) -> Option<i64> {
+        let id = request.or_else(|| id_at_head(&skipped.head)).or_else(|| id_at_tail(&skipped.tail));
         self.count_skipped(self.limit);
-        tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "a message is too long");
+        tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "ignoring an MCP message longer than mcp.max_message_bytes");
         let id = id?;
         self.pending.fail(id, McpError::TooLarge { limit: self.limit }).then_some(id)
     }
 
-    fn dispatch_response(&self, envelope: &Envelope<'_>, asked: Option<i64>, bytes: &[u8]) -> Dispatch {
+    fn dispatch_response(&self, envelope: &Envelope<'_>, request: Option<i64>, bytes: &[u8]) -> Dispatch {
         let id = match envelope.id {
             Some(id) => number(id),
-            None => asked,
+            None => request,
         };
-        let whose = id.map_or(ResponseOwner::Unknown, |id| self.pending.owner_of(id));
-        let id = match (id, whose) {
+        let owner = id.map_or(ResponseOwner::Unknown, |id| self.pending.owner_of(id));
+        let id = match (id, owner) {
             (Some(id), ResponseOwner::Pending) => id,
             (_, ResponseOwner::Sdk) => return Dispatch::Sdk,
-            // Whether the SDK still takes it for an answer to the handshake is its business.
+            // The SDK waits for a response itself, so it may accept this one.
             _ if self.count_notification(bytes.len()) && self.pending.sdk_waits() => return Dispatch::Sdk,
             _ => return Dispatch::Handled,
         };
         match (envelope.result, envelope.error) {
             (Some(result), _) => self.pending.answer(id, result),
             (None, Some(error)) => self.pending.fail(id, protocol_error(error)),
-            (None, None) => self.pending.fail(id, McpError::Malformed("neither result nor error".to_owned())),
+            (None, None) => self
+                .pending
+                .fail(id, McpError::Malformed("the response has neither result nor error".to_owned())),
         };
-        let marked = memchr::memmem::find(bytes, HEADER_MARK).and(envelope.result);
-        let result =
-            marked.map_or(Cow::Borrowed(PLACEHOLDER_RESULT), |result| Cow::Owned(result.get().to_owned()));
+        let header_result = memchr::memmem::find(bytes, HEADER_MARK).and(envelope.result);
+        let result = header_result
+            .map_or(Cow::Borrowed(PLACEHOLDER_RESULT), |result| Cow::Owned(result.get().to_owned()));
         Dispatch::Answered { id, result }
     }
 
@@ -320,23 +321,23 @@ impl MessageRouter {
         }
         let version = sanitize_for_error(&truncate_for_display(&version));
         _ = self.unknown_version.set(version.clone());
-        self.close("it speaks another version of the protocol");
+        self.close("the server uses an unsupported protocol version");
         Err(McpError::UnknownVersion(version))
     }
 
-    /// The version of the protocol for which the handshake was ended.
+    /// The unsupported protocol version, if that ended initialization.
     pub(super) fn unknown_version(&self) -> Option<&str> {
         self.unknown_version.get().map(String::as_str)
     }
 
-    /// A request of the server's: the SDK's, if it is not one too many.
+    /// A request of the server: for the SDK, within the limits.
     fn dispatch_request(&self, id: &RawValue, method: &str, bytes: usize) -> Dispatch {
         let readable = Some(id.get()).filter(|id| id.len() <= MAX_ID_BYTES);
         let Some(number) = readable.and_then(|id| serde_json::from_str::<RequestId>(id).ok()) else {
             self.count_notification(bytes);
             return Dispatch::Handled;
         };
-        if self.closed.is_cancelled() || !self.apply_verdict(self.unasked.request(number, bytes)) {
+        if self.closed.is_cancelled() || !self.apply_verdict(self.unsolicited.request(number, bytes)) {
             return Dispatch::Handled;
         }
         let is_sampling = self.may_sample && method == "sampling/createMessage";
@@ -347,12 +348,12 @@ impl MessageRouter {
     }
 
     fn dispatch_notification(&self, method: &str, params: Option<&RawValue>, bytes: usize) -> Dispatch {
-        let is_taken = self.count_notification(bytes);
-        // However many there are, it costs nothing to know that there was one.
+        let is_accepted = self.count_notification(bytes);
+        // Counted even beyond the rate limit, since that costs nothing.
         if method == "notifications/tools/list_changed" {
             self.tools_version.fetch_add(1, Ordering::AcqRel);
         }
-        let Some(params) = params.filter(|_| is_taken) else { return Dispatch::Handled };
+        let Some(params) = params.filter(|_| is_accepted) else { return Dispatch::Handled };
         match method {
             "notifications/progress" => {
                 if let Some((token, message)) = notices::progress(params) {
@@ -362,7 +363,7 @@ impl MessageRouter {
             "notifications/message" => self.log.message(params),
             "notifications/cancelled" => {
                 let cancelled: Option<Cancelled> = serde_json::from_str(params.get()).ok();
-                if cancelled.is_some_and(|cancelled| self.unasked.withdraw(&cancelled.request_id)) {
+                if cancelled.is_some_and(|cancelled| self.unsolicited.withdraw(&cancelled.request_id)) {
                     return Dispatch::Sdk;
                 }
             }
@@ -372,17 +373,17 @@ impl MessageRouter {
     }
 }
 
-/// What the SDK is told of an answer that has gone where it belongs.
+/// The placeholder for a delivered response.
 pub(super) fn placeholder_response(id: i64) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::response(ServerResult::empty(()), RequestId::Number(id))
 }
 
-/// The same as text.
+/// The placeholder as text.
 pub(super) fn placeholder_response_text(id: i64, result: &str) -> String {
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}")
 }
 
-/// A message of the client's as text.
+/// Serializes a message of the client.
 pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError> {
     let written = match exact_arguments(message) {
         None => serde_json::to_vec(message),
@@ -391,7 +392,7 @@ pub(super) fn write(message: &ClientJsonRpcMessage) -> Result<Vec<u8>, McpError>
     written.map_err(|error| McpError::Malformed(sanitize_for_error(&error.to_string())))
 }
 
-/// The message with these arguments: the SDK's are rounded.
+/// Serializes a message with exact arguments in place of the SDK's, which are rounded.
 fn write_with(message: &ClientJsonRpcMessage, arguments: &RawValue) -> serde_json::Result<Vec<u8>> {
     #[derive(Serialize)]
     struct Message<'a> {
@@ -412,17 +413,18 @@ fn write_with(message: &ClientJsonRpcMessage, arguments: &RawValue) -> serde_jso
     serde_json::to_vec(&Message { rest, params: Params { rest: params, arguments } })
 }
 
-/// A JSON-RPC error as ours.
+/// Converts a JSON-RPC error.
 pub(super) fn protocol_error(raw: &RawValue) -> McpError {
     let error: RawError = serde_json::from_str(raw.get()).unwrap_or(RawError { code: None, message: None });
     let code = error.code.and_then(|code| code.as_i64()).unwrap_or(-32603);
-    let message = error
-        .message
-        .map_or_else(|| "the server gave no reason".to_owned(), |words| sanitize_for_error(&words));
+    let message = error.message.map_or_else(
+        || "the server returned an error without a message".to_owned(),
+        |message| sanitize_for_error(&message),
+    );
     McpError::Protocol { code, message }
 }
 
-/// The JSON-RPC error that a body is; `None` if it is anything else.
+/// The JSON-RPC error in a body, if it is one.
 pub(super) fn error_in(body: &[u8]) -> Option<McpError> {
     let error = serde_json::from_slice::<Envelope<'_>>(body).ok()?.error?;
     let coded: RawError = serde_json::from_str(error.get()).ok()?;
@@ -430,9 +432,9 @@ pub(super) fn error_in(body: &[u8]) -> Option<McpError> {
     Some(protocol_error(error))
 }
 
-/// Whether an error says that the server does not know the session. Not every server says so with a 404: those after
-/// the reference's example say it with a 400, before they look at the message and so without its id. An error with an
-/// id is about the call, whatever it speaks of.
+/// Whether an error means that the server does not know the session. By the protocol that is a 404, but servers
+/// modelled on the reference example answer 400 before they parse the message, hence without id. An error with an id is
+/// about the call itself.
 pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
     if status != StatusCode::BAD_REQUEST {
         return false;
@@ -449,21 +451,21 @@ pub(super) fn names_lost_session(status: StatusCode, body: &[u8]) -> bool {
     }
 }
 
-/// Reads a message that the SDK is to act upon. An error that does not say what it answers is about `asked`.
-fn for_sdk(bytes: &[u8], asked: Option<i64>) -> Result<ServerJsonRpcMessage, McpError> {
+/// Parses a message for the SDK. An error without id is assigned to `request`.
+fn for_sdk(bytes: &[u8], request: Option<i64>) -> Result<ServerJsonRpcMessage, McpError> {
     let message = serde_json::from_slice::<ServerJsonRpcMessage>(bytes)
         .map_err(|error| McpError::Malformed(sanitize_for_error(&error.to_string())))?;
-    let (ServerJsonRpcMessage::Error(error), Some(asked)) = (&message, asked) else { return Ok(message) };
+    let (ServerJsonRpcMessage::Error(error), Some(request)) = (&message, request) else { return Ok(message) };
     let error: ErrorData = error.error.clone();
-    Ok(ServerJsonRpcMessage::error(error, Some(RequestId::Number(asked))))
+    Ok(ServerJsonRpcMessage::error(error, Some(RequestId::Number(request))))
 }
 
-/// An id, also one that came back as text.
+/// A numeric id, also if it was returned as a string.
 fn number(raw: &RawValue) -> Option<i64> {
     raw.get().trim_matches('"').parse().ok()
 }
 
-/// The id of a message of which this is the beginning.
+/// The id in the head of an oversized message.
 fn id_at_head(head: &[u8]) -> Option<i64> {
     let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
     for (at, byte) in head.iter().enumerate() {
@@ -488,7 +490,7 @@ fn id_at_head(head: &[u8]) -> Option<i64> {
     None
 }
 
-/// The id of a message of which this is the end: servers also write it last.
+/// The id in the tail of an oversized message: some servers write it last.
 fn id_at_tail(tail: &[u8]) -> Option<i64> {
     let at = memchr::memmem::rfind(tail, b"\"id\"")?;
     let value = tail.get(at..)?.strip_prefix(b"\"id\"")?.trim_ascii_start().strip_prefix(b":")?;

@@ -1,4 +1,4 @@
-//! What servers say of their calls, and a stranger's words as they can be shown.
+//! Progress notifications, and sanitizing of untrusted text.
 
 use std::fmt::Write;
 
@@ -6,9 +6,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-/// Bytes of a server's words that are logged.
+/// Maximum bytes of a server's text in a log line.
 const MAX_LOG_BYTES: usize = 4 * 1024;
-/// Bytes of a server's words that an error has.
+/// Maximum bytes of a server's text in an error.
 const MAX_ERROR_BYTES: usize = 2 * 1024;
 
 #[derive(Deserialize)]
@@ -23,15 +23,16 @@ struct RawProgress {
     message: Option<String>,
 }
 
-/// Whose progress it is, and what it says.
+/// Parses a progress notification: token and message.
 pub(super) fn progress(raw: &RawValue) -> Option<(i64, Option<String>)> {
     let raw: RawProgress = serde_json::from_str(raw.get()).ok()?;
     let token = match &raw.progress_token {
         Value::String(token) => token.parse().ok()?,
         token => token.as_i64()?,
     };
-    let said = raw.message.filter(|message| !message.is_empty()).map(|message| sanitize_for_error(&message));
-    Some((token, said.or_else(|| Some(fraction(&raw.progress?, raw.total.as_ref())))))
+    let message =
+        raw.message.filter(|message| !message.is_empty()).map(|message| sanitize_for_error(&message));
+    Some((token, message.or_else(|| Some(fraction(&raw.progress?, raw.total.as_ref())))))
 }
 
 fn fraction(progress: &Number, total: Option<&Number>) -> String {
@@ -41,23 +42,23 @@ fn fraction(progress: &Number, total: Option<&Number>) -> String {
     }
 }
 
-/// A stranger's words as they can be logged: not too long, and nothing that moves a terminal's cursor.
-pub(super) fn sanitize_for_log(words: &[u8]) -> String {
-    sanitize(words, MAX_LOG_BYTES)
+/// Sanitizes untrusted text for logs: bounded, without control characters.
+pub(super) fn sanitize_for_log(text: &[u8]) -> String {
+    sanitize(text, MAX_LOG_BYTES)
 }
 
-/// The same, of up to so many bytes.
-pub(super) fn sanitize_up_to(words: &[u8], most: usize) -> String {
-    sanitize(words, most)
+/// As [`sanitize_for_log`], with another limit.
+pub(super) fn sanitize_up_to(text: &[u8], max_bytes: usize) -> String {
+    sanitize(text, max_bytes)
 }
 
-/// A stranger's words as they can be part of an error, which models, clients and logs are told.
-pub(super) fn sanitize_for_error(words: &str) -> String {
-    sanitize(words.as_bytes(), MAX_ERROR_BYTES)
+/// Sanitizes untrusted text for errors, which models, clients and logs see.
+pub(super) fn sanitize_for_error(text: &str) -> String {
+    sanitize(text.as_bytes(), MAX_ERROR_BYTES)
 }
 
-fn sanitize(words: &[u8], most: usize) -> String {
-    let cut = words.get(..most).unwrap_or(words);
+fn sanitize(text: &[u8], max_bytes: usize) -> String {
+    let cut = text.get(..max_bytes).unwrap_or(text);
     let mut text = String::with_capacity(cut.len());
     for character in String::from_utf8_lossy(cut).chars() {
         if character.is_control() {
@@ -67,7 +68,7 @@ fn sanitize(words: &[u8], most: usize) -> String {
             text.push(character);
         }
     }
-    if cut.len() < words.len() {
+    if cut.len() < text.len() {
         text.push('…');
     }
     text
@@ -79,8 +80,8 @@ mod tests {
 
     #[test]
     fn a_servers_words_are_cut_and_move_no_cursor() {
-        let told = sanitize_for_error(&format!("\u{1b}[2J{}", "é".repeat(1 << 20)));
-        assert!(told.starts_with("\\u{1b}[2Jé") && told.ends_with('…'), "{}", &told[..20]);
-        assert!(told.len() < MAX_ERROR_BYTES + 32, "{}", told.len());
+        let sanitized = sanitize_for_error(&format!("\u{1b}[2J{}", "é".repeat(1 << 20)));
+        assert!(sanitized.starts_with("\\u{1b}[2Jé") && sanitized.ends_with('…'), "{}", &sanitized[..20]);
+        assert!(sanitized.len() < MAX_ERROR_BYTES + 32, "{}", sanitized.len());
     }
 }

@@ -1,8 +1,8 @@
-//! Requests that await their answer, and where the answer goes.
+//! Pending requests and their responses.
 //!
-//! The SDK carries requests and tells whoever waits that there is an answer. The answer itself goes by here: it is
-//! read where its bytes are, once, into what the gateway makes of it. A request carries its [`PendingRequest`] along, and the
-//! transport that sends it files the slot under the request's id.
+//! The SDK sends requests and notifies the caller of a response. The response itself is parsed here, once and directly
+//! into the gateway's types. A request carries its [`PendingRequest`] as an extension; the transport that sends it
+//! registers it under the request's id.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,42 +16,42 @@ use super::results::{self, CallAnswer};
 use crate::tools::Progress;
 use crate::tools::mcp::error::McpError;
 
-/// The slots of the requests that were sent.
+/// All requests that wait for a response.
 #[derive(Debug, Default)]
-pub(super) struct PendingRequests(Mutex<Filed>);
+pub(super) struct PendingRequests(Mutex<Registered>);
 
 #[derive(Debug, Default)]
-struct Filed {
+struct Registered {
     by_id: HashMap<i64, Arc<PendingRequest>>,
     by_token: HashMap<i64, Arc<PendingRequest>>,
-    /// Requests that are the SDK's own, such as the handshake.
+    /// Requests of the SDK itself, such as `initialize`.
     sdk: HashSet<i64>,
 }
 
-/// Whose an answer is.
+/// Who waits for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ResponseOwner {
-    /// Its slot waits for it.
+    /// A pending request.
     Pending,
-    /// The SDK's.
+    /// The SDK.
     Sdk,
-    /// Nobody waits for it, or not any more.
+    /// No one, or no one any more.
     Unknown,
 }
 
-/// Where an answer goes.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     asks: RequestKind,
     progress: Progress,
-    /// The arguments as text, where the SDK's form of them would round a number.
+    /// The arguments as text, if the SDK's representation would round a number.
     exact_arguments: Option<Box<RawValue>>,
-    /// Told of each sign of life.
+    /// Notified of progress, which resets the idle timeout.
     pub activity: Notify,
     state: Mutex<State>,
 }
 
-/// What was asked.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RequestKind {
     /// `tools/call`.
@@ -60,12 +60,12 @@ pub(super) enum RequestKind {
     Page,
 }
 
-/// An answer.
+/// A parsed response.
 #[derive(Debug)]
 pub(super) enum ServerAnswer {
-    /// To `tools/call`.
+    /// Result of `tools/call`.
     Call(CallAnswer),
-    /// To `tools/list`.
+    /// Result of `tools/list`.
     Page(Page),
 }
 
@@ -76,24 +76,24 @@ struct State {
     answer: Option<Result<ServerAnswer, McpError>>,
 }
 
-/// How a request carries its slot.
+/// The extension by which an SDK request refers to its pending request.
 #[derive(Debug, Clone)]
 pub(super) struct RequestTag(pub Arc<PendingRequest>);
 
-/// The arguments that a request is to be sent with, if they are not those that the SDK has.
+/// The exact arguments of a request, if they differ from the SDK's.
 pub(super) fn exact_arguments(message: &ClientJsonRpcMessage) -> Option<&RawValue> {
     let ClientJsonRpcMessage::Request(request) = message else { return None };
-    let RequestTag(slot) = request.request.extensions().get()?;
-    slot.exact_arguments.as_deref()
+    let RequestTag(pending) = request.request.extensions().get()?;
+    pending.exact_arguments.as_deref()
 }
 
 impl PendingRequest {
-    /// A slot for the answer to this.
+    /// A pending request of this kind.
     pub(super) fn new(asks: RequestKind, progress: Progress) -> Arc<Self> {
         Self::with_arguments(asks, progress, None)
     }
 
-    /// A slot of a request that is sent with these arguments in the place of the SDK's.
+    /// A pending request sent with exact arguments in place of the SDK's.
     pub(super) fn with_arguments(
         asks: RequestKind,
         progress: Progress,
@@ -103,12 +103,12 @@ impl PendingRequest {
         Arc::new(Self { asks, progress, exact_arguments, activity: Notify::new(), state: Mutex::default() })
     }
 
-    /// Takes the answer out.
+    /// Takes the response.
     pub(super) fn take(&self) -> Option<Result<ServerAnswer, McpError>> {
         lock(&self.state).answer.take()
     }
 
-    /// Whether the request may have left.
+    /// Whether the request may have been sent.
     pub(super) fn was_sent(&self) -> bool {
         lock(&self.state).sent
     }
@@ -126,99 +126,99 @@ impl PendingRequest {
 }
 
 impl PendingRequests {
-    /// Files the slot of a message that is about to be sent. The id if it is a request.
+    /// Registers a request that is about to be sent; returns its id, `None` for other messages.
     pub(super) fn register(&self, message: &ClientJsonRpcMessage) -> Option<i64> {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let NumberOrString::Number(id) = request.id else { return None };
-        let Some(RequestTag(slot)) = request.request.extensions().get() else {
+        let Some(RequestTag(pending)) = request.request.extensions().get() else {
             lock(&self.0).sdk.insert(id);
             return Some(id);
         };
         let token = request.request.get_meta().get_progress_token().as_ref().and_then(token_number);
-        let mut filed = lock(&self.0);
-        let mut state = lock(&slot.state);
+        let mut registered = lock(&self.0);
+        let mut state = lock(&pending.state);
         state.sent = true;
         if !state.abandoned {
-            filed.by_id.insert(id, Arc::clone(slot));
+            registered.by_id.insert(id, Arc::clone(pending));
             if let Some(token) = token {
-                filed.by_token.insert(token, Arc::clone(slot));
+                registered.by_token.insert(token, Arc::clone(pending));
             }
         }
         Some(id)
     }
 
-    /// Nobody waits for the answer any more.
-    pub(super) fn abandon(&self, id: i64, token: Option<i64>, slot: &PendingRequest) {
-        let mut filed = lock(&self.0);
-        lock(&slot.state).abandoned = true;
-        filed.by_id.remove(&id);
+    /// Removes a request whose caller has stopped waiting.
+    pub(super) fn abandon(&self, id: i64, token: Option<i64>, pending: &PendingRequest) {
+        let mut registered = lock(&self.0);
+        lock(&pending.state).abandoned = true;
+        registered.by_id.remove(&id);
         if let Some(token) = token {
-            filed.by_token.remove(&token);
+            registered.by_token.remove(&token);
         }
     }
 
-    /// Whose the answer to a request is. The SDK's counts as had from here on.
+    /// Who waits for the response to a request. A response to the SDK counts as delivered after this call.
     pub(super) fn owner_of(&self, id: i64) -> ResponseOwner {
-        let mut filed = lock(&self.0);
-        if let Some(slot) = filed.by_id.get(&id) {
-            return if lock(&slot.state).answer.is_none() {
+        let mut registered = lock(&self.0);
+        if let Some(pending) = registered.by_id.get(&id) {
+            return if lock(&pending.state).answer.is_none() {
                 ResponseOwner::Pending
             } else {
                 ResponseOwner::Unknown
             };
         }
-        if filed.sdk.remove(&id) { ResponseOwner::Sdk } else { ResponseOwner::Unknown }
+        if registered.sdk.remove(&id) { ResponseOwner::Sdk } else { ResponseOwner::Unknown }
     }
 
-    /// Whether the SDK waits for an answer.
+    /// Whether the SDK waits for a response.
     pub(super) fn sdk_waits(&self) -> bool {
         !lock(&self.0).sdk.is_empty()
     }
 
-    /// Whether no answer at all is awaited.
+    /// Whether no request is pending.
     pub(super) fn is_empty(&self) -> bool {
-        let filed = lock(&self.0);
-        filed.by_id.is_empty() && filed.sdk.is_empty()
+        let registered = lock(&self.0);
+        registered.by_id.is_empty() && registered.sdk.is_empty()
     }
 
-    /// Reads the answer to a request; `false` if it is none of these.
+    /// Delivers a response; `false` if the request is not pending.
     pub(super) fn answer(&self, id: i64, raw: &RawValue) -> bool {
-        self.find(id).map(|slot| slot.resolve(slot.read(raw))).is_some()
+        self.find(id).map(|pending| pending.resolve(pending.read(raw))).is_some()
     }
 
-    /// A request failed; `false` if it is none of these.
+    /// Fails a request; `false` if it is not pending.
     pub(super) fn fail(&self, id: i64, error: McpError) -> bool {
-        self.find(id).map(|slot| slot.resolve(Err(error))).is_some()
+        self.find(id).map(|pending| pending.resolve(Err(error))).is_some()
     }
 
-    /// Whether an answer to a request has come.
+    /// Whether a request has its response.
     pub(super) fn is_answered(&self, id: i64) -> bool {
-        self.find(id).is_none_or(|slot| lock(&slot.state).answer.is_some())
+        self.find(id).is_none_or(|pending| lock(&pending.state).answer.is_some())
     }
 
-    /// A request goes on.
+    /// Reports progress of a request.
     pub(super) fn progress(&self, token: i64, message: Option<String>) {
-        let slot = lock(&self.0).by_token.get(&token).cloned();
-        if let Some(slot) = slot {
-            slot.activity.notify_one();
+        let pending = lock(&self.0).by_token.get(&token).cloned();
+        if let Some(pending) = pending {
+            pending.activity.notify_one();
             if let Some(message) = message {
-                slot.progress.report(message);
+                pending.progress.report(message);
             }
         }
     }
 
-    /// All requests go on: the server waits for the gateway.
+    /// Resets the idle timeout of all requests, while the server waits for the gateway.
     pub(super) fn touch_all(&self) {
-        for slot in lock(&self.0).by_id.values() {
-            slot.activity.notify_one();
+        for pending in lock(&self.0).by_id.values() {
+            pending.activity.notify_one();
         }
     }
 
-    /// How many wait.
+    /// Number of pending requests.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let filed = lock(&self.0);
-        filed.by_id.len() + filed.by_token.len()
+        let registered = lock(&self.0);
+        registered.by_id.len() + registered.by_token.len()
     }
 
     fn find(&self, id: i64) -> Option<Arc<PendingRequest>> {
@@ -226,7 +226,7 @@ impl PendingRequests {
     }
 }
 
-/// A progress token as the SDK makes them.
+/// A progress token in the SDK's format.
 pub(super) fn token_number(token: &ProgressToken) -> Option<i64> {
     match token.0 {
         NumberOrString::Number(number) => Some(number),

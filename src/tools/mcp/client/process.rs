@@ -1,5 +1,5 @@
-//! A program that is a server, and what it starts: a process group that ends with the connection. Where the gateway is
-//! killed, the program ends with it (`launcher`), and what the program has started with its input.
+//! The process of a stdio server: a process group that is killed with the connection. If the gateway is killed, the
+//! program is killed, too (`launcher`), and its children see the end of their input.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,41 +20,41 @@ use crate::net::FailureCause;
 use crate::tools::mcp::connection::StdioCommand;
 use crate::tools::mcp::error::{FailureReason, McpError};
 
-/// For what a program reports when it ends.
+/// Time to read stderr after the exit of a program.
 const STDERR_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
-/// Bytes of a line of its error output.
+/// Maximum bytes of a line of stderr.
 const MAX_STDERR_LINE_BYTES: usize = 4 * 1024;
-/// Environment that is passed on.
+/// Inherited environment variables.
 const INHERITED_ENV: [&str; 2] = ["PATH", "HOME"];
 
-/// A program that runs.
+/// A running program.
 pub(super) struct Process {
-    /// The program.
+    /// Child process.
     pub child: Child,
-    /// What it reads; `None` once that is closed.
+    /// Its stdin; `None` once closed.
     pub stdin: Arc<Mutex<Option<ChildStdin>>>,
-    /// What it writes.
+    /// Its stdout.
     pub stdout: ChildStdout,
-    /// Reads what it reports.
+    /// Task that logs its stderr.
     reports: JoinSet<()>,
     group: Group,
 }
 
-/// The program's process group. Killed when it is dropped.
+/// The process group, killed on drop.
 struct Group(Option<Pid>);
 
 impl Process {
-    /// Starts a program. `server` names it in logs.
+    /// Starts a program. `server` is its name in logs.
     pub(super) fn start(command: &StdioCommand, server: Arc<str>) -> Result<Self, McpError> {
-        // Clients are not told what the operator runs, and where.
-        let does_not_start = |error: std::io::Error| {
-            let told = format!("the program does not start: {}", error.kind());
+        // Clients do not learn the command line, which goes to the log only.
+        let start_error = |error: std::io::Error| {
+            let message = format!("the program cannot be started: {}", error.kind());
             let cause = FailureCause::new("program_not_started", format!("{}: {error}", command.program));
-            let error = McpError::Connect(FailureReason::new(told, cause));
-            error.log(&server, "the program of an MCP server does not start");
+            let error = McpError::Connect(FailureReason::new(message, cause));
+            error.log(&server, "starting the program of an MCP server failed");
             error
         };
-        let mut builder = launcher::command(command).map_err(does_not_start)?;
+        let mut builder = launcher::command(command).map_err(start_error)?;
         builder.env_clear();
         builder.envs(INHERITED_ENV.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         builder.envs(command.env.iter().map(|(name, value)| (name, value.expose_secret())));
@@ -63,30 +63,30 @@ impl Process {
         }
         builder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         builder.kill_on_drop(true).process_group(0);
-        let mut child = launcher::spawn(builder).map_err(does_not_start)?;
+        let mut child = launcher::spawn(builder).map_err(start_error)?;
         let group = Group(child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)));
         let mut reports = JoinSet::new();
         if let Some(stderr) = child.stderr.take() {
             reports.spawn(report(stderr, server));
         }
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
-        let no_pipe = || McpError::Connect("the program cannot be spoken to".into());
+        let no_pipe = || McpError::Connect("the program has no stdout pipe".into());
         let stdout = child.stdout.take().ok_or_else(no_pipe)?;
         Ok(Self { child, stdin, stdout, reports, group })
     }
 
-    /// Kills what the program has started and left behind.
+    /// Kills the children that the program left behind.
     pub(super) fn kill_group(&mut self) {
         self.group.kill();
     }
 
-    /// Asks the program to end by closing what it reads, and kills it if it has not after `patience`.
-    pub(super) async fn end(&mut self, patience: Duration) {
-        // A message that the program does not take holds the lock.
+    /// Closes the program's stdin and kills it if it has not exited after `timeout`.
+    pub(super) async fn end(&mut self, timeout: Duration) {
+        // The lock is held if the program does not read a message; then it is killed without closing stdin.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             *stdin = None;
         }
-        let _ended = tokio::time::timeout(patience, self.child.wait()).await;
+        let _ended = tokio::time::timeout(timeout, self.child.wait()).await;
         self.group.kill();
         let _killed = self.child.kill().await;
         let _said = tokio::time::timeout(STDERR_DRAIN_TIMEOUT, self.reports.join_next()).await;
@@ -97,7 +97,7 @@ impl Process {
 impl Group {
     fn kill(&mut self) {
         if let Some(group) = self.0.take() {
-            // An error says that nobody is left.
+            // An error means that no process is left.
             let _gone = kill_process_group(group, Signal::KILL);
         }
     }
@@ -109,7 +109,7 @@ impl Drop for Group {
     }
 }
 
-/// Logs what a program reports.
+/// Logs the stderr of a program.
 async fn report(mut stderr: ChildStderr, server: Arc<str>) {
     let log = ServerLog::for_program(server);
     let mut lines = Lines::new(MAX_STDERR_LINE_BYTES);

@@ -1,4 +1,4 @@
-//! A token bucket: so much at once, and so much a second.
+//! A token bucket.
 
 use tokio::time::Instant;
 
@@ -12,13 +12,13 @@ pub(super) struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A bucket that is full.
+    /// A full bucket.
     pub(super) fn new(burst: u32, per_second: u32) -> Self {
         let burst = f64::from(burst);
         Self { burst, per_second: f64::from(per_second), tokens: burst, filled: Instant::now() }
     }
 
-    /// Takes so many tokens; `false`: there are not as many, and none is taken.
+    /// Takes tokens; `false`, taking none, if there are too few.
     pub(super) fn try_take(&mut self, tokens: usize) -> bool {
         let now = Instant::now();
         let since = now.saturating_duration_since(self.filled).as_secs_f64();

@@ -1,4 +1,4 @@
-//! Results of calls, read straight from their bytes. What is not understood never spoils the rest.
+//! Parses results of `tools/call`, leniently: an unknown part does not invalidate the rest.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,21 +12,21 @@ use crate::tools::mcp::connection::{ContentAudience, RemoteContent, RemotePart, 
 use crate::tools::mcp::error::McpError;
 use crate::tools::verbatim::exact_text;
 
-/// What the answer to `tools/call` says.
+/// The result of `tools/call`.
 #[derive(Debug, PartialEq)]
 pub(super) enum CallAnswer {
-    /// The call is done.
+    /// The call is complete.
     Done(RemoteResult),
-    /// The server wants to know something first.
+    /// The server requests input first.
     InputRequired(InputRequests),
 }
 
-/// What a server wants to know before it goes on.
+/// Input that a server requests before it continues.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct InputRequests {
-    /// The method of each, by the name that its answer must have.
+    /// Methods of the requests, by the key of their response.
     pub methods: BTreeMap<String, String>,
-    /// To be sent back as it is.
+    /// Opaque state, to be returned unchanged.
     pub state: Option<String>,
 }
 
@@ -66,7 +66,7 @@ struct RawPart<'a> {
     name: Option<String>,
     description: Option<String>,
     resource: Option<RawResource>,
-    /// Read apart: what is wrong with it spoils no content.
+    /// Parsed separately, so that invalid annotations do not invalidate the content.
     #[serde(borrow)]
     annotations: Option<&'a RawValue>,
 }
@@ -85,21 +85,23 @@ struct RawResource {
     blob: Option<String>,
 }
 
-/// Reads the result of a call.
+/// Parses the result of a call.
 pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
     let result: RawResult<'_> = serde_json::from_str(raw.get())
-        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("a result: {error}"))))?;
+        .map_err(|error| McpError::Malformed(sanitize_for_error(&format!("tools/call: {error}"))))?;
     match result.result_type.as_deref() {
         Some("input_required") => {
             let questions = result.input_requests.unwrap_or_default();
             let methods = questions.into_iter().map(|(name, question)| (name, question.method)).collect();
             return Ok(CallAnswer::InputRequired(InputRequests { methods, state: result.request_state }));
         }
-        Some("task") => return Err(unsupported("made a task of the call, which was not asked for")),
+        Some("task") => {
+            return Err(unsupported("turned the call into a task, which the gateway does not support"));
+        }
         _ => {}
     }
     if result.task.is_some() && result.content.is_none() {
-        return Err(unsupported("made a task of the call, which was not asked for"));
+        return Err(unsupported("turned the call into a task, which the gateway does not support"));
     }
     Ok(CallAnswer::Done(RemoteResult {
         content: result.content.unwrap_or_default().into_iter().map(part).collect(),
@@ -112,7 +114,7 @@ pub(super) fn read(raw: &RawValue) -> Result<CallAnswer, McpError> {
     }))
 }
 
-/// The server did what the protocol allows and the gateway does not know.
+/// The error for valid use of the protocol that the gateway does not support.
 pub(super) fn unsupported(what: &str) -> McpError {
     McpError::Protocol { code: -32601, message: sanitize_for_error(&format!("the server {what}")) }
 }
@@ -127,7 +129,7 @@ fn part(raw: &RawValue) -> RemotePart {
     }
 }
 
-/// One of the two alone, or else everybody: what names neither is no reason to keep something from both.
+/// User or model only; both if the annotation names both or neither.
 fn audience(annotations: &RawValue) -> ContentAudience {
     let Ok(RawAnnotations { audience }) = serde_json::from_str::<RawAnnotations>(annotations.get()) else {
         return ContentAudience::Everybody;
@@ -140,7 +142,7 @@ fn audience(annotations: &RawValue) -> ContentAudience {
     }
 }
 
-/// The part as what its type says; its type if it is not known or lacks what it takes.
+/// Parses a part by its type; the error is the type, if it is unknown or fields are missing.
 fn known(part: RawPart<'_>) -> Result<RemoteContent, String> {
     let content = match (part.kind.as_ref(), part.text, part.data, part.uri, part.resource) {
         ("text", Some(text), ..) => RemoteContent::Text(text),

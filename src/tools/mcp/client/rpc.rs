@@ -1,4 +1,4 @@
-//! Servers without sessions: one JSON-RPC request to `{url}/rpc`, one answer.
+//! The `json_rpc` transport: stateless JSON-RPC requests to `{url}/rpc`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::http::{self, HttpEndpoint, Outgoing};
-use super::listing::{self, Page, Pages};
+use super::listing::{self, Page};
 use super::message_router::{Envelope, error_in, protocol_error};
 use super::notices::sanitize_for_error;
 use super::results::{self, CallAnswer, unsupported};
@@ -23,7 +23,7 @@ use crate::tools::mcp::context::CallerContext;
 use crate::tools::mcp::error::{McpError, TimeoutKind};
 use crate::tools::{Arguments, Progress};
 
-/// A server that is asked one thing at a time.
+/// A stateless server.
 pub(super) struct JsonRpcConnection {
     http: Arc<HttpEndpoint>,
     inbox: Url,
@@ -79,7 +79,7 @@ impl Meta<'_> {
 }
 
 impl JsonRpcConnection {
-    /// A server; nothing is asked of it yet.
+    /// Makes no request yet.
     pub(super) fn new(http: Arc<HttpEndpoint>) -> Arc<Self> {
         let mut inbox = http.url.clone();
         let path = format!("{}/rpc", inbox.path().trim_end_matches('/'));
@@ -113,13 +113,13 @@ impl JsonRpcConnection {
         match (answer.result, answer.error) {
             (Some(result), _) => read(result),
             (None, Some(error)) => Err(protocol_error(error)),
-            (None, None) => Err(McpError::Malformed("neither result nor error".to_owned())),
+            (None, None) => Err(McpError::Malformed("the response has neither result nor error".to_owned())),
         }
     }
 
-    async fn page(&self, cursor: Option<&str>, context: Option<&CallerContext>) -> Result<Page, McpError> {
+    async fn page(&self, cursor: Option<String>, context: Option<&CallerContext>) -> Result<Page, McpError> {
         let meta = Meta { context: context.map(CallerContext::members), ..Meta::default() };
-        self.ask("tools/list", ListParams { cursor, meta }, listing::read).await
+        self.ask("tools/list", ListParams { cursor: cursor.as_deref(), meta }, listing::read).await
     }
 }
 
@@ -129,18 +129,9 @@ impl Connection for JsonRpcConnection {
         &self.info
     }
 
-    async fn list_tools(
-        &self,
-        most: usize,
-        context: Option<&CallerContext>,
-    ) -> Result<RemoteTools, McpError> {
-        let mut pages = Pages::new(most, self.http.limit);
+    async fn list_tools(&self, max: usize, context: Option<&CallerContext>) -> Result<RemoteTools, McpError> {
         let server = self.http.url.host_str().unwrap_or_default();
-        let mut next = pages.add(self.page(None, context).await?, server);
-        while let Some(cursor) = next {
-            next = pages.add(self.page(Some(&cursor), context).await?, server);
-        }
-        Ok(pages.all)
+        listing::fetch_all(max, self.http.limit, server, |cursor| self.page(cursor, context)).await
     }
 
     async fn call_tool(&self, call: RemoteCall<'_>, _progress: &Progress) -> Result<RemoteResult, McpError> {
@@ -151,7 +142,9 @@ impl Connection for JsonRpcConnection {
         let params = CallParams { name: call.name, arguments, meta };
         match with_timeout(call.idle, self.ask("tools/call", params, results::read)).await? {
             CallAnswer::Done(result) => Ok(result),
-            CallAnswer::InputRequired(_) => Err(unsupported("asks for something in the middle of the call")),
+            CallAnswer::InputRequired(_) => {
+                Err(unsupported("requests input during the call, which this transport does not support"))
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! Messages as lines, to and from a program.
+//! The stdio transport: one message per line.
 
 use std::borrow::Cow;
 use std::process::ExitStatus;
@@ -20,32 +20,32 @@ use super::process::Process;
 use crate::net::FailureCause;
 use crate::tools::mcp::error::{FailureReason, McpError};
 
-/// What is read at once.
+/// Size of reads.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
-/// How long a program may take to end.
+/// Time for a program to exit before it is killed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// For what a program that has ended had written and nobody has read yet.
+/// Time to read remaining output after the exit of a program.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A connection to a program.
+/// The transport of one program.
 pub(super) struct StdioTransport {
     process: Process,
     router: Arc<MessageRouter>,
     lines: Lines,
     buffer: BytesMut,
-    /// Set once the program has ended: until when its last words are waited for.
-    until: Option<Instant>,
+    /// Set after the exit of the program: deadline for its remaining output.
+    drain_deadline: Option<Instant>,
     status: Option<ExitStatus>,
 }
 
 impl StdioTransport {
-    /// Speaks with a program.
+    /// A transport to a running program.
     pub(super) fn new(process: Process, router: Arc<MessageRouter>) -> Self {
         let lines = Lines::new(router.limit);
-        Self { process, router, lines, buffer: BytesMut::new(), until: None, status: None }
+        Self { process, router, lines, buffer: BytesMut::new(), drain_deadline: None, status: None }
     }
 
-    /// A message out of what was read.
+    /// The next message in the buffered output.
     fn next_message(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             let message = match self.lines.next()? {
@@ -54,7 +54,7 @@ impl StdioTransport {
                     None
                 }
                 Line::Whole(line) => self.router.read(line, None).unwrap_or_else(|error| {
-                    tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "no message");
+                    tracing::debug!(target: "antwort::mcp", server = &*self.router.server, %error, "ignoring an invalid MCP message");
                     None
                 }),
                 Line::Skipped(line) => self.router.skip(&line, None).map(message_router::placeholder_response),
@@ -62,18 +62,18 @@ impl StdioTransport {
             if message.is_some() {
                 return message;
             }
-            // The rest of what was read is nobody's any more.
+            // Closed because of a flood: drop the remaining output.
             if self.router.why_given_up().is_some() {
                 return None;
             }
         }
     }
 
-    /// Reads on. `false` if nothing more can come.
+    /// Reads more output. `false` at its end.
     async fn read(&mut self) -> bool {
         self.buffer.clear();
         self.buffer.reserve(READ_BUFFER_BYTES);
-        let ended = self.until;
+        let deadline = self.drain_deadline;
         tokio::select! {
             read = self.process.stdout.read_buf(&mut self.buffer) => {
                 self.lines.feed(&self.buffer);
@@ -82,30 +82,30 @@ impl StdioTransport {
                 }
                 matches!(read, Ok(1..))
             }
-            status = self.process.child.wait(), if ended.is_none() => {
-                // Whatever it has started would hold its output open.
+            status = self.process.child.wait(), if deadline.is_none() => {
+                // Children of the program would keep its output open.
                 self.process.kill_group();
-                self.until = Some(Instant::now() + DRAIN_TIMEOUT);
+                self.drain_deadline = Some(Instant::now() + DRAIN_TIMEOUT);
                 self.status = status.ok();
                 true
             }
-            () = until(ended), if ended.is_some() => false,
+            () = sleep_until(deadline), if deadline.is_some() => false,
         }
     }
 
-    /// Why nothing more can come, when nobody wanted that.
+    /// The error for an unexpected exit.
     async fn ended(&mut self) -> McpError {
         if self.status.is_none() {
-            // Its output often ends a moment before it does.
+            // Stdout is often closed a moment before the exit.
             let status = tokio::time::timeout(DRAIN_TIMEOUT, self.process.child.wait()).await;
             self.status = status.ok().and_then(Result::ok);
         }
         let how = match self.status {
             Some(status) => status.to_string(),
-            None => "it has closed its output, and runs on".to_owned(),
+            None => "stdout closed, but the process is still running".to_owned(),
         };
         McpError::Connect(FailureReason::new(
-            "the program has ended",
+            "the program has exited",
             FailureCause::new("program_ended", how),
         ))
     }
@@ -123,9 +123,9 @@ impl Transport<RoleClient> for StdioTransport {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = Result<(), McpError>> + Send + 'static {
         self.router.pending.register(&message);
-        let (stdin, wire) = (Arc::clone(&self.process.stdin), Arc::clone(&self.router));
+        let (stdin, router) = (Arc::clone(&self.process.stdin), Arc::clone(&self.router));
         async move {
-            let _open = wire.sending(&message);
+            let _open = router.sending(&message);
             write(&stdin, &message).await
         }
     }
@@ -141,7 +141,7 @@ impl Transport<RoleClient> for StdioTransport {
             if !self.read().await {
                 let error = self.ended().await;
                 if !self.router.closed.is_cancelled() {
-                    error.log(&self.router.server, "the program of an MCP server has ended");
+                    error.log(&self.router.server, "the program of an MCP server has exited");
                 }
                 if let McpError::Connect(reason) = error {
                     self.router.close(reason);
@@ -152,7 +152,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> Result<(), McpError> {
-        self.router.close("it was closed");
+        self.router.close("the session was closed");
         self.process.end(EXIT_TIMEOUT).await;
         Ok(())
     }
@@ -162,15 +162,15 @@ async fn write(stdin: &Mutex<Option<ChildStdin>>, message: &ClientJsonRpcMessage
     let mut line = message_router::write(message)?;
     line.push(b'\n');
     let mut stdin = stdin.lock().await;
-    let Some(pipe) = stdin.as_mut() else { return Err(McpError::Connect("it was closed".into())) };
+    let Some(pipe) = stdin.as_mut() else { return Err(McpError::Connect("the session was closed".into())) };
     let written = async {
         pipe.write_all(&line).await?;
         pipe.flush().await
     };
-    written.await.map_err(|error| McpError::Broken(format!("the program does not read: {error}").into()))
+    written.await.map_err(|error| McpError::Broken(format!("writing to the program failed: {error}").into()))
 }
 
-async fn until(time: Option<Instant>) {
+async fn sleep_until(time: Option<Instant>) {
     if let Some(time) = time {
         tokio::time::sleep_until(time).await;
     }

@@ -1,4 +1,4 @@
-//! Streamable HTTP: the SDK keeps the session, and what it sends and hears goes through the guard.
+//! Streamable HTTP: the SDK maintains the session; its requests go through [`HttpEndpoint`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,40 +28,40 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
-/// Requests that one session works on at the same time. Callers have limits of their own.
+/// Maximum concurrent requests of one session; callers have lower limits of their own.
 const MAX_REQUESTS: usize = 1024;
-/// Between two attempts to take a stream up again.
+/// Maximum delay between attempts to resume a stream.
 const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(30);
-/// Attempts.
+/// Maximum number of attempts to resume a stream.
 const MAX_RECONNECTS: usize = 20;
 
-/// What the SDK sends and hears through.
+/// The HTTP client that the SDK uses.
 #[derive(Clone)]
 pub(super) struct Streamable {
     http: Arc<HttpEndpoint>,
     router: Arc<MessageRouter>,
-    /// Whether the server has opened a stream of the session: from then on it knows what is asked for.
+    /// Whether the server has opened a session stream before, so that an error means the session is lost.
     had_stream: Arc<AtomicBool>,
 }
 
-/// The SDK's transport over it.
+/// The SDK's transport over this client.
 pub(super) type Transport = StreamableHttpClientTransport<Streamable>;
-/// Its errors.
+/// Errors of the SDK's transport.
 pub(super) type TransportError = StreamableHttpError<McpError>;
 
 /// A transport to a server.
-pub(super) fn transport(http: Arc<HttpEndpoint>, wire: Arc<MessageRouter>) -> Transport {
-    // The URL stays with `HttpEndpoint`: what the SDK does not know it does not log.
+pub(super) fn transport(http: Arc<HttpEndpoint>, router: Arc<MessageRouter>) -> Transport {
+    // A placeholder: the real URL stays in `HttpEndpoint`, so the SDK cannot log it.
     let mut config = StreamableHttpClientTransportConfig::with_uri("mcp")
         .max_concurrent_requests(MAX_REQUESTS)
-        // Lost sessions are replaced by whoever owns the connection, who notices more of them than a 404 tells of.
+        // Lost sessions are replaced by `recovery`, which detects more of them than those answered with 404.
         .reinit_on_expired_session(false);
     config.channel_buffer_capacity = 64;
-    let mut pauses = ExponentialBackoff::default();
-    pauses.max_delay = Some(MAX_RECONNECT_DELAY);
-    pauses.max_times = Some(MAX_RECONNECTS);
-    config.retry_config = Arc::new(pauses);
-    let client = Streamable { http, router: wire, had_stream: Arc::default() };
+    let mut backoff = ExponentialBackoff::default();
+    backoff.max_delay = Some(MAX_RECONNECT_DELAY);
+    backoff.max_times = Some(MAX_RECONNECTS);
+    config.retry_config = Arc::new(backoff);
+    let client = Streamable { http, router, had_stream: Arc::default() };
     Transport::spawn(StreamableHttpClientWorker::new(client, config))
 }
 
@@ -74,7 +74,7 @@ impl Streamable {
     ) -> Result<StreamableHttpPostResponse, TransportError> {
         self.router.check_open().map_err(TransportError::Client)?;
         let _open = self.router.sending(&message);
-        let asked = self.router.pending.register(&message);
+        let request_id = self.router.pending.register(&message);
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EITHER);
         headers.insert(CONTENT_TYPE, JSON);
@@ -83,39 +83,39 @@ impl Streamable {
         let request = Outgoing { method: Method::POST, headers, body };
         let response = self.http.send(&self.http.url, request).await.map_err(TransportError::Client)?;
         if !response.status().is_success() {
-            return self.refused(response, asked, session.is_some()).await;
+            return self.refused(response, request_id, session.is_some()).await;
         }
         let named = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
-        let Some(asked) = asked else { return Ok(StreamableHttpPostResponse::Accepted) };
+        let Some(request_id) = request_id else { return Ok(StreamableHttpPostResponse::Accepted) };
         match http::kind_of(&response) {
             _ if is_empty(&response) => Ok(StreamableHttpPostResponse::Accepted),
-            // Not every server says what it sends.
+            // Some servers omit the content type.
             BodyKind::Json | BodyKind::Other => {
                 let body = self.http.body(response).await.map_err(TransportError::Client)?;
-                let message = self.answer(&body, asked).map_err(TransportError::Client)?;
+                let message = self.answer(&body, request_id).map_err(TransportError::Client)?;
                 Ok(StreamableHttpPostResponse::Json(message, named))
             }
             BodyKind::Events => {
-                let events = EventStream::for_request(response, Arc::clone(&self.router), asked);
+                let events = EventStream::for_request(response, Arc::clone(&self.router), request_id);
                 Ok(StreamableHttpPostResponse::Sse(events.into_stream().boxed(), named))
             }
         }
     }
 
-    /// What the SDK is told of the JSON that answers a request.
-    fn answer(&self, body: &[u8], asked: i64) -> Result<ServerJsonRpcMessage, McpError> {
-        let message = self.router.read_answer(body, asked)?;
-        if !self.router.pending.is_answered(asked) {
-            return Err(McpError::Malformed("it answers something else".to_owned()));
+    /// Handles a JSON response; returns the message for the SDK.
+    fn answer(&self, body: &[u8], request_id: i64) -> Result<ServerJsonRpcMessage, McpError> {
+        let message = self.router.read_answer(body, request_id)?;
+        if !self.router.pending.is_answered(request_id) {
+            return Err(McpError::Malformed("the response does not match the request".to_owned()));
         }
-        message.ok_or_else(|| McpError::Malformed("it is no answer".to_owned()))
+        message.ok_or_else(|| McpError::Malformed("the body is not a response".to_owned()))
     }
 
-    /// What an error status means. A JSON-RPC error in its body is the better answer, unless the status says all.
+    /// Handles an error status. A JSON-RPC error in the body is more precise, unless the status is conclusive.
     async fn refused(
         &self,
         response: Response,
-        asked: Option<i64>,
+        request_id: Option<i64>,
         in_session: bool,
     ) -> Result<StreamableHttpPostResponse, TransportError> {
         let status = response.status();
@@ -123,19 +123,19 @@ impl Streamable {
         if in_session && status == StatusCode::NOT_FOUND {
             return Err(TransportError::SessionExpired);
         }
-        let says_all = matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
-        if says_all || !status.is_client_error() {
+        let is_conclusive = matches!(status, StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+        if is_conclusive || !status.is_client_error() {
             return Err(TransportError::Client(error));
         }
         let body = self.http.error_body(response).await.unwrap_or_default();
         if in_session && message_router::names_lost_session(status, &body) {
             return Err(TransportError::SessionExpired);
         }
-        // Any other JSON is somebody's on the way.
-        let Some(asked) = asked.filter(|_| message_router::error_in(&body).is_some()) else {
+        // Other JSON comes from a proxy in between.
+        let Some(request_id) = request_id.filter(|_| message_router::error_in(&body).is_some()) else {
             return Err(TransportError::Client(error));
         };
-        let message = self.answer(&body, asked).map_err(TransportError::Client)?;
+        let message = self.answer(&body, request_id).map_err(TransportError::Client)?;
         Ok(StreamableHttpPostResponse::Json(message, None))
     }
 
@@ -145,7 +145,7 @@ impl Streamable {
         last_event: Option<String>,
         extra: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxedSseResponse, TransportError> {
-        // An error after which the SDK does not try again.
+        // This error keeps the SDK from retrying.
         self.router.check_open().map_err(|_| TransportError::ServerDoesNotSupportSse)?;
         let mut headers = HeaderMap::from_iter(extra);
         headers.insert(ACCEPT, EVENTS);
@@ -234,12 +234,12 @@ fn add_session(headers: &mut HeaderMap, session: Option<&str>) {
     }
 }
 
-/// Whether a server that had opened a session's stream does not know the session any more.
+/// Whether the status means a lost session, if the server had opened a session stream before.
 fn means_lost(status: StatusCode) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND | StatusCode::GONE)
 }
 
-/// Whether the answer comes another way: over the stream of the session.
+/// Whether the response has no body, as it will arrive on the session stream.
 fn is_empty(response: &Response) -> bool {
     let status = response.status();
     status == StatusCode::ACCEPTED || status == StatusCode::NO_CONTENT || response.content_length() == Some(0)
