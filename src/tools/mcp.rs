@@ -1,8 +1,8 @@
-//! Tools of servers that speak the Model Context Protocol.
+//! Tools of MCP (Model Context Protocol) servers.
 //!
-//! `connection` is what the rest of the gateway knows of a server: it lists tools and runs calls. The SDK and the
-//! transports are behind it, in `client`; `sampler` is what servers may ask of the model. `credentials` says who the
-//! gateway is to a server, `pool` keeps connections apart by server, credential and tenant, and open between calls.
+//! `connection` is the trait through which the gateway lists and calls a server's tools. The SDK and the transports are
+//! behind it, in `client`. `credentials` authenticates the gateway, `pool` keeps sessions open between calls, separate
+//! by server, credentials and tenant. `sampler` serves servers that ask for the model (`sampling/createMessage`).
 
 mod backoff;
 pub(crate) mod client;

@@ -1,4 +1,5 @@
-//! What went wrong lately with something that is tried again and again, and for how long it is left alone.
+//! Failure backoff for operations with one shared result, such as connecting or listing: consecutive failures block
+//! further attempts for a growing time, and everybody who waited for an attempt shares its error.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -6,56 +7,57 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::error::{FailureReason, McpError};
+use crate::util::backoff::exponential;
 
-/// Failures after which it is still tried at once.
+/// Number of failures before the first pause.
 const IMMEDIATE_RETRIES: u32 = 2;
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
 
-/// Failures in a row.
+/// Consecutive failures of one operation.
 #[derive(Default)]
 pub(super) struct FailureBackoff(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     failures: u32,
-    until: Option<Instant>,
+    blocked_until: Option<Instant>,
     message: Option<FailureReason>,
     tries: u64,
 }
 
 impl FailureBackoff {
-    /// How often it was tried. To be asked before waiting for one's turn.
+    /// Number of attempts so far. To be read before waiting for the lock of the operation.
     pub(super) fn tries(&self) -> u64 {
         self.state().tries
     }
 
-    /// Why it is not to be tried: it is left alone, or somebody tried and failed since there were `tries`. Who waited
-    /// for that try shares what came of it.
+    /// Why no attempt is to be made: the backoff has not elapsed, or another caller's attempt has failed since there were
+    /// `tries` attempts, in which case the waiting caller shares that error.
     pub(super) fn blocking_error(&self, tries: u64) -> Option<McpError> {
         let state = self.state();
         let message = state.message.clone()?;
-        let left = state.until.and_then(|until| until.checked_duration_since(Instant::now()));
-        if let Some(left) = left.filter(|left| !left.is_zero()) {
-            let seconds = left.as_secs() + 1;
-            return Some(McpError::Connect(message.and(&format!("; it is tried again in {seconds} s"))));
+        let remaining = state.blocked_until.and_then(|until| until.checked_duration_since(Instant::now()));
+        if let Some(remaining) = remaining.filter(|remaining| !remaining.is_zero()) {
+            let seconds = remaining.as_secs() + 1;
+            return Some(McpError::Connect(message.and(&format!("; next attempt in {seconds} s"))));
         }
         (state.tries != tries && state.failures > 0).then_some(McpError::Connect(message))
     }
 
-    /// What went wrong last, if it is not over.
+    /// The last error, unless the operation has succeeded since.
     pub(super) fn last_error(&self) -> Option<String> {
         let state = self.state();
         state.message.as_ref().map(|reason| reason.message().to_owned())
     }
 
-    /// It went well.
+    /// Records a success.
     pub(super) fn reset(&self) {
         let mut state = self.state();
         *state = State { tries: state.tries + 1, ..State::default() };
     }
 
-    /// It failed after so long. What took its time is left alone for as long: whoever asks would wait again.
+    /// Records a failure after `waited`. The pause is at least that long, since the next attempt would probably hang, too.
     pub(super) fn record(&self, error: &McpError, waited: Duration) {
         let mut state = self.state();
         state.tries += 1;
@@ -63,7 +65,7 @@ impl FailureBackoff {
         state.message = Some(reason(error));
         let pause = backoff(state.failures).max(retry_after(error).unwrap_or_default());
         let pause = if waited < MIN_BACKOFF { pause } else { pause.max(waited) };
-        state.until = (!pause.is_zero()).then(|| Instant::now() + pause.min(MAX_BACKOFF));
+        state.blocked_until = (!pause.is_zero()).then(|| Instant::now() + pause.min(MAX_BACKOFF));
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -71,15 +73,15 @@ impl FailureBackoff {
     }
 }
 
-/// Doubles with every failure, once there were a few.
+/// The pause after so many failures: zero for the first ones, then doubling.
 fn backoff(failures: u32) -> Duration {
     match failures.saturating_sub(IMMEDIATE_RETRIES) {
         0 => Duration::ZERO,
-        doublings => MIN_BACKOFF.saturating_mul(1 << (doublings - 1).min(8)),
+        doublings => exponential(MIN_BACKOFF, MAX_BACKOFF, doublings - 1),
     }
 }
 
-/// For how long the server wants to be left alone.
+/// The server's `Retry-After`.
 fn retry_after(error: &McpError) -> Option<Duration> {
     match error {
         McpError::Http { retry_after, .. } => *retry_after,
@@ -87,11 +89,11 @@ fn retry_after(error: &McpError) -> Option<Duration> {
     }
 }
 
-/// In words that can stand behind those of another error.
+/// The error as a reason that can be embedded in another error.
 fn reason(error: &McpError) -> FailureReason {
     match error {
         McpError::Connect(reason) => reason.clone(),
-        // Kept for others: not the server's words.
+        // Shared with other callers, so without the server's own text, which may quote a call.
         other => FailureReason::new(other.for_log(), other.cause()),
     }
 }
@@ -107,49 +109,52 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_few_failures_are_free_and_then_pauses_double() {
-        let trouble = FailureBackoff::default();
+        let backoff_state = FailureBackoff::default();
         for expected in [0, 0, 1, 2, 4, 8, 16, 30, 30] {
-            trouble.record(&refused(), Duration::ZERO);
-            let tries = trouble.tries();
-            assert_eq!(trouble.blocking_error(tries).is_some(), expected > 0, "{expected}");
+            backoff_state.record(&refused(), Duration::ZERO);
+            let tries = backoff_state.tries();
+            assert_eq!(backoff_state.blocking_error(tries).is_some(), expected > 0, "{expected}");
             tokio::time::advance(Duration::from_secs(expected)).await;
-            assert!(trouble.blocking_error(tries).is_none(), "{expected}");
+            assert!(backoff_state.blocking_error(tries).is_none(), "{expected}");
         }
-        trouble.reset();
-        assert!(trouble.last_error().is_none() && trouble.blocking_error(trouble.tries()).is_none());
+        backoff_state.reset();
+        assert!(
+            backoff_state.last_error().is_none()
+                && backoff_state.blocking_error(backoff_state.tries()).is_none()
+        );
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_waited_shares_the_failure_and_who_comes_later_does_not() {
-        let trouble = FailureBackoff::default();
-        let before = trouble.tries();
-        trouble.record(&refused(), Duration::ZERO);
+        let backoff_state = FailureBackoff::default();
+        let before = backoff_state.tries();
+        backoff_state.record(&refused(), Duration::ZERO);
         assert_eq!(
-            trouble.blocking_error(before).unwrap().to_string(),
+            backoff_state.blocking_error(before).unwrap().to_string(),
             "the server cannot be reached: nobody listens"
         );
-        assert!(trouble.blocking_error(trouble.tries()).is_none());
-        trouble.reset();
-        assert!(trouble.blocking_error(before).is_none(), "it is over");
+        assert!(backoff_state.blocking_error(backoff_state.tries()).is_none());
+        backoff_state.reset();
+        assert!(backoff_state.blocking_error(before).is_none(), "it is over");
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_hung_or_asked_for_it_is_left_alone_at_once() {
-        let trouble = FailureBackoff::default();
-        trouble.record(
+        let backoff_state = FailureBackoff::default();
+        backoff_state.record(
             &McpError::Timeout { after: Duration::from_secs(10), limit: TimeoutKind::List },
             Duration::from_secs(10),
         );
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(trouble.blocking_error(trouble.tries()).is_some());
+        assert!(backoff_state.blocking_error(backoff_state.tries()).is_some());
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(trouble.blocking_error(trouble.tries()).is_none());
-        trouble.reset();
+        assert!(backoff_state.blocking_error(backoff_state.tries()).is_none());
+        backoff_state.reset();
         let day = Some(Duration::from_hours(24));
-        trouble.record(&McpError::Http { status: 429, retry_after: day }, Duration::ZERO);
+        backoff_state.record(&McpError::Http { status: 429, retry_after: day }, Duration::ZERO);
         tokio::time::advance(Duration::from_secs(29)).await;
-        assert!(trouble.blocking_error(trouble.tries()).is_some());
+        assert!(backoff_state.blocking_error(backoff_state.tries()).is_some());
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(trouble.blocking_error(trouble.tries()).is_none(), "nobody waits for a day");
+        assert!(backoff_state.blocking_error(backoff_state.tries()).is_none(), "nobody waits for a day");
     }
 }

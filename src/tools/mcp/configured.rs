@@ -1,4 +1,4 @@
-//! What the configuration says of a server, read for use.
+//! Resolved settings of configured MCP servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,25 +16,25 @@ use crate::config::{
 use crate::net::egress::{Egress, EgressOptions};
 use crate::tools::stack::Stack;
 
-/// How the tools of a server are used.
+/// Settings for the tools of a server.
 pub(super) struct ServerToolConfig {
-    /// The id of its executor, for metrics and settings.
+    /// Executor id, for metrics and settings.
     pub executor: Arc<str>,
-    /// For how long a call may show no sign of life.
+    /// Idle timeout of a call: maximum time without response or progress.
     pub timeout: Duration,
-    /// Whether what its server says of a tool's effects counts for retries and for using results again.
+    /// Whether tool annotations of the server are trusted for retries and caching.
     pub trusts_hints: bool,
-    /// What its server is told of the caller.
+    /// Caller context sent to the server.
     pub context: Vec<McpContext>,
-    /// Whether what its tools say to the user alone is shown.
+    /// Whether content with the audience `user` is shown to the user.
     pub user_output: bool,
-    /// The general settings as they hold for its tools.
+    /// The general tool settings, adapted to this server.
     pub tools: ToolsSettings,
-    /// The layers that lie around every call.
+    /// The layers around every call.
     pub stack: Stack,
 }
 
-/// A server of the configuration.
+/// A configured server.
 pub(super) struct ConfiguredServer {
     pub label: Arc<str>,
     pub access: Arc<ServerAccess>,
@@ -52,7 +52,7 @@ impl ServerToolConfig {
         trust: Option<McpTrust>,
         stack: Stack,
     ) -> Self {
-        // The stack's timeout is for the whole; the connection watches for signs of life.
+        // The stack enforces the total timeout, the connection the idle timeout.
         tools.timeout = max_time;
         tools.routes.clear();
         let trusts_hints = matches!(trust, Some(McpTrust::Annotations | McpTrust::Trusted));
@@ -86,13 +86,13 @@ impl ConfiguredServer {
         access: Arc<ServerAccess>,
         stack: Stack,
     ) -> Result<Self, String> {
-        let takes_callers = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
+        let uses_caller_credentials = matches!(server.auth, McpAuth::Forward | McpAuth::TokenExchange(_));
         let mut tools = settings.tools.clone();
-        tools.cache.enabled &= !takes_callers;
+        tools.cache.enabled &= !uses_caller_credentials;
         Ok(Self {
             label: label.into(),
             access,
-            uses_caller_credentials: takes_callers,
+            uses_caller_credentials,
             tool_config: Arc::new(ServerToolConfig {
                 context: server.context.clone(),
                 user_output: server.user_output,
@@ -115,7 +115,7 @@ impl ConfiguredServer {
     }
 }
 
-/// Those of a server of the configuration; `None`: of one that a request brings.
+/// The limits of a configured server, or with `None` of servers that requests bring.
 pub(super) fn session_limits(mcp: &McpSettings, server: Option<&McpServerSettings>) -> SessionLimits {
     let tool_ttl = server.and_then(|server| server.tool_ttl);
     let max_in_flight = server.and_then(|server| server.max_in_flight).unwrap_or(mcp.requests.max_in_flight);
@@ -127,7 +127,8 @@ pub(super) fn session_limits(mcp: &McpSettings, server: Option<&McpServerSetting
     }
 }
 
-/// The operator's own servers may be anywhere; a redirect or a name that changes leads nowhere else.
+/// Configured servers may have any address, but the egress policy permits only their host and port: neither redirects
+/// nor DNS changes lead elsewhere.
 fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Result<Endpoint, String> {
     let (name, is_configured, may_sample) = (Arc::from(label), true, server.sampling);
     if let Some(program) = &server.command {
@@ -144,9 +145,9 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
             may_sample,
         });
     }
-    let url = server.url.as_deref().ok_or("it has neither a url nor a command")?;
+    let url = server.url.as_deref().ok_or("set either url or command")?;
     let url = Url::parse(url).map_err(|error| format!("url: {error}"))?;
-    let host = url.host_str().ok_or("url: it has no host")?;
+    let host = url.host_str().ok_or("url: the host is missing")?;
     let port = url.port_or_known_default().unwrap_or_default();
     let mut allow = settings.egress.allow.clone();
     allow.push(format!("{host}:{port}"));
@@ -169,7 +170,7 @@ fn endpoint(label: &str, server: &McpServerSettings, settings: &Settings) -> Res
     Ok(Endpoint { name, address: ServerAddress::Http { url, kind, egress }, is_configured, may_sample })
 }
 
-/// Where the operator says that tokens are had.
+/// Host and port of the configured token endpoint.
 fn token_host(auth: &McpAuth) -> Option<String> {
     let url = match auth {
         McpAuth::ClientCredentials(client) => client.token_url.as_deref(),

@@ -1,4 +1,4 @@
-//! What the gateway knows of a server: where it is, what it lists, how it is called. Names no SDK.
+//! The interface to an MCP server: endpoint, tool listing and calls. Independent of the SDK.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,39 +20,39 @@ use crate::protocol::json::RawJson;
 use crate::protocol::parse::truncate_for_display;
 use crate::tools::{Arguments, Progress, canonical_json};
 
-/// Where a server is, and what it takes to speak to it.
+/// The endpoint of a server.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// Names it in logs and metrics; of a server that a request brought, its host.
+    /// Name in logs and metrics: the label, or the host of a server that a request brought.
     pub name: Arc<str>,
-    /// Where.
+    /// Address of the server.
     pub address: ServerAddress,
-    /// Whether the operator configured it; else a request brought it.
+    /// Whether the server is configured by the operator rather than brought by a request.
     pub is_configured: bool,
-    /// Whether it may use the model, if any server may.
+    /// Whether the server may request sampling.
     pub may_sample: bool,
 }
 
-/// Where a server is.
+/// The address of a server.
 #[derive(Clone)]
 pub enum ServerAddress {
-    /// At a URL.
+    /// An HTTP server.
     Http {
         /// The URL.
         url: Url,
-        /// How it is spoken to there.
+        /// Transport.
         kind: HttpKind,
-        /// What connections to it are made through.
+        /// Egress policy and HTTP client.
         egress: Arc<Egress>,
     },
-    /// In a process of its own.
+    /// A child process (stdio).
     Stdio(Arc<StdioCommand>),
 }
 
-/// How a server at a URL is spoken to.
+/// The transport of an HTTP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HttpKind {
-    /// Streamable HTTP, or HTTP with SSE where the server knows only that.
+    /// Streamable HTTP, falling back to HTTP with SSE.
     Auto,
     /// Streamable HTTP.
     Streamable,
@@ -62,23 +62,23 @@ pub enum HttpKind {
     JsonRpc,
 }
 
-/// A program that is a server.
+/// The command of a stdio server.
 #[derive(Debug, Clone)]
 pub struct StdioCommand {
-    /// The program.
+    /// Executable.
     pub program: String,
-    /// Its arguments.
+    /// Arguments.
     pub args: Vec<String>,
-    /// All its environment but `PATH` and `HOME`, which are the gateway's unless given here.
+    /// The complete environment, except that `PATH` and `HOME` are inherited unless given here.
     pub env: BTreeMap<String, SecretString>,
-    /// The folder that it runs in; `None`: the gateway's.
+    /// Working directory; `None`: that of the gateway.
     pub cwd: Option<PathBuf>,
 }
 
-/// Makes connections.
+/// Creates connections.
 #[async_trait]
 pub trait Connector: Send + Sync {
-    /// Connects and shakes hands.
+    /// Connects and initializes the session.
     async fn connect(
         &self,
         endpoint: &Endpoint,
@@ -86,80 +86,79 @@ pub trait Connector: Send + Sync {
     ) -> Result<Arc<dyn Connection>, McpError>;
 }
 
-/// A connection to a server. Several calls may be made over it at the same time. Dropping it closes it.
+/// A connection to a server, usable by concurrent calls. Dropping it closes it.
 #[async_trait]
 pub trait Connection: Send + Sync {
-    /// Who answered.
+    /// Identification of the server.
     fn server(&self) -> &ServerInfo;
 
-    /// The tools that it has, all pages of them, up to the page on which there are more than `most`.
-    async fn list_tools(&self, most: usize, context: Option<&CallerContext>)
-    -> Result<RemoteTools, McpError>;
+    /// Lists the tools: all pages, up to the page on which there are more than `max`.
+    async fn list_tools(&self, max: usize, context: Option<&CallerContext>) -> Result<RemoteTools, McpError>;
 
-    /// Runs a call. Dropping the future tells the server that it is cancelled.
+    /// Calls a tool. Dropping the future sends a cancellation to the server.
     async fn call_tool(&self, call: RemoteCall<'_>, progress: &Progress) -> Result<RemoteResult, McpError>;
 
-    /// Grows whenever the server says that its tools have changed.
+    /// Incremented when the server announces a changed tool list (`notifications/tools/list_changed`).
     fn tools_version(&self) -> u64;
 
-    /// Whether nothing can be asked any more: the process has ended, the stream is gone for good.
+    /// Whether the connection is unusable: the process has ended, or the stream cannot be resumed.
     fn is_closed(&self) -> bool;
 
-    /// Whether the server has said that it knows nothing of the session any more. What is under way goes on.
+    /// Whether the server reported the session as unknown. Requests in flight continue.
     fn is_lost(&self) -> bool {
         false
     }
 
-    /// Why the gateway gave the connection up, if it did: the server sent too much that was not asked for.
+    /// Why the gateway closed the connection, if the server flooded it with unsolicited messages.
     fn why_given_up(&self) -> Option<String> {
         None
     }
 
-    /// Whether the server may lose what it was told in the handshake.
+    /// Whether the server has sessions, which it may lose.
     fn has_sessions(&self) -> bool {
         true
     }
 
-    /// Ends it in order: the session is deleted, the process gets the time to end.
+    /// Closes gracefully: deletes the session, or gives the process time to exit.
     async fn close(&self);
 }
 
-/// Who answered.
+/// Identification of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerInfo {
-    /// The program's name.
+    /// Name of the server.
     pub name: String,
-    /// Its version.
+    /// Version of the server.
     pub version: String,
-    /// The protocol's version, such as `2025-06-18`.
+    /// Protocol version, such as `2025-06-18`.
     pub protocol: String,
-    /// How it is spoken to: `stdio`, `streamable_http`, `sse`, `json_rpc`.
+    /// `stdio`, `streamable_http`, `sse` or `json_rpc`.
     pub transport: &'static str,
 }
 
 /// The tools of a server.
 #[derive(Debug, Clone, Default)]
 pub struct RemoteTools {
-    /// Those that could be read, in the server's order.
+    /// Valid tools, in the server's order.
     pub tools: Vec<RemoteTool>,
-    /// Those that could not: their names, as far as they have any, and why.
+    /// Invalid tools: name, if any, and reason.
     pub unreadable: Vec<(String, String)>,
-    /// For how long the server says that the list holds.
+    /// How long the list is valid according to the server.
     pub ttl: Option<Duration>,
 }
 
-/// Names of tools that are left out which are kept: servers may list what nobody can read without end.
+/// Maximum number of invalid tools that are recorded: a server may list any number of them.
 const MAX_UNREADABLE: usize = 256;
 
 impl RemoteTools {
-    /// Keeps a tool out, and why; not more of them than anybody reads.
+    /// Records an invalid tool, up to [`MAX_UNREADABLE`].
     pub fn push_unreadable(&mut self, name: &str, why: String) {
         if self.unreadable.len() < MAX_UNREADABLE {
             self.unreadable.push((truncate_for_display(name).into_owned(), why));
         }
     }
 
-    /// Whether another list says the same of the tools.
+    /// Whether another list describes the same tools.
     pub fn is_equivalent(&self, other: &Self) -> bool {
         self.tools.len() == other.tools.len()
             && self.tools.iter().zip(&other.tools).all(|(one, other)| one.is_equivalent(other))
@@ -170,19 +169,18 @@ impl RemoteTools {
 /// A tool as its server describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RemoteTool {
-    /// As lists show it: its name there, which is any text, its description, the schema of its arguments, and its hints as
-    /// sent.
+    /// As shown in lists: name (any text), description, schema of the arguments, and annotations as sent.
     pub listed: Arc<McpListedTool>,
-    /// For people.
+    /// Display name.
     pub title: Option<String>,
-    /// JSON Schema of its structured results.
+    /// JSON Schema of structured results.
     pub output_schema: Option<RawJson>,
-    /// Hints about its effects.
+    /// Hints about side effects.
     pub hints: RemoteHints,
 }
 
 impl RemoteTool {
-    /// Whether another says the same, whatever spaces and orders of keys its schemas were written with.
+    /// Whether another tool is the same, ignoring whitespace and key order in schemas.
     fn is_equivalent(&self, other: &Self) -> bool {
         self == other
             || self.title == other.title
@@ -202,9 +200,9 @@ fn same_json(one: Option<&RawJson>, other: Option<&RawJson>) -> bool {
     }
 }
 
-/// A server's hints about a tool; what it does not say is `None`.
+/// A server's annotations of a tool; `None` if absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the protocol's own names")]
+#[allow(missing_docs, reason = "named by the protocol")]
 pub struct RemoteHints {
     pub read_only: Option<bool>,
     pub destructive: Option<bool>,
@@ -212,51 +210,51 @@ pub struct RemoteHints {
     pub open_world: Option<bool>,
 }
 
-/// A call of a server's tool.
+/// A `tools/call` request.
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteCall<'a> {
-    /// The tool, by its server's name for it.
+    /// Name of the tool on the server.
     pub name: &'a str,
-    /// Its arguments.
+    /// Arguments.
     pub arguments: &'a Arguments,
-    /// The same as text in one line, where `arguments` rounds a number: this is what the server gets.
+    /// The arguments as text on one line, if `arguments` would round a number; sent instead of it.
     pub exact_arguments: Option<&'a RawValue>,
-    /// What goes along in `_meta`.
+    /// `_meta` of the request.
     pub meta: CallMeta<'a>,
-    /// How long it may go on without a sign of life.
+    /// Idle timeout: maximum time without response or progress.
     pub idle: Duration,
 }
 
-/// What goes along with a call.
+/// `_meta` of a call.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CallMeta<'a> {
-    /// The same for every try of one call, so that a server can tell: `antwort/idempotency-key`.
+    /// `antwort/idempotency-key`: the same for all attempts of one call.
     pub idempotency_key: Option<&'a str>,
-    /// The trace to continue: `traceparent`.
+    /// `traceparent`: the trace to continue.
     pub traceparent: Option<&'a str>,
-    /// For whom the call is: `antwort/context`.
+    /// `antwort/context`: the caller.
     pub context: Option<&'a CallerContext>,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RemoteResult {
-    /// In the server's order.
+    /// Content parts, in the server's order.
     pub content: Vec<RemotePart>,
-    /// The same for programs.
+    /// Structured content.
     pub structured: Option<Value>,
-    /// `structured` as text, where it rounds a number.
+    /// `structured` as text, if it rounds a number.
     pub exact_structured: Option<String>,
-    /// The tool says that it failed.
+    /// Whether the tool reported an error.
     pub is_error: bool,
 }
 
-/// A piece of a result, and whom it is for.
+/// A content part and its audience.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemotePart {
-    /// What it is.
+    /// The content.
     pub content: RemoteContent,
-    /// Whom it is for.
+    /// The audience.
     pub audience: ContentAudience,
 }
 
@@ -266,64 +264,64 @@ impl From<RemoteContent> for RemotePart {
     }
 }
 
-/// Whom a piece of a result is for.
+/// The audience of a content part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ContentAudience {
-    /// The model and the user; also where the server says nothing.
+    /// Model and user; the default.
     #[default]
     Everybody,
-    /// The user alone.
+    /// User only.
     User,
-    /// The model alone.
+    /// Model only.
     Model,
 }
 
-/// What a piece of a result is.
+/// A content part of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteContent {
     /// Text.
     Text(String),
-    /// A picture, in base64.
+    /// An image.
     Image {
-        /// Such as `image/png`.
+        /// MIME type, such as `image/png`.
         mime_type: String,
         /// Base64.
         data: String,
     },
-    /// A recording, in base64.
+    /// A sound recording.
     Audio {
-        /// Such as `audio/wav`.
+        /// MIME type, such as `audio/wav`.
         mime_type: String,
         /// Base64.
         data: String,
     },
-    /// A text file that came along.
+    /// An embedded text file.
     TextResource {
-        /// What it is called.
+        /// URI of the file.
         uri: String,
-        /// What it is.
+        /// MIME type.
         mime_type: Option<String>,
-        /// All of it.
+        /// Content.
         text: String,
     },
-    /// Another file that came along, in base64.
+    /// An embedded binary file.
     BlobResource {
-        /// What it is called.
+        /// URI of the file.
         uri: String,
-        /// What it is.
+        /// MIME type.
         mime_type: Option<String>,
         /// Base64.
         data: String,
     },
-    /// A file that did not come along.
+    /// A link to a file.
     ResourceLink {
-        /// Where it is.
+        /// URI of the file.
         uri: String,
-        /// What it is called.
+        /// URI of the file.
         name: String,
-        /// What is in it.
+        /// Description of the file.
         description: Option<String>,
     },
-    /// Something that this version knows nothing of: its `type`.
+    /// An unknown content type.
     Unknown(String),
 }

@@ -1,26 +1,25 @@
-//! What the model reads of a server's result.
+//! Converts the result of an MCP tool to a [`ToolOutput`].
 //!
-//! A tool's message holds text and nothing else in the chat API that providers are spoken to by, so pictures,
-//! recordings and other files become a note that they were there.
+//! Tool messages of Chat Completions APIs hold only text, so images, audio and other files are replaced by a note.
 
 use std::fmt::Write as _;
 
 use super::connection::{ContentAudience, RemoteContent, RemoteResult};
 use crate::tools::ToolOutput;
 
-/// Characters of a name, an address or a description that somebody else wrote into a note.
+/// Maximum characters of a name, URI or description in a note: text of the server.
 const MAX_NOTE_CHARS: usize = 2000;
-/// The same of a kind of file.
+/// Maximum characters of a MIME type in a note.
 const MAX_MIME_TYPE_CHARS: usize = 100;
 
-/// Tells a result to the model, and keeps its structured form for programs. What is for the user alone the model never
-/// reads: the user is told if `user_output` says so, else it is left out. What is for the model alone the user never reads.
+/// Converts a result. Content with the audience `user` never reaches the model; it is shown to the user if
+/// `user_output` is set and dropped otherwise. Content with the audience `assistant` never reaches the user.
 pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     let RemoteResult { content, structured, exact_structured, is_error } = result;
     let (mut for_model, mut for_user, mut shown) = (String::new(), String::new(), String::new());
     let is_shown_all = content.iter().all(|part| part.audience != ContentAudience::Model);
     for part in content {
-        let text = told(part.content);
+        let text = to_text(part.content);
         match part.audience {
             ContentAudience::User => add(&mut for_user, &text),
             ContentAudience::Model => add(&mut for_model, &text),
@@ -33,13 +32,13 @@ pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
         }
     }
     if for_model.is_empty() {
-        let nothing = match for_user.as_str() {
+        let placeholder = match for_user.as_str() {
             "" => "(no content)",
             _ if user_output => "(the result was shown to the user)",
             _ => "(the result is for the user alone)",
         };
         let structured = || structured.as_ref().map(ToString::to_string);
-        for_model = exact_structured.or_else(structured).unwrap_or_else(|| nothing.to_owned());
+        for_model = exact_structured.or_else(structured).unwrap_or_else(|| placeholder.to_owned());
     }
     if shown.is_empty() {
         "(not shown)".clone_into(&mut shown);
@@ -55,7 +54,7 @@ pub(crate) fn to_output(result: RemoteResult, user_output: bool) -> ToolOutput {
     }
 }
 
-/// Adds a paragraph, if there is anything in it.
+/// Appends a paragraph unless it is blank.
 fn add(text: &mut String, more: &str) {
     if more.trim().is_empty() {
         return;
@@ -66,7 +65,7 @@ fn add(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-fn told(content: RemoteContent) -> String {
+fn to_text(content: RemoteContent) -> String {
     match content {
         RemoteContent::Text(text) => clean(text),
         RemoteContent::Image { mime_type, data } => omitted_note("image", Some(&mime_type), &data),
@@ -89,15 +88,15 @@ fn told(content: RemoteContent) -> String {
     }
 }
 
-/// Text as it came, without NULs: some stores and models end a text there.
+/// Removes NUL characters, at which some stores and models would cut the text.
 fn clean(text: String) -> String {
     if text.contains('\0') { text.replace('\0', "") } else { text }
 }
 
-/// A note has one line and one end, whatever is written into it.
-fn line(text: &str, most: usize) -> String {
+/// Sanitizes text of the server for a note: one line, bounded length.
+fn line(text: &str, max_chars: usize) -> String {
     let mut line: String =
-        text.trim().chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        text.trim().chars().take(max_chars).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if line.len() < text.trim().len() {
         line.push('\u{2026}');
     }
@@ -110,7 +109,7 @@ fn omitted_note(what: &str, mime_type: Option<&str>, base64: &str) -> String {
     format!("[{what}: {kind}, {}, not shown]", size(base64))
 }
 
-/// How large a file is that came in base64.
+/// Decoded size of base64 data.
 fn size(base64: &str) -> String {
     let digits = base64.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').count();
     match digits / 4 * 3 + (digits % 4).saturating_sub(1) {
@@ -207,7 +206,7 @@ mod tests {
     #[test]
     fn each_part_is_told_to_those_whom_it_is_for() {
         let part = |text: &str, audience| RemotePart { content: RemoteContent::Text(text.into()), audience };
-        let told = |content: Vec<RemotePart>, user_output| {
+        let to_text = |content: Vec<RemotePart>, user_output| {
             let output = to_output(RemoteResult { content, ..RemoteResult::default() }, user_output);
             (output.for_model, output.for_user, output.for_client)
         };
@@ -234,7 +233,7 @@ mod tests {
             (vec![part("m", model)], true, "m", None, some("(not shown)")),
             (vec![part("m", model), part("u", user)], true, "m", some("u"), some("(not shown)")),
         ] {
-            assert_eq!(told(content, user_output), (for_model.to_owned(), for_user, shown));
+            assert_eq!(to_text(content, user_output), (for_model.to_owned(), for_user, shown));
         }
     }
 }

@@ -1,29 +1,29 @@
-//! What a server is told of whom it works for, where the operator wants that: `_meta["antwort/context"]`.
+//! The caller context that servers receive if configured: `_meta["antwort/context"]`.
 
 use std::sync::Arc;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::{Map, Value};
 
 use crate::config::McpContext;
+use crate::util::digest::sha256;
 
-/// The name in `_meta`.
+/// Key in `_meta`.
 pub(super) const META_KEY: &str = "antwort/context";
 
-/// Whom a request is made for.
+/// The caller of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OnBehalfOf<'a> {
-    /// The user, as the client calls them; `None`: the principal is the user.
+    /// User id from the request; `None`: the principal is the user.
     pub user: Option<&'a str>,
-    /// The principal of the caller's key.
+    /// Principal of the API key.
     pub principal: &'a str,
-    /// Where the conversation takes place.
+    /// `metadata.channel` of the request.
     pub channel: Option<&'a str>,
-    /// Which conversation there.
+    /// `metadata.chat_id` of the request.
     pub chat: Option<&'a str>,
 }
 
-/// What one server is told of one caller. Lists and calls that differ in it share nothing.
+/// The context that one server receives about one caller. Lists and calls with different contexts share no state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallerContext {
     members: Map<String, Value>,
@@ -31,9 +31,9 @@ pub struct CallerContext {
 }
 
 impl CallerContext {
-    /// What a server is told; `None`: it is configured to be told nothing.
-    pub(super) fn new(told: &[McpContext], tenant: &str, of: OnBehalfOf<'_>) -> Option<Arc<Self>> {
-        if told.is_empty() {
+    /// The context; `None` if the server is configured to receive none.
+    pub(super) fn new(parts: &[McpContext], tenant: &str, of: OnBehalfOf<'_>) -> Option<Arc<Self>> {
+        if parts.is_empty() {
             return None;
         }
         let member = |what: &McpContext| match what {
@@ -42,21 +42,19 @@ impl CallerContext {
             McpContext::Channel => Some(("channel", of.channel?)),
             McpContext::Chat => Some(("chat", of.chat?)),
         };
-        // A map in the order of its names, so that the order of the configuration tells no contexts apart.
+        // The map is sorted by key, so that the order in the configuration does not affect the fingerprint.
         let members: Map<String, Value> =
-            told.iter().filter_map(member).map(|(name, value)| (name.to_owned(), value.into())).collect();
+            parts.iter().filter_map(member).map(|(name, value)| (name.to_owned(), value.into())).collect();
         let json = Value::Object(members.clone()).to_string();
-        let mut fingerprint = [0; 32];
-        fingerprint.copy_from_slice(digest(&SHA256, json.as_bytes()).as_ref());
-        Some(Arc::new(Self { members, fingerprint }))
+        Some(Arc::new(Self { members, fingerprint: sha256(json.as_bytes()) }))
     }
 
-    /// As it is sent.
+    /// The members sent to the server.
     pub fn members(&self) -> &Map<String, Value> {
         &self.members
     }
 
-    /// Tells contexts apart.
+    /// Hash of the context.
     pub fn fingerprint(&self) -> &[u8; 32] {
         &self.fingerprint
     }
@@ -72,12 +70,12 @@ mod tests {
     fn a_server_is_told_what_it_is_configured_to_be_told_and_no_more() {
         let of = OnBehalfOf { user: Some("u1"), principal: "ann", channel: Some("c"), chat: None };
         assert_eq!(CallerContext::new(&[], "red", of), None);
-        let told = |what: &[McpContext]| {
+        let parts = |what: &[McpContext]| {
             Value::Object(CallerContext::new(what, "red", of).expect("a context").members().clone())
         };
-        assert_eq!(told(&[McpContext::Tenant]), json!({"tenant": "red"}));
+        assert_eq!(parts(&[McpContext::Tenant]), json!({"tenant": "red"}));
         let all = [McpContext::Chat, McpContext::Channel, McpContext::User, McpContext::Tenant];
-        assert_eq!(told(&all), json!({"tenant": "red", "user": "u1", "channel": "c"}));
+        assert_eq!(parts(&all), json!({"tenant": "red", "user": "u1", "channel": "c"}));
         let nobody = OnBehalfOf { user: None, ..of };
         let context = CallerContext::new(&[McpContext::User], "red", nobody).expect("a context");
         assert_eq!(context.members()["user"], "ann");
@@ -87,8 +85,8 @@ mod tests {
     fn contexts_are_the_same_only_if_all_of_them_is() {
         let fingerprint = |user: &str, chat: Option<&str>| {
             let of = OnBehalfOf { user: Some(user), chat, ..OnBehalfOf::default() };
-            let told = [McpContext::User, McpContext::Chat];
-            *CallerContext::new(&told, "red", of).expect("a context").fingerprint()
+            let parts = [McpContext::User, McpContext::Chat];
+            *CallerContext::new(&parts, "red", of).expect("a context").fingerprint()
         };
         assert_eq!(fingerprint("a", None), fingerprint("a", None));
         assert_ne!(fingerprint("a", None), fingerprint("b", None));

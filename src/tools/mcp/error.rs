@@ -1,4 +1,4 @@
-//! What can go wrong with a server, told apart by what may have happened there.
+//! Errors of MCP servers, distinguished by whether the server may have processed the request.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::net::egress::EgressError;
 use crate::telemetry::fields::{CAUSE, KIND, SERVER, URL};
 use crate::tools::{AuthChallenge, FailureStage, RemoteFailure, ToolError, ToolErrorCode};
 
-/// Why there is no connection to a server, or no more: in words for whoever wants to use it, with what the log has beyond that.
+/// Why there is no connection to a server: a message for callers and a cause for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FailureReason {
     message: String,
@@ -16,17 +16,17 @@ pub struct FailureReason {
 }
 
 impl FailureReason {
-    /// Words, and why in the log.
-    pub(crate) fn new(told: impl Into<String>, cause: FailureCause) -> Self {
-        Self { message: told.into(), cause: Some(Box::new(cause)) }
+    /// A message with a cause for the log.
+    pub(crate) fn new(message: impl Into<String>, cause: FailureCause) -> Self {
+        Self { message: message.into(), cause: Some(Box::new(cause)) }
     }
 
-    /// The words.
+    /// The message for callers.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// With more behind the words, in both places.
+    /// Appends text to the message and to the cause.
     #[must_use]
     pub(super) fn and(mut self, more: &str) -> Self {
         self.message.push_str(more);
@@ -38,8 +38,8 @@ impl FailureReason {
 }
 
 impl<T: Into<String>> From<T> for FailureReason {
-    fn from(told: T) -> Self {
-        Self { message: told.into(), cause: None }
+    fn from(message: T) -> Self {
+        Self { message: message.into(), cause: None }
     }
 }
 
@@ -55,75 +55,75 @@ impl std::error::Error for FailureReason {
     }
 }
 
-/// Which time limit was over.
+/// The kind of timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeoutKind {
-    /// Of a connection with its handshake, and of a list of tools.
+    /// Connecting, initializing or listing tools (`mcp.list_timeout`).
     List,
-    /// Of a call without a sign of life.
+    /// A call without response or progress.
     Idle,
 }
 
-/// Why a server did not do what it was asked. Messages hold no credentials and no URLs with their queries.
+/// An error of an MCP server. Messages contain neither credentials nor query strings of URLs.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
-    /// The guard of outgoing requests refused or failed.
+    /// The egress policy refused the request, or the HTTP request failed.
     #[error("{0}")]
     Egress(#[from] EgressError),
-    /// No connection came about: the program does not start, the handshake failed.
+    /// Connecting failed: the program did not start, or initialization failed.
     #[error("the server cannot be reached: {0}")]
     Connect(#[source] FailureReason),
-    /// It answered the handshake with a version of the protocol that is not known here.
-    #[error("the server speaks version {0} of the protocol, which the gateway does not know")]
+    /// The server answered `initialize` with an unsupported protocol version.
+    #[error("the server uses MCP version {0}, which the gateway does not support")]
     UnknownVersion(String),
-    /// The credentials could not be had or were not taken.
-    #[error("the server refused the credentials{why}{}", wanted(challenge.as_deref()))]
+    /// The credentials could not be obtained or were rejected.
+    #[error("the server refused the credentials{why}{}", challenge_text(challenge.as_deref()))]
     Unauthorized {
-        /// To be said behind that.
+        /// Appended to the message.
         why: String,
-        /// What the server wants to be shown instead.
+        /// The server's challenge.
         challenge: Option<Box<AuthChallenge>>,
     },
-    /// The credentials are good, and not for this.
-    #[error("the credentials do not reach as far as the server wants{}", wanted(Some(challenge)))]
+    /// The credentials are valid but lack a scope.
+    #[error("the credentials lack a scope that the server requires{}", challenge_text(Some(challenge)))]
     InsufficientScope {
-        /// What the server wants.
+        /// The server's challenge.
         challenge: Box<AuthChallenge>,
     },
-    /// An HTTP error before the request was worked on.
+    /// An HTTP error status; the request was not processed.
     #[error("the server answered with status {status}")]
     Http {
-        /// The status.
+        /// HTTP status.
         status: u16,
-        /// When to come back.
+        /// `Retry-After` of the response.
         retry_after: Option<Duration>,
     },
-    /// The server knows nothing of the session any more; the request was not worked on.
+    /// The server does not know the session any more; the request was not processed.
     #[error("the server has lost the session")]
     SessionLost,
     /// A JSON-RPC error.
     #[error("{message}")]
     Protocol {
-        /// Its code.
+        /// JSON-RPC error code.
         code: i64,
-        /// Its words.
+        /// Message of the server.
         message: String,
     },
-    /// No sign of life for this long, or none in time at all. The server was told that the call is cancelled.
+    /// A timeout. For calls a cancellation was sent to the server.
     #[error("no answer after {}", seconds(*.after))]
     Timeout {
-        /// How long.
+        /// The limit.
         after: Duration,
-        /// Which limit that was.
+        /// Which timeout.
         limit: TimeoutKind,
     },
-    /// A message was longer than it may be.
-    #[error("the server's answer is larger than {limit} bytes")]
+    /// A message exceeded `mcp.max_message_bytes`.
+    #[error("the server's response is larger than {limit} bytes (mcp.max_message_bytes)")]
     TooLarge {
         /// The limit.
         limit: usize,
     },
-    /// The lists of all sessions take all the room that they may.
+    /// The memory limit of tool lists is reached.
     #[error(
         "the tool lists of all MCP sessions would take more than {limit} bytes, which is the limit (mcp.sessions.max_list_bytes)"
     )]
@@ -131,23 +131,23 @@ pub enum McpError {
         /// The limit.
         limit: usize,
     },
-    /// The connection went while an answer was awaited; the request may have had its effect.
-    #[error("the connection broke: {0}")]
+    /// The connection was lost while waiting for a response; the request may have had side effects.
+    #[error("the connection was lost: {0}")]
     Broken(#[source] FailureReason),
-    /// The answer is none of the protocol's.
-    #[error("the server's answer cannot be read: {0}")]
+    /// The response violates the protocol.
+    #[error("the server's response is invalid: {0}")]
     Malformed(String),
 }
 
-/// What a challenge says, for people.
-fn wanted(challenge: Option<&AuthChallenge>) -> String {
+/// A challenge as the end of an error message.
+fn challenge_text(challenge: Option<&AuthChallenge>) -> String {
     let Some(AuthChallenge { resource_metadata, scope }) = challenge else { return String::new() };
     match (resource_metadata, scope) {
-        (Some(place), Some(scope)) => {
-            format!("; it wants a login for the scope `{scope}`, and says where at {place}")
+        (Some(url), Some(scope)) => {
+            format!("; log in for the scope `{scope}`, see {url}")
         }
-        (Some(place), None) => format!("; it wants a login, and says where at {place}"),
-        (None, Some(scope)) => format!("; it wants the scope `{scope}`"),
+        (Some(url), None) => format!("; log in, see {url}"),
+        (None, Some(scope)) => format!("; the scope `{scope}` is required"),
         (None, None) => String::new(),
     }
 }
@@ -157,22 +157,21 @@ fn seconds(time: Duration) -> String {
 }
 
 impl McpError {
-    /// The credentials could not be had, or not be used.
+    /// The credentials could not be obtained or are invalid.
     pub fn unauthorized(why: impl Into<String>) -> Self {
         Self::Unauthorized { why: why.into(), challenge: None }
     }
 
-    /// What happened, for logs: the server's own words may quote what it was sent, arguments and tokens, and are for
-    /// whoever sent it.
+    /// The error for logs: without the server's own text, which may quote arguments or tokens.
     pub fn for_log(&self) -> String {
         match self {
             Self::Protocol { code, .. } => format!("JSON-RPC error {code}"),
-            Self::Malformed(_) => "the server's answer cannot be read".to_owned(),
+            Self::Malformed(_) => "the server's response is invalid".to_owned(),
             other => other.to_string(),
         }
     }
 
-    /// Why, for the log.
+    /// The cause, for the log.
     pub fn cause(&self) -> FailureCause {
         if let Some(cause) = FailureCause::find_in(self) {
             return cause.clone();
@@ -202,16 +201,16 @@ impl McpError {
         }
     }
 
-    /// Says so in the log, in the name of the request that this is done for. `doing`: what failed.
-    pub(crate) fn log(&self, server: &str, doing: &'static str) {
+    /// Logs the error as a warning with this message.
+    pub(crate) fn log(&self, server: &str, message: &'static str) {
         let FailureCause { kind, url, text } = self.cause();
         tracing::warn!(
             { { SERVER } = server, { KIND } = kind, { URL } = url, { CAUSE } = &*text },
-            "{doing}"
+            "{message}"
         );
     }
 
-    /// Whether the server surely did not work on the request, so that it may be made again.
+    /// Whether the server certainly did not process the request, so that it may be repeated.
     pub fn was_not_processed(&self) -> bool {
         match self {
             Self::Connect(_)
@@ -233,8 +232,8 @@ impl McpError {
 
 impl From<McpError> for ToolError {
     fn from(error: McpError) -> Self {
-        let before = error.was_not_processed();
-        let fault = if before { FailureStage::NotSent } else { FailureStage::Transport };
+        let not_processed = error.was_not_processed();
+        let stage = if not_processed { FailureStage::NotSent } else { FailureStage::Transport };
         let message = error.to_string();
         match &error {
             McpError::Egress(
@@ -243,13 +242,13 @@ impl From<McpError> for ToolError {
                 | EgressError::AddressNotAllowed { .. }),
             ) => Self::refused(ToolErrorCode::DomainNotAllowed, refused.to_string()),
             McpError::Http { status, .. } => {
-                let fault = match status {
-                    408 | 425 | 429 => fault,
-                    // It is there and would not have the call: no reason to call again, nor to leave it alone.
+                let stage = match status {
+                    408 | 425 | 429 => stage,
+                    // The server is reachable and refused the call: neither a retry nor an open circuit would help.
                     400..=499 => FailureStage::Tool,
-                    _ => fault,
+                    _ => stage,
                 };
-                Self::new(ToolErrorCode::ToolUnavailable, fault, message)
+                Self::new(ToolErrorCode::ToolUnavailable, stage, message)
                     .with_remote(RemoteFailure::Http(*status))
             }
             McpError::Unauthorized { challenge, .. } => {
@@ -279,7 +278,7 @@ impl From<McpError> for ToolError {
             | McpError::UnknownVersion(_)
             | McpError::SessionLost
             | McpError::ListsFull { .. }
-            | McpError::Broken(_) => Self::new(ToolErrorCode::ToolUnavailable, fault, message),
+            | McpError::Broken(_) => Self::new(ToolErrorCode::ToolUnavailable, stage, message),
         }
         .with_cause(error.cause())
     }

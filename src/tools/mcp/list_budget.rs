@@ -1,14 +1,12 @@
-//! One byte budget over the tool lists of all sessions: what servers listed, and what was made of it.
+//! The memory limit of all sessions' tool lists and of the tools built from them (`mcp.sessions.max_list_bytes`).
 //!
-//! Equal lists are kept once, whoever listed them. What is beyond the budget makes lists of idle sessions go, which
-//! list again when they are used; where there are none, the list is refused.
+//! Equal lists are stored once for all sessions. If the limit is reached, lists of idle sessions are evicted, which list
+//! again on their next use; if there are none, the new list is rejected.
 
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-use aws_lc_rs::digest;
 
 use super::connection::{RemoteTool, RemoteTools};
 use super::error::McpError;
@@ -17,11 +15,12 @@ use super::toolset::PreparedSetCache;
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::json::RawJson;
 use crate::tools::plan::MemoryMeter;
+use crate::util::digest::FieldHasher;
 
-/// Bytes of a tool beside its texts, in a list.
+/// Estimated bytes of a listed tool beside its texts.
 const TOOL_OVERHEAD_BYTES: usize = 512;
 
-/// The budget, and the lists that are in it.
+/// The budget and the lists stored under it.
 pub(super) struct ListBudget {
     max_bytes: AtomicUsize,
     used: AtomicUsize,
@@ -29,13 +28,13 @@ pub(super) struct ListBudget {
     sessions: Mutex<Vec<Weak<Session>>>,
 }
 
-/// Bytes that are counted until it is dropped.
+/// A reservation of bytes, released on drop.
 pub(super) struct Charge {
     budget: Arc<ListBudget>,
     bytes: usize,
 }
 
-/// A list of tools that some session has, and what was made of it for all.
+/// A tool list shared by all sessions with an equal list, and the tools built from it.
 pub(super) struct SharedList {
     pub tools: RemoteTools,
     pub prepared: PreparedSetCache,
@@ -43,7 +42,7 @@ pub(super) struct SharedList {
 }
 
 impl ListBudget {
-    /// Up to so many bytes.
+    /// A budget of this many bytes.
     pub(super) fn new(max_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             max_bytes: AtomicUsize::new(max_bytes),
@@ -53,7 +52,7 @@ impl ListBudget {
         })
     }
 
-    /// Up to so many bytes from now on; what is counted stays.
+    /// Changes the limit; existing reservations stay.
     pub(super) fn resize(&self, max_bytes: usize) {
         self.max_bytes.store(max_bytes, Ordering::Release);
     }
@@ -62,40 +61,40 @@ impl ListBudget {
         self.max_bytes.load(Ordering::Acquire)
     }
 
-    /// A session whose lists may be evicted while nobody uses it.
+    /// Registers a session, whose lists may be evicted while it is idle.
     pub(super) fn register(&self, session: &Arc<Session>) {
         let mut sessions = lock(&self.sessions);
         sessions.retain(|session| session.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
     }
 
-    /// Bytes that are counted.
+    /// Reserved bytes.
     #[cfg(test)]
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Keeps a list: the same that is kept already, if there is an equal one.
+    /// Stores a list, or returns an equal one that is stored already.
     ///
     /// # Errors
-    /// If there is no room for it.
+    /// If the limit is reached.
     pub(super) fn intern(self: &Arc<Self>, tools: RemoteTools) -> Result<Arc<SharedList>, McpError> {
         let hash = fingerprint(&tools);
         if let Some(known) = lock(&self.lists).get(&hash).and_then(Weak::upgrade) {
             return Ok(known);
         }
         let charge = self.charge(bytes_of(&tools))?;
-        let kept = Arc::new(SharedList { tools, prepared: PreparedSetCache::default(), _charge: charge });
+        let shared = Arc::new(SharedList { tools, prepared: PreparedSetCache::default(), _charge: charge });
         let mut lists = lock(&self.lists);
         lists.retain(|_, list| list.strong_count() > 0);
-        lists.insert(hash, Arc::downgrade(&kept));
-        Ok(kept)
+        lists.insert(hash, Arc::downgrade(&shared));
+        Ok(shared)
     }
 
-    /// Counts bytes that something is about to take; lists of idle sessions make way.
+    /// Reserves bytes, evicting lists of idle sessions if necessary.
     ///
     /// # Errors
-    /// If there is no room for them.
+    /// If the limit is reached.
     pub(super) fn charge(self: &Arc<Self>, bytes: usize) -> Result<Charge, McpError> {
         if let Some(charge) = self.try_charge(bytes) {
             return Ok(charge);
@@ -104,9 +103,9 @@ impl ListBudget {
         let mut sessions: Vec<_> = lock(&self.sessions).iter().filter_map(idle).collect();
         sessions.sort_by_key(|(idle, _)| std::cmp::Reverse(*idle));
         for (_, session) in sessions {
-            // One at a time: whoever is held counts as in use.
+            // Upgrade one at a time: a strong reference counts as use.
             let Some(session) = session.upgrade() else { continue };
-            // The pool's and this one.
+            // Two references: the pool's and this one.
             session.evict_unused_lists(Arc::strong_count(&session) <= 2);
             if let Some(charge) = self.try_charge(bytes) {
                 return Ok(charge);
@@ -128,7 +127,7 @@ impl Drop for Charge {
     }
 }
 
-/// Counts schemas that are compiled; what there is no room for is compiled for one call.
+/// Accounts for compiled schemas; without room a schema is compiled for one call only.
 pub(super) struct SchemaMeter(pub Arc<ListBudget>);
 
 impl MemoryMeter for SchemaMeter {
@@ -156,31 +155,21 @@ fn bytes_of_tool(tool: &RemoteTool) -> usize {
         + json(output_schema)
 }
 
-/// Of all that a list says. Each field has its length in front, so that none can run into the next.
+/// Hash of the whole content of a list.
 fn fingerprint(tools: &RemoteTools) -> [u8; 32] {
-    let mut hash = digest::Context::new(&digest::SHA256);
-    let mut field = |text: Option<&str>| {
-        let length = text.map_or(u64::MAX, |text| text.len() as u64);
-        hash.update(&length.to_le_bytes());
-        hash.update(text.unwrap_or_default().as_bytes());
-    };
-    for RemoteTool { listed, title, output_schema, hints } in &tools.tools {
-        field(Some(&listed.name));
-        field(listed.description.as_deref());
-        field(Some(listed.input_schema.get()));
-        field(listed.annotations.as_ref().map(RawJson::get));
-        field(title.as_deref());
-        field(output_schema.as_ref().map(RawJson::get));
-        field(Some(&format!("{hints:?}")));
-    }
-    field(None);
-    for (name, why) in &tools.unreadable {
-        field(Some(name));
-        field(Some(why));
-    }
-    let mut fingerprint = [0; 32];
-    fingerprint.copy_from_slice(hash.finish().as_ref());
-    fingerprint
+    let hasher = FieldHasher::new().field(tools.tools.len().to_le_bytes());
+    let hasher = tools.tools.iter().fold(hasher, |hasher, tool| {
+        let RemoteTool { listed, title, output_schema, hints } = tool;
+        hasher
+            .field(&listed.name)
+            .option(listed.description.as_deref())
+            .field(listed.input_schema.get())
+            .option(listed.annotations.as_ref().map(RawJson::get))
+            .option(title.as_deref())
+            .option(output_schema.as_ref().map(RawJson::get))
+            .field(format!("{hints:?}"))
+    });
+    tools.unreadable.iter().fold(hasher, |hasher, (name, why)| hasher.field(name).field(why)).finish()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

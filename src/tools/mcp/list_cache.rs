@@ -1,7 +1,6 @@
-//! The tool lists of a session: one for all, or one for each context where the server is told for whom it lists.
+//! The cached tool lists of a session: one, or one per caller context if the server receives it.
 //!
-//! What one user was shown is shown to no other: a list, the tools made of it and the calls of these tools have the
-//! same context.
+//! Lists are never shared between contexts: a list, the tools built from it and their calls have the same context.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,23 +13,23 @@ use super::context::CallerContext;
 use super::session::ToolListing;
 use super::toolset::ToolSetCache;
 
-/// Contexts of one session whose lists are kept; of more, the one that was used least recently makes way.
+/// Maximum number of contexts with cached lists per session; the least recently used one is evicted.
 const MAX_CONTEXTS: usize = 64;
 
-/// The tools of a server as one context sees them.
+/// The tool list of one context.
 pub(super) struct CachedToolList {
-    /// What the server is told; `None`: nothing.
+    /// Context sent to the server, if any.
     pub context: Option<Arc<CallerContext>>,
     pub listing: ArcSwapOption<ToolListing>,
-    /// Held while tools are listed.
+    /// Held while the tools are listed.
     pub list_lock: tokio::sync::Mutex<()>,
-    /// With listing.
+    /// Backoff of listing.
     pub backoff: FailureBackoff,
     pub sets: ToolSetCache,
     last_used: Mutex<Instant>,
 }
 
-/// All lists of a session.
+/// All cached lists of a session.
 pub(super) struct ToolListCache {
     plain: Arc<CachedToolList>,
     by_context: Mutex<HashMap<[u8; 32], Arc<CachedToolList>>>,
@@ -48,7 +47,7 @@ impl CachedToolList {
         })
     }
 
-    /// What is known of the tools without asking.
+    /// The cached listing.
     pub(super) fn known(&self) -> Option<Arc<ToolListing>> {
         self.listing.load_full()
     }
@@ -72,7 +71,7 @@ impl Default for ToolListCache {
 }
 
 impl ToolListCache {
-    /// The list of a context. Whoever holds it keeps it, also where the session has forgotten it.
+    /// The list of a context. It stays usable by its holders after eviction.
     pub(super) fn for_context(&self, context: Option<&Arc<CallerContext>>) -> Arc<CachedToolList> {
         let Some(context) = context else { return Arc::clone(&self.plain) };
         let mut lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,7 +88,7 @@ impl ToolListCache {
         list
     }
 
-    /// Forgets the lists of contexts that nobody uses; with `all`, that for all as well.
+    /// Drops unused lists of contexts; with `all` also the list without context.
     pub(super) fn forget_unused(&self, all: bool) {
         self.by_context
             .lock()
@@ -101,14 +100,14 @@ impl ToolListCache {
         }
     }
 
-    /// Forgets what was made of them by terms that nobody has any more.
+    /// Drops tools that were built for configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
         self.plain.forget_ended_generations();
         let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
         lists.values().for_each(|list| list.forget_ended_generations());
     }
 
-    /// The list that says most of the server, for people: that for all, or else the one that was used last.
+    /// The most informative list, for status reports: the one without context, or else the last one used.
     pub(super) fn latest(&self) -> Arc<CachedToolList> {
         let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
         let latest = lists.values().max_by_key(|list| list.last_used());

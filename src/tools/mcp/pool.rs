@@ -1,11 +1,11 @@
-//! Sessions that are kept: one for each server, tenant and set of credentials, never shared between two.
+//! The session pool: one session per server, tenant and credentials.
 //!
-//! A session that is in use has a permit of the semaphore, on the share of the key that began to use it. All that a
-//! request uses are admitted at once, so that no two requests wait for each other. Sessions that nobody uses stay open
-//! as long as there is room: as no more are in use than may be open, whoever is admitted finds one that makes way.
+//! A session in use holds a permit of the semaphore `mcp.sessions.max`, charged to the key that first used it. All
+//! permits of a request are acquired at once, so requests cannot deadlock. Idle sessions stay open while there is room:
+//! at most as many are in use as may be open, so an admitted request always finds an idle one to evict.
 //!
-//! There is one for the process, so that generations of the settings share what there is room for, and the sessions of servers
-//! that are the same in both. A session is closed with the last generation that has its source.
+//! The pool is shared by all configuration generations, so they share the limit and the sessions of unchanged servers.
+//! A session is closed when no generation has its source any more.
 
 #[cfg(test)]
 mod tests;
@@ -32,10 +32,10 @@ use crate::config::settings::McpSessionSettings;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
-/// How often sessions are looked for that nobody uses.
+/// Interval of the eviction of idle sessions.
 const EVICT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What tells sessions apart.
+/// Identifies a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct SessionKey {
     /// `label:…` or `url:…`.
@@ -56,14 +56,14 @@ impl SessionKey {
         Self { server, source, credentials, tenant: Arc::clone(tenant) }
     }
 
-    /// The session's state, for people.
+    /// The status of the session.
     pub(super) fn state(&self, session: &Session) -> ServerStatus {
         let label = self.server.strip_prefix("label:");
         ServerStatus::from_session(label, &self.tenant, session)
     }
 }
 
-/// What a session is opened with, if there is none yet.
+/// A requested session: key, and what it is opened with if there is none yet.
 pub(super) struct SessionSpec {
     pub key: SessionKey,
     pub source: Arc<SessionSource>,
@@ -71,34 +71,34 @@ pub(super) struct SessionSpec {
     pub credentials: Arc<dyn Credentials>,
 }
 
-/// A session, in use for as long as this is held.
+/// A session in use; returned to the pool on drop.
 pub(super) struct SessionLease {
     pub session: Arc<Session>,
     pub permit: Arc<Permit>,
 }
 
-/// A session that is open, or may be.
+/// A session of the pool.
 struct PooledSession {
     session: Arc<Session>,
-    /// Of the generations that may use it.
+    /// Alive while a generation may use the session.
     source: Weak<SessionSource>,
-    /// Of those who use it.
+    /// Alive while the session is in use.
     permit: Weak<Permit>,
-    /// The key that it was made for.
-    made_for: Arc<str>,
+    /// API key for which the session was opened.
+    opened_for: Arc<str>,
 }
 
-/// All sessions.
+/// The pool.
 pub struct Pool {
     sessions: Mutex<HashMap<SessionKey, PooledSession>>,
     admission: Arc<Admission>,
     idle_timeout: ArcSwap<Duration>,
     metrics: Arc<Metrics>,
-    /// A source is gone.
+    /// Notified when a source is dropped.
     source_gone: Arc<Notify>,
-    /// What goes on behind requests: lists that are renewed, sessions that are closed.
+    /// Background tasks: refreshing lists, closing sessions.
     tasks: TaskTracker,
-    /// For the tool lists of all sessions.
+    /// Memory limit of the tool lists.
     lists: Arc<ListBudget>,
 }
 
@@ -119,21 +119,21 @@ impl Pool {
         }
     }
 
-    /// Keeps sessions by these settings from now on. How many there may be is the admission's to say.
+    /// Applies new settings. `mcp.sessions.max` itself is a limit of the admission control.
     pub fn resize(&self, settings: &McpSessionSettings) {
         self.idle_timeout.store(Arc::new(settings.idle_timeout));
         self.lists.resize(settings.max_list_bytes);
     }
 
-    /// What sessions of this pool are opened with.
+    /// A new source of sessions in this pool.
     pub(super) fn source(&self, connector: &Arc<dyn Connector>, limits: SessionLimits) -> Arc<SessionSource> {
         SessionSource::new(Arc::clone(connector), limits, Arc::clone(&self.source_gone))
     }
 
-    /// The sessions that a request uses, in this order, once there is room for those that nobody uses yet.
+    /// Leases the sessions of a request, in this order; waits for permits of those not in use yet.
     ///
     /// # Errors
-    /// 503 if there was none in time; 400 if there are more than the requester may ever have.
+    /// 503 if there were not enough permits in time; 400 if the request needs more than its key may ever have.
     pub(super) async fn sessions(
         &self,
         wanted: Vec<SessionSpec>,
@@ -144,29 +144,29 @@ impl Pool {
         }
         let distinct = wanted.iter().map(|opening| &opening.key).collect::<HashSet<_>>().len();
         let resource = &self.admission.mcp_sessions;
-        let most = resource.shares().of_key(requester);
-        if distinct as u64 > most {
-            return Err(too_many(distinct, most));
+        let max = resource.shares().of_key(requester);
+        if distinct as u64 > max {
+            return Err(too_many(distinct, max));
         }
         let mut permit = resource.acquire(requester, distinct as u64).await?;
         let mut sessions = self.lock();
-        // None of those that are there makes way for another of the same request.
-        let there: Vec<_> =
+        // Lease existing sessions first, so that none is evicted for another of the same request.
+        let existing: Vec<_> =
             wanted.iter().map(|opening| lease(&mut sessions, &opening.key, &mut permit)).collect();
-        let both = there.into_iter().zip(wanted);
-        let open = |(there, opening): (Option<SessionLease>, SessionSpec)| {
-            there.unwrap_or_else(|| self.open(&mut sessions, opening, requester, &mut permit))
+        let pairs = existing.into_iter().zip(wanted);
+        let open = |(existing, opening): (Option<SessionLease>, SessionSpec)| {
+            existing.unwrap_or_else(|| self.open(&mut sessions, opening, requester, &mut permit))
         };
-        Ok(both.map(open).collect())
+        Ok(pairs.map(open).collect())
     }
 
-    /// Those that somebody uses already are shared without asking for room.
+    /// Sessions that are in use already are shared without further permits.
     fn all_in_use(&self, wanted: &[SessionSpec]) -> Option<Vec<SessionLease>> {
         let sessions = self.lock();
         wanted.iter().map(|opening| sessions.get(&opening.key)?.try_lease()).collect()
     }
 
-    /// A new session, unless another of the request has made it meanwhile.
+    /// Opens a session, unless the same request has opened it before.
     fn open(
         &self,
         sessions: &mut HashMap<SessionKey, PooledSession>,
@@ -174,12 +174,12 @@ impl Pool {
         requester: &Requester,
         permits: &mut Permit,
     ) -> SessionLease {
-        if let Some(twin) = lease(sessions, &opening.key, permits) {
-            return twin;
+        if let Some(lease) = lease(sessions, &opening.key, permits) {
+            return lease;
         }
         let permit = Arc::new(permits.split(1));
-        if let Some(gone) = self.pick_eviction(sessions, requester).and_then(|key| sessions.remove(&key)) {
-            self.tasks.spawn(async move { gone.session.close().await });
+        if let Some(evicted) = self.pick_eviction(sessions, requester).and_then(|key| sessions.remove(&key)) {
+            self.tasks.spawn(async move { evicted.session.close().await });
         }
         let SessionSpec { key, source, endpoint, credentials } = opening;
         let session = Arc::new(Session::new(
@@ -192,20 +192,19 @@ impl Pool {
             Arc::clone(&self.lists),
         ));
         self.lists.register(&session);
-        let made_for = Arc::clone(&requester.key);
-        let kept = PooledSession {
+        let opened_for = Arc::clone(&requester.key);
+        let pooled = PooledSession {
             session: Arc::clone(&session),
             source: Arc::downgrade(&source),
             permit: Arc::downgrade(&permit),
-            made_for,
+            opened_for,
         };
-        sessions.insert(key, kept);
+        sessions.insert(key, pooled);
         SessionLease { session, permit }
     }
 
-    /// Which session makes way for one more. Where a key or a tenant has all of its share, one of its own, for others
-    /// need the rest. Else the caller's own before those of others, and servers that requests brought before those of
-    /// the configuration.
+    /// The idle session to evict for a new one. If the key or tenant has used up its share, one of its own. Otherwise the
+    /// tenant's own before those of others, and servers brought by requests before configured ones.
     fn pick_eviction(
         &self,
         sessions: &HashMap<SessionKey, PooledSession>,
@@ -214,19 +213,20 @@ impl Pool {
         let shares = self.admission.mcp_sessions.shares();
         let is_tenants = |key: &SessionKey| key.tenant == requester.tenant;
         let is_own =
-            |key: &SessionKey, kept: &PooledSession| is_tenants(key) && kept.made_for == requester.key;
+            |key: &SessionKey, pooled: &PooledSession| is_tenants(key) && pooled.opened_for == requester.key;
         let count = |of: &dyn Fn(&SessionKey, &PooledSession) -> bool| {
-            sessions.iter().filter(|(key, kept)| of(key, kept)).count() as u64
+            sessions.iter().filter(|(key, pooled)| of(key, pooled)).count() as u64
         };
         let longest_idle = |of: &dyn Fn(&SessionKey, &PooledSession) -> bool| {
-            let idle = sessions.iter().filter(|(key, kept)| kept.permit.strong_count() == 0 && of(key, kept));
-            let rank = |(key, kept): &(&SessionKey, &PooledSession)| {
-                let session = &kept.session;
+            let idle =
+                sessions.iter().filter(|(key, pooled)| pooled.permit.strong_count() == 0 && of(key, pooled));
+            let rank = |(key, pooled): &(&SessionKey, &PooledSession)| {
+                let session = &pooled.session;
                 (is_unused(session), is_tenants(key), key.server.starts_with("url:"), session.idle_for())
             };
             idle.max_by_key(rank).map(|(key, _)| key.clone())
         };
-        // What a key made others of its tenant may use, so that it need not have an idle one.
+        // Sessions of the key may all be in use by others of its tenant.
         let of_key = (count(&is_own) >= shares.of_key(requester)).then(|| longest_idle(&is_own)).flatten();
         of_key.or_else(|| {
             if count(&|key, _| is_tenants(key)) >= shares.of_tenant() {
@@ -239,7 +239,7 @@ impl Pool {
         })
     }
 
-    /// Closes sessions that are used no more, until `closing`; then all.
+    /// Evicts idle sessions until `closing` is cancelled, then closes all.
     pub async fn run_eviction(&self, closing: CancellationToken) {
         let mut interval = tokio::time::interval(EVICT_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -254,37 +254,38 @@ impl Pool {
         self.close().await;
     }
 
-    /// Closes what nobody has used for long, and what belongs to no generation any more.
+    /// Closes sessions idle for longer than `mcp.sessions.idle_timeout` and those without a generation.
     async fn evict_idle(&self) {
-        let gone: Vec<PooledSession> = {
+        let evicted: Vec<PooledSession> = {
             let mut sessions = self.lock();
             let idle_timeout = **self.idle_timeout.load();
-            let is_idle = |kept: &PooledSession| {
-                kept.permit.strong_count() == 0
-                    && is_unused(&kept.session)
-                    && kept.session.idle_for() >= idle_timeout
+            let is_idle = |pooled: &PooledSession| {
+                pooled.permit.strong_count() == 0
+                    && is_unused(&pooled.session)
+                    && pooled.session.idle_for() >= idle_timeout
             };
-            let is_gone = |kept: &PooledSession| kept.source.strong_count() == 0 || is_idle(kept);
-            let gone = sessions.extract_if(|_, kept| is_gone(kept)).map(|(_, kept)| kept).collect();
-            sessions.values().for_each(|kept| kept.session.forget_ended_generations());
-            gone
+            let is_orphaned = |pooled: &PooledSession| pooled.source.strong_count() == 0 || is_idle(pooled);
+            let evicted =
+                sessions.extract_if(|_, pooled| is_orphaned(pooled)).map(|(_, pooled)| pooled).collect();
+            sessions.values().for_each(|pooled| pooled.session.forget_ended_generations());
+            evicted
         };
-        join_all(gone.iter().map(|kept| kept.session.close())).await;
+        join_all(evicted.iter().map(|pooled| pooled.session.close())).await;
     }
 
-    /// Closes all.
+    /// Closes all sessions.
     pub async fn close(&self) {
-        let all: Vec<PooledSession> = self.lock().drain().map(|(_, kept)| kept).collect();
-        join_all(all.iter().map(|kept| kept.session.close())).await;
+        let all: Vec<PooledSession> = self.lock().drain().map(|(_, pooled)| pooled).collect();
+        join_all(all.iter().map(|pooled| pooled.session.close())).await;
         self.tasks.close();
         self.tasks.wait().await;
     }
 
-    /// Those that were opened with one of these sources.
+    /// The sessions of these sources.
     pub(super) fn known(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<(SessionKey, Arc<Session>)> {
         let sessions = self.lock();
         let wanted = sessions.iter().filter(|(key, _)| is_wanted(key.source));
-        wanted.map(|(key, kept)| (key.clone(), Arc::clone(&kept.session))).collect()
+        wanted.map(|(key, pooled)| (key.clone(), Arc::clone(&pooled.session))).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, PooledSession>> {
@@ -298,29 +299,29 @@ impl PooledSession {
     }
 }
 
-/// The session of this key, if there is one, on its users' permit or else on one of these.
+/// Leases an existing session, with the permit of its current users or else one of `permits`.
 fn lease(
     sessions: &mut HashMap<SessionKey, PooledSession>,
     key: &SessionKey,
     permits: &mut Permit,
 ) -> Option<SessionLease> {
-    let kept = sessions.get_mut(key)?;
-    Some(kept.try_lease().unwrap_or_else(|| {
+    let pooled = sessions.get_mut(key)?;
+    Some(pooled.try_lease().unwrap_or_else(|| {
         let permit = Arc::new(permits.split(1));
-        kept.permit = Arc::downgrade(&permit);
-        SessionLease { session: Arc::clone(&kept.session), permit }
+        pooled.permit = Arc::downgrade(&permit);
+        SessionLease { session: Arc::clone(&pooled.session), permit }
     }))
 }
 
-/// Whether only the pool holds it: nothing goes on behind requests either.
+/// Whether only the pool holds the session: no request and no background task.
 fn is_unused(session: &Arc<Session>) -> bool {
     Arc::strong_count(session) == 1
 }
 
-/// Waiting would not help.
-fn too_many(wanted: usize, most: u64) -> ApiError {
+/// Rejected at once, since waiting would not help.
+fn too_many(wanted: usize, max: u64) -> ApiError {
     let message = format!(
-        "This takes sessions with {wanted} MCP servers at a time; this key may have {most} (mcp.sessions.max)."
+        "This request needs sessions with {wanted} MCP servers at a time; this key may have {max} (mcp.sessions.max)."
     );
     ApiError::invalid("array_above_max_length", "tools", message)
 }

@@ -1,10 +1,10 @@
-//! Sessions that a server has lost: how one is told from a call that was refused, and how it is replaced.
+//! Detects sessions that a server has lost, and replaces them.
 //!
-//! The protocol's word for it is a 404, and few servers keep to it: restarted ones answer 400, 401, 405, 410, 422, 5xx,
-//! or a JSON-RPC error. So after any such failure the same session is asked for its tools, which changes nothing. If it
-//! answers, it lives, and the failure was the call's own. If it does not, one new handshake replaces it for all whom it
-//! failed. The call is made again only where the server refused it as it refused the list: then the refusal was the
-//! session's, and the call did not run.
+//! By the protocol a lost session is answered with 404, but restarted servers also answer 400, 401, 405, 410, 422, 5xx or
+//! a JSON-RPC error. So after any such error the session is probed with `tools/list`, which has no side effects. If the
+//! probe succeeds, the session is alive and the error was the call's own. If it fails, the session is re-initialized,
+//! once for all affected calls. A call is repeated only if it was refused in the same way as the probe: then the session
+//! was the reason, and the call was not executed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,43 +19,43 @@ use super::error::{McpError, TimeoutKind};
 use super::session::{LiveConnection, Session};
 use crate::net::egress::EgressError;
 
-/// What a failure says of the session that it was met in.
+/// What an error suggests about the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Suspicion {
-    /// Nothing.
+    /// The session is not affected.
     None,
-    /// It is gone, and the request was not worked on.
+    /// The session is lost; the request was not processed.
     Lost,
-    /// It may be gone; if so, the request was not worked on.
+    /// The session may be lost; if so, the request was not processed.
     Refused,
-    /// It may be gone, and the request may have been worked on.
+    /// The session may be lost, and the request may have been processed.
     Unclear,
 }
 
-/// How a server refused what it did not work on.
+/// How a server refuses requests of a lost session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// With a status from 400 to 499.
+    /// HTTP status 400 to 499.
     Status,
-    /// With a JSON-RPC error.
+    /// A JSON-RPC error.
     Protocol(i64, String),
-    /// In a way that says nothing of what was worked on.
+    /// An error that leaves open whether requests were processed.
     Other,
 }
 
-/// What a session knows of those that it replaced.
+/// The recovery state of a session.
 #[derive(Default)]
 pub(super) struct Recovery {
-    /// Held while a session is asked whether it lives, and while it is replaced.
+    /// Held while the session is probed and re-initialized.
     checking: Mutex<()>,
-    /// How often a session turned out to live.
+    /// Number of successful probes.
     alive: AtomicU64,
-    /// With replacements: failed ones, and those over which nothing has been answered yet.
+    /// Backoff of re-initializations: failed ones, and those without a successful response yet.
     replace_backoff: FailureBackoff,
 }
 
 impl Recovery {
-    /// Something was answered: whatever was replaced was replaced with success.
+    /// Records a successful response: the last re-initialization helped.
     pub(super) fn reset(&self) {
         self.replace_backoff.reset();
     }
@@ -71,14 +71,14 @@ impl Refusal {
         }
     }
 
-    /// Whether a request that failed so was refused for the same reason.
+    /// Whether a request with this error was refused for the same reason.
     fn matches(&self, failed: &McpError) -> bool {
         *self != Self::Other && *self == Self::from_error(failed)
     }
 }
 
 impl LiveConnection {
-    /// Whether everything over it is refused as this request was.
+    /// Whether this request was refused like all others of the lost session.
     fn was_refused_as(&self, failed: &McpError) -> bool {
         let refusal = self.refusal.get().or_else(|| self.connection.is_lost().then_some(&Refusal::Status));
         refusal.is_some_and(|refusal| refusal.matches(failed))
@@ -87,11 +87,11 @@ impl LiveConnection {
 
 impl Suspicion {
     fn from_error(error: &McpError) -> Self {
-        /// JSON-RPC: an internal error, which a call can come to that has run.
+        /// JSON-RPC internal error, which a call that was executed may return, too.
         const INTERNAL: i64 = -32603;
         match error {
             McpError::SessionLost => Self::Lost,
-            // About time, size or load, whoever asks.
+            // Timeout, size or rate limit: independent of the session.
             McpError::Http { status: 408 | 413 | 425 | 429, .. } => Self::None,
             McpError::Http { status: 400..=499, .. } | McpError::Unauthorized { .. } => Self::Refused,
             McpError::Protocol { code: INTERNAL, .. } => Self::Unclear,
@@ -113,8 +113,8 @@ impl Suspicion {
 }
 
 impl Session {
-    /// After a call that failed: the connection to make it again over, if the server surely did not work on it and
-    /// there is reason to hope. `context` is what the call told the server. An error if there is no connection any more.
+    /// After a failed call: the connection to repeat it on, if the call was certainly not processed and a repetition may
+    /// succeed. `context` is the caller context of the call. An error if the connection could not be replaced.
     pub(super) async fn recover(
         &self,
         open: &Arc<LiveConnection>,
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// The same after a list of tools that failed, which can always be made again.
+    /// As [`Self::recover`], after a failed `tools/list`, which can always be repeated.
     pub(super) async fn recover_list(
         &self,
         open: &Arc<LiveConnection>,
@@ -157,18 +157,18 @@ impl Session {
             return Ok(None);
         }
         if !open.has_answered() {
-            // It never worked: the next attempt begins with a handshake, and this one ends here.
+            // The connection never worked: drop it, so that the next attempt initializes a new session.
             self.discard(open);
             return Ok(None);
         }
         Ok(self.replace_if_dead(open, None, Some(failed)).await)
     }
 
-    /// Asks the session for its tools as the call that failed would have it, and for nothing else.
+    /// Probes the session with `tools/list` in the context of the failed call.
     async fn probe(&self, open: &LiveConnection, context: Option<&CallerContext>) -> Result<(), McpError> {
         let after = self.limits.list_timeout;
-        let asked = open.connection.list_tools(self.limits.max_tools, context);
-        let answer = tokio::time::timeout(after, asked)
+        let listing = open.connection.list_tools(self.limits.max_tools, context);
+        let answer = tokio::time::timeout(after, listing)
             .await
             .unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::List }));
         answer.map(drop)
@@ -180,8 +180,8 @@ impl Session {
         self.connect().await
     }
 
-    /// The connection in the place of one that does not work any more; `None` if it does, or no other could be had.
-    /// `listed` is how its list failed, for whoever has asked already.
+    /// Re-initializes the session if it is dead; `None` if it is alive or could not be replaced. `listed`: the error of a
+    /// list that has failed already, in place of a probe.
     async fn replace_if_dead(
         &self,
         open: &Arc<LiveConnection>,
@@ -198,12 +198,12 @@ impl Session {
         if was_found_alive || recovery.replace_backoff.blocking_error(tries).is_some() {
             return None;
         }
-        let began = Instant::now();
-        let found = match listed {
+        let started = Instant::now();
+        let probed = match listed {
             Some(_) => None,
             None => Some(self.probe(open, context).await),
         };
-        let refusal = match (&found, listed) {
+        let refusal = match (&probed, listed) {
             (Some(Ok(_)), _) => {
                 recovery.alive.fetch_add(1, Ordering::AcqRel);
                 self.note_answer(open);
@@ -215,23 +215,23 @@ impl Session {
                 Refusal::from_error(error)
             }
             (Some(Err(error)), _) => {
-                // Nobody is there, or has time: nothing was learned of the session.
-                recovery.replace_backoff.record(error, began.elapsed());
+                // The server is unreachable or overloaded, which says nothing about the session.
+                recovery.replace_backoff.record(error, started.elapsed());
                 return None;
             }
             (None, _) => return None,
         };
         _ = open.refusal.set(refusal);
-        tracing::debug!(target: "antwort::mcp", server = &*self.endpoint.name, "the session does not answer: a new one");
+        tracing::debug!(target: "antwort::mcp", server = &*self.endpoint.name, "session lost by the MCP server, re-initializing");
         match self.make_connection().await {
             Ok(next) => {
-                // Until it has answered, it has not helped.
-                let unanswered = McpError::Connect("a new session has not answered yet".into());
+                // Counts as a failure until the new session has answered a request.
+                let unanswered = McpError::Connect("the re-initialized session has not answered yet".into());
                 recovery.replace_backoff.record(&unanswered, Duration::ZERO);
                 Some(next)
             }
             Err(error) => {
-                recovery.replace_backoff.record(&error, began.elapsed());
+                recovery.replace_backoff.record(&error, started.elapsed());
                 None
             }
         }

@@ -1,14 +1,12 @@
-//! Tools of the gateway that servers run: routes with `mcp:<label>` among their executors.
+//! Routed tools with MCP servers (`mcp:<label>`) among their executors.
 //!
-//! Which tools a server has depends on whose session with it is asked, so that such a tool is put together for each
-//! caller: of the servers that this caller may use and the tools that these list for it. Lists are kept by sessions;
-//! most of the time nobody is asked anything.
+//! Which tools a server has depends on the session, so such a tool is built per caller: from the servers that the caller
+//! may use and the tools that they list for it. Lists are cached by the sessions, so this rarely causes requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use aws_lc_rs::digest;
 use futures_util::future::join_all;
 
 use super::server_handle::{CallDecision, ResolvedServer, ServerHandle};
@@ -24,8 +22,9 @@ use crate::tools::definition::ToolDefinition;
 use crate::tools::plan::{CallPlan, ToolSchemas};
 use crate::tools::router::{Backend, Route};
 use crate::tools::{PolicySubject, ToolRegistry};
+use crate::util::digest::sha256;
 
-/// The routes that lead to servers, by the name of their tool.
+/// The routes with MCP servers, by tool name.
 pub(super) struct RemoteRoutes {
     settings: ToolsSettings,
     by_tool: BTreeMap<String, RemoteRoute>,
@@ -33,20 +32,20 @@ pub(super) struct RemoteRoutes {
 
 struct RemoteRoute {
     settings: RouteSettings,
-    /// Counts calls over all callers.
+    /// Shared by all callers.
     round_robin: Arc<AtomicUsize>,
 }
 
-/// The gateway's own tools as one caller has them. Keeps the sessions with the servers that run some of them.
+/// The gateway's own tools for one caller. Holds the sessions of the servers that execute some of them.
 pub struct CallerCatalog {
-    /// The tools.
+    /// The catalogue.
     pub catalog: Arc<Catalog>,
-    /// Tools none of whose servers could be asked, and why.
+    /// Tools whose servers could not be listed, with the reason.
     unavailable: BTreeMap<String, String>,
     _sessions: Vec<ServerHandle>,
 }
 
-/// A server with what it has for the caller.
+/// A server and its tools for the caller.
 struct ServerWithTools {
     binding: ServerHandle,
     tools: Result<Arc<ServerToolSet>, String>,
@@ -56,18 +55,18 @@ struct ServerWithTools {
 struct Candidate<'a> {
     backend: Backend,
     tool: &'a ToolDefinition,
-    /// What its server is told of the caller.
+    /// Hash of the caller context that the server receives.
     context: Option<[u8; 32]>,
     uses_caller_credentials: bool,
 }
 
 impl CallerCatalog {
-    /// The catalogue as it is, without tools that servers run.
+    /// The catalogue without tools of servers.
     pub fn without_servers(catalog: Arc<Catalog>) -> Self {
         Self { catalog, unavailable: BTreeMap::new(), _sessions: Vec::new() }
     }
 
-    /// Why there is no such tool now, though there is a route for it.
+    /// Why a tool with a route is currently unavailable.
     pub fn why_unavailable(&self, name: &str) -> Option<&str> {
         self.unavailable.get(name).map(String::as_str)
     }
@@ -88,141 +87,145 @@ impl RemoteRoutes {
 }
 
 impl McpServers {
-    /// Whether servers run any of the gateway's own tools.
+    /// Whether any route has MCP servers.
     pub fn has_routes(&self) -> bool {
         !self.routes.by_tool.is_empty()
     }
 
-    /// The servers of the wanted tools that the caller may use. Connects to nobody.
+    /// The servers of the wanted tools that the caller may use. Does not connect.
     pub fn route_servers(
         &self,
-        wanting: McpCaller<'_>,
+        caller: McpCaller<'_>,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Vec<ResolvedServer> {
         let wanted = self.routes.by_tool.iter().filter(|(name, _)| is_wanted(name));
         let executors = wanted.flat_map(|(_, route)| &route.settings.executors);
         let labels: BTreeSet<&str> = executors.filter_map(|id| mcp_label(id)).collect();
-        let found = labels.into_iter().filter_map(|label| match self.find_label(label, None, wanting) {
+        let found = labels.into_iter().filter_map(|label| match self.find_label(label, None, caller) {
             Ok(found) => Some(found),
             Err(error) => {
-                tracing::debug!(server = label, %error, "a server of a route is not there for this caller");
+                tracing::debug!(server = label, %error, "route skips an MCP server that this caller cannot use");
                 None
             }
         });
         found.collect()
     }
 
-    /// The gateway's own tools for one caller, as far as they are wanted, with sessions of their own.
+    /// The wanted tools for one caller, with new leases of the sessions.
     ///
     /// # Errors
     /// As [`Self::bind`].
     pub async fn bind_catalog(
         &self,
-        toolbox: &ToolRegistry,
-        wanting: McpCaller<'_>,
+        registry: &ToolRegistry,
+        caller: McpCaller<'_>,
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<CallerCatalog, ApiError> {
-        let servers = self.bind(self.route_servers(wanting, &is_wanted), wanting).await?;
-        Ok(self.catalog(toolbox, servers, wanting, None, is_wanted).await)
+        let servers = self.bind(self.route_servers(caller, &is_wanted), caller).await?;
+        Ok(self.catalog(registry, servers, caller, None, is_wanted).await)
     }
 
-    /// The gateway's own tools for one caller, as far as they are wanted, of the servers that are [`Self::route_servers`].
+    /// The wanted tools for one caller, executed by `servers`, which are those of [`Self::route_servers`].
     pub async fn catalog(
         &self,
-        toolbox: &ToolRegistry,
+        registry: &ToolRegistry,
         servers: Vec<ServerHandle>,
-        wanting: McpCaller<'_>,
+        caller: McpCaller<'_>,
         agent: Option<&str>,
         is_wanted: impl Fn(&str) -> bool,
     ) -> CallerCatalog {
-        let base = toolbox.catalog();
+        let base = registry.catalog();
         let wanted: Vec<(&String, &RemoteRoute)> =
             self.routes.by_tool.iter().filter(|(name, _)| is_wanted(name)).collect();
         if wanted.is_empty() {
             return CallerCatalog::without_servers(base);
         }
-        let asked = ask(servers).await;
-        let maker = RouteBuilder {
+        let listed = list_all(servers).await;
+        let builder = RouteBuilder {
             settings: &self.routes.settings,
-            toolbox,
+            registry,
             base: &base,
-            asked: &asked,
-            subject: PolicySubject { tenant: wanting.tenant, agent },
+            listed: &listed,
+            subject: PolicySubject { tenant: caller.tenant, agent },
         };
-        let (mut made, mut unavailable) = (Vec::new(), BTreeMap::new());
+        let (mut tools, mut unavailable) = (Vec::new(), BTreeMap::new());
         for (name, route) in wanted {
-            match maker.make(name, route) {
+            match builder.make(name, route) {
                 Ok(Some(plan)) => {
                     let tool = RegisteredTool::new(plan, self.stack.clone(), OWN_SERVER.into());
-                    made.push((name.clone(), Arc::new(tool)));
+                    tools.push((name.clone(), Arc::new(tool)));
                 }
                 Ok(None) => {}
                 Err(problem) => {
-                    tracing::warn!(tool = %name, problem, "a routed tool is left out");
+                    tracing::warn!(tool = %name, problem, "routed tool is unavailable");
                     unavailable.insert(name.clone(), problem);
                 }
             }
         }
-        let sessions = asked.into_values().map(|asked| asked.binding).collect();
-        CallerCatalog { catalog: Arc::new(base.with_tools(made)), unavailable, _sessions: sessions }
+        let sessions = listed.into_values().map(|listed| listed.binding).collect();
+        CallerCatalog { catalog: Arc::new(base.with_tools(tools)), unavailable, _sessions: sessions }
     }
 }
 
-/// Lists the tools of all these servers at the same time.
-async fn ask(servers: Vec<ServerHandle>) -> BTreeMap<String, ServerWithTools> {
-    let asked = servers.into_iter().map(|binding| async move {
+/// Lists the tools of all servers concurrently.
+async fn list_all(servers: Vec<ServerHandle>) -> BTreeMap<String, ServerWithTools> {
+    let listed = servers.into_iter().map(|binding| async move {
         let tools = binding.tools(Freshness::Cached).await.map_err(|error| {
-            error.log(binding.label(), "the tools of a server of a route cannot be listed");
+            error.log(binding.label(), "listing the tools of a routed MCP server failed");
             error.to_string()
         });
         (binding.label().to_string(), ServerWithTools { binding, tools })
     });
-    join_all(asked).await.into_iter().collect()
+    join_all(listed).await.into_iter().collect()
 }
 
-/// Puts routed tools together for one caller.
+/// Builds routed tools for one caller.
 struct RouteBuilder<'a> {
     settings: &'a ToolsSettings,
-    toolbox: &'a ToolRegistry,
+    registry: &'a ToolRegistry,
     base: &'a Catalog,
-    asked: &'a BTreeMap<String, ServerWithTools>,
+    listed: &'a BTreeMap<String, ServerWithTools>,
     subject: PolicySubject<'a>,
 }
 
 impl<'a> RouteBuilder<'a> {
-    /// `None`: there is no such tool for the caller. An error: nobody who may have it can be asked.
+    /// `None`: the caller has no such tool. An error: none of its servers could be listed.
     fn make(&self, name: &str, route: &RemoteRoute) -> Result<Option<CallPlan>, String> {
         let executors = &route.settings.executors;
-        let mut legs: Vec<Candidate<'_>> =
+        let mut candidates: Vec<Candidate<'_>> =
             executors.iter().filter_map(|id| self.candidate(name, id, &route.settings)).collect();
-        if legs.is_empty() {
-            let servers = executors.iter().filter_map(|id| self.asked.get(mcp_label(id)?));
-            let mut problems = servers.filter_map(|asked| asked.tools.as_ref().err());
+        if candidates.is_empty() {
+            let servers = executors.iter().filter_map(|id| self.listed.get(mcp_label(id)?));
+            let mut problems = servers.filter_map(|listed| listed.tools.as_ref().err());
             return problems.next().map_or(Ok(None), |problem| Err(problem.clone()));
         }
-        let first = legs.remove(0);
+        let first = candidates.remove(0);
         let mut definition = ToolDefinition {
             name: name.to_owned(),
             executor: Arc::clone(&first.backend.executor),
             server: None,
             ..first.tool.clone()
         };
-        let context = contexts(std::iter::once(&first).chain(&legs));
-        let takes_callers =
-            first.uses_caller_credentials || legs.iter().any(|leg| leg.uses_caller_credentials);
-        for leg in &legs {
-            merge_definition(&mut definition, leg.tool, &leg.backend.executor);
+        let context = contexts(std::iter::once(&first).chain(&candidates));
+        let uses_caller_credentials = first.uses_caller_credentials
+            || candidates.iter().any(|candidate| candidate.uses_caller_credentials);
+        for candidate in &candidates {
+            merge_definition(&mut definition, candidate.tool, &candidate.backend.executor);
         }
-        let own = self.settings.overrides.get(name);
-        add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
-        let ways: Vec<Backend> =
-            std::iter::once(first.backend).chain(legs.into_iter().map(|leg| leg.backend)).collect();
-        let ways = Route::with_counter(route.settings.strategy, ways, Arc::clone(&route.round_robin));
-        // Compiled if it is called at all: this is made for one caller.
+        let overrides = self.settings.overrides.get(name);
+        add_tags(
+            &mut definition.tags,
+            overrides.map(|overrides| overrides.tags.as_slice()).unwrap_or_default(),
+        );
+        let backends: Vec<Backend> = std::iter::once(first.backend)
+            .chain(candidates.into_iter().map(|candidate| candidate.backend))
+            .collect();
+        let route = Route::with_counter(route.settings.strategy, backends, Arc::clone(&route.round_robin));
+        // Compiled on the first call only, since the tool is built for one caller.
         let schemas = Arc::new(ToolSchemas::lazy(None));
-        let mut plan = CallPlan::with_schemas(Arc::new(definition), schemas, ways, self.settings);
-        if takes_callers {
-            // A result that was got with one client's token is for nobody else.
+        let mut plan = CallPlan::with_schemas(Arc::new(definition), schemas, route, self.settings);
+        if uses_caller_credentials {
+            // A result obtained with a caller's token must not be served to others.
             plan.cache = None;
         }
         Ok(Some(plan.for_context(context)))
@@ -235,12 +238,12 @@ impl<'a> RouteBuilder<'a> {
         }
     }
 
-    /// As the catalogue has it, which has heeded tags and weights.
+    /// From the base catalogue, which has applied tags and weights already.
     fn local(&self, name: &str, executor: &str) -> Option<Candidate<'a>> {
         let tool = self.base.get(name)?;
-        let way = tool.backend(executor)?.clone();
+        let backend = tool.backend(executor)?.clone();
         Some(Candidate {
-            backend: way,
+            backend: backend,
             tool: tool.definition(),
             context: None,
             uses_caller_credentials: false,
@@ -254,7 +257,7 @@ impl<'a> RouteBuilder<'a> {
         executor: &str,
         route: &RouteSettings,
     ) -> Option<Candidate<'a>> {
-        let ServerWithTools { binding, tools } = self.asked.get(label)?;
+        let ServerWithTools { binding, tools } = self.listed.get(label)?;
         let served = tools.as_ref().ok()?.tools.iter().find(|tool| tool.listed.name == name)?;
         let tool = served.registered.definition();
         let has_tags = route.require.iter().all(|tag| tool.has_tag(tag));
@@ -270,24 +273,22 @@ impl<'a> RouteBuilder<'a> {
         })
     }
 
-    /// Whether the operator's word about the server and its tool lets calls pass that no person is asked about.
+    /// Whether the operator's rules permit calls of the tool without approval.
     fn is_callable(&self, binding: &ServerHandle, served: &ServedTool) -> bool {
         let tool = served.registered.definition();
         let is_called = binding.is_offered(served) && binding.decide(served, None) == CallDecision::Call;
         if !is_called {
-            tracing::debug!(server = &**binding.label(), tool = %tool.name, "a routed tool is not called there");
+            tracing::debug!(server = &**binding.label(), tool = %tool.name, "route skips an MCP server whose rules do not permit calls without approval");
         }
-        is_called && !self.toolbox.is_blocked(self.subject, tool)
+        is_called && !self.registry.is_blocked(self.subject, tool)
     }
 }
 
-/// What all servers of a tool are told, as one.
-fn contexts<'a>(legs: impl Iterator<Item = &'a Candidate<'a>>) -> Option<[u8; 32]> {
-    let all: Vec<[u8; 32]> = legs.filter_map(|leg| leg.context).collect();
+/// Combined hash of the contexts of all servers.
+fn contexts<'a>(candidates: impl Iterator<Item = &'a Candidate<'a>>) -> Option<[u8; 32]> {
+    let all: Vec<[u8; 32]> = candidates.filter_map(|candidate| candidate.context).collect();
     if all.is_empty() {
         return None;
     }
-    let mut one = [0; 32];
-    one.copy_from_slice(digest::digest(&digest::SHA256, &all.concat()).as_ref());
-    Some(one)
+    Some(sha256(&all.concat()))
 }

@@ -1,72 +1,72 @@
-//! What a server may ask of the model, in the gateway's own words.
+//! Sampling: requests of MCP servers to the model, independent of the SDK.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-/// Lets servers use the model.
+/// Serves sampling requests.
 #[async_trait]
 pub trait Sampler: Send + Sync {
-    /// Asks the model. An error is told to the server in these words.
+    /// Queries the model. The error text is returned to the server.
     async fn sample(&self, request: SampleRequest) -> Result<SampleAnswer, String>;
 }
 
-/// What a server asks.
+/// A sampling request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleRequest {
-    /// The server that asks.
+    /// Name of the server.
     pub server: Arc<str>,
-    /// Instructions that it wants to be followed.
+    /// System prompt.
     pub system: Option<String>,
-    /// The conversation.
+    /// Messages.
     pub messages: Vec<SampleMessage>,
-    /// How long the answer may be.
+    /// Maximum output tokens.
     pub max_tokens: u64,
-    /// How daring the answer may be.
+    /// Sampling temperature.
     pub temperature: Option<f32>,
-    /// Where the answer ends.
+    /// Stop sequences.
     pub stop: Vec<String>,
-    /// Models that it would like, the dearest first.
+    /// Model preferences, best first.
     pub models: Vec<String>,
 }
 
-/// A turn of the conversation.
+/// A message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleMessage {
-    /// Whether the model said it, not the user.
+    /// Whether the role is `assistant` rather than `user`.
     pub by_model: bool,
-    /// What was said.
+    /// Content parts.
     pub content: Vec<SampleContent>,
 }
 
-/// A piece of a turn.
+/// A content part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SampleContent {
     /// Text.
     Text(String),
-    /// A picture, in base64.
+    /// An image.
     Image {
-        /// Such as `image/png`.
+        /// MIME type, such as `image/png`.
         mime_type: String,
         /// Base64.
         data: String,
     },
-    /// A recording, in base64.
+    /// Audio.
     Audio {
-        /// Such as `audio/wav`.
+        /// MIME type, such as `audio/wav`.
         mime_type: String,
         /// Base64.
         data: String,
     },
 }
 
-/// What the model said.
+/// The model's response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SampleAnswer {
-    /// The model that was used.
+    /// Model that was used.
     pub model: String,
-    /// Its text.
+    /// Generated text.
     pub text: String,
-    /// Why it ended: `endTurn`, `stopSequence`, `maxTokens`.
+    /// `endTurn`, `stopSequence` or `maxTokens`.
     pub stop_reason: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! A server as one request uses it: its tools, and what becomes of calls of them before a person is asked.
+//! An MCP server as one request uses it: its tools, and the rules that decide about calls.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,47 +17,47 @@ use crate::config::{McpRule, McpServerSettings, McpTrust};
 use crate::protocol::item::hosted::McpListedTool;
 use crate::protocol::tool::{ApprovalPolicy, McpAllowedTools, McpTool, McpToolFilter};
 
-/// What is to become of a call.
+/// The decision about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallDecision {
-    /// It is made.
+    /// The call is executed.
     Call,
-    /// A person is asked first.
+    /// The call needs approval.
     Ask,
-    /// It is not made.
+    /// The call is rejected.
     Deny,
 }
 
-/// A server that a request may use, and has no session with yet.
+/// A server that a request may use, before a session is leased.
 pub struct ResolvedServer {
     pub(super) opening: SessionSpec,
     pub(super) server: ServerScope,
 }
 
-/// A server as one request uses it, apart from its session.
+/// The settings under which a request uses a server.
 pub(super) struct ServerScope {
     pub label: Arc<str>,
-    /// What it is told of the caller.
+    /// Context sent to the server.
     pub context: Option<Arc<CallerContext>>,
     pub tool_config: Arc<ServerToolConfig>,
     pub rules: Arc<ServerToolRules>,
-    /// Whether the operator configured it.
+    /// Whether the server is configured by the operator.
     pub is_configured: bool,
-    /// Whether it is shown what belongs to the caller alone.
+    /// Whether the server receives credentials of the caller.
     pub uses_caller_credentials: bool,
     pub required: bool,
 }
 
-/// A server as one request uses it. Keeps its session, which counts as in use as long as there is one.
+/// A server in use by a request. Holds the lease of its session.
 pub struct ServerHandle {
     server: ServerScope,
     session: Arc<Session>,
-    /// What it has for the caller.
+    /// Tool list for this caller.
     list: Arc<CachedToolList>,
     _in_use: Arc<Permit>,
 }
 
-/// Who decides about calls before a person is asked.
+/// The operator's rules for calls.
 pub(super) struct ServerToolRules {
     pub allowed: Option<GlobSet>,
     pub blocked: GlobSet,
@@ -66,7 +66,7 @@ pub(super) struct ServerToolRules {
 }
 
 impl ResolvedServer {
-    /// Its name in the request.
+    /// Label of the server in the request.
     pub fn label(&self) -> &Arc<str> {
         &self.server.label
     }
@@ -78,23 +78,23 @@ impl ServerHandle {
         Self { server, session, list, _in_use: permit }
     }
 
-    /// Its name in the request.
+    /// Label of the server in the request.
     pub fn label(&self) -> &Arc<str> {
         &self.server.label
     }
 
-    /// Whether the response fails where its tools cannot be listed.
+    /// Whether the response fails if the tools cannot be listed.
     pub fn is_required(&self) -> bool {
         self.server.required
     }
 
-    /// Whether it is shown what belongs to the caller alone.
+    /// Whether the server receives credentials of the caller.
     pub(super) fn uses_caller_credentials(&self) -> bool {
         self.server.uses_caller_credentials
     }
 
-    /// What a person allows who allows a call of this tool: the tool as it is shown, and the credentials with which
-    /// it would be called. A secret: it is made of theirs.
+    /// What an approval of a call refers to: the tool as shown to the user and the credentials of the call. Secret, since
+    /// it contains the fingerprint of credentials.
     pub fn approval_subject(&self, tool: &ServedTool) -> [u8; 64] {
         let mut subject = [0; 64];
         let (shown, credentials) = subject.split_at_mut(32);
@@ -103,16 +103,16 @@ impl ServerHandle {
         subject
     }
 
-    /// Its tools.
+    /// The tools of the server.
     ///
     /// # Errors
-    /// If they cannot be listed and none are known.
+    /// If listing fails and no list is cached.
     pub async fn tools(&self, freshness: Freshness) -> Result<Arc<ServerToolSet>, McpError> {
         let listing = self.session.tools(&self.list, freshness).await?;
         self.list.sets.get_or_build(&self.builder(), &listing)
     }
 
-    /// Its tools as an earlier response listed them, if nothing newer is known. Asks nobody.
+    /// The tools as listed by an earlier response, unless a newer list is cached. Makes no request.
     pub fn tools_from_item(&self, listed: &[McpListedTool]) -> Option<Arc<ServerToolSet>> {
         if self.list.known().is_some() {
             return None;
@@ -121,31 +121,31 @@ impl ServerHandle {
     }
 
     fn builder(&self) -> ServerToolBuilder<'_> {
-        let Self { server: ServerScope { label, tool_config: terms, .. }, session, list, .. } = self;
-        ServerToolBuilder { session, context: list.context.as_ref(), label, tool_config: terms }
+        let Self { server: ServerScope { label, tool_config, .. }, session, list, .. } = self;
+        ServerToolBuilder { session, context: list.context.as_ref(), label, tool_config }
     }
 
-    /// Whether the server has other tools now, or says so.
+    /// Whether the server has changed its tools or announced a change.
     pub fn has_changed_since(&self, set: &ServerToolSet) -> bool {
         let Some(known) = self.list.known() else { return false };
         set.number != 0 && (known.number != set.number || self.session.has_changed(&known))
     }
 
-    /// Whether a tool is offered at all, by the operator's lists.
+    /// Whether the operator's lists permit offering a tool.
     pub fn is_offered(&self, tool: &ServedTool) -> bool {
         self.server.rules.is_offered(&tool.listed.name)
     }
 
-    /// What is to become of a call: the operator's rule for the tool; else what the request says; else how far the
-    /// server is trusted. The operator's wish to be asked is stronger than a client's not to be.
+    /// Decides about a call: by the operator's rule for the tool, else by the request, else by the trust in the server.
+    /// An operator's `ask` overrides a client's `never`.
     pub fn decide(&self, tool: &ServedTool, request: Option<&RequestRules>) -> CallDecision {
-        let asked = request.and_then(|request| request.decide(tool));
+        let requested = request.and_then(|request| request.decide(tool));
         let ServerScope { rules, is_configured, .. } = &self.server;
-        match (rules.rule(&tool.listed.name), asked) {
+        match (rules.rule(&tool.listed.name), requested) {
             (Some(McpRule::Deny), _) => CallDecision::Deny,
             (Some(McpRule::Ask), _) | (_, Some(CallDecision::Ask)) => CallDecision::Ask,
             (Some(McpRule::Allow), _) => CallDecision::Call,
-            (None, asked) => match (rules.trust, asked) {
+            (None, requested) => match (rules.trust, requested) {
                 (Some(McpTrust::Untrusted), _) if *is_configured => CallDecision::Ask,
                 (Some(McpTrust::Annotations), _) if *is_configured && !tool.read_only => CallDecision::Ask,
                 (_, Some(decision)) => decision,
@@ -159,7 +159,7 @@ impl ServerHandle {
     }
 }
 
-/// What a request says of a server's tools: which may be called, and which calls a person has to allow.
+/// A request's rules for a server: `allowed_tools` and `require_approval`.
 #[derive(Default)]
 pub struct RequestRules {
     allowed: Option<ToolFilter>,
@@ -172,14 +172,14 @@ enum CompiledApproval {
     Some { always: Option<ToolFilter>, never: Option<ToolFilter> },
 }
 
-/// Picks tools; what is absent does not matter. Names are looked up: a list may have a thousand, and a server as many.
+/// Selects tools; absent criteria match all. Names are hashed, as both list and server may have thousands.
 struct ToolFilter {
     names: Option<HashSet<String>>,
     read_only: Option<bool>,
 }
 
 impl RequestRules {
-    /// Those of a tool as requests name it.
+    /// The rules of an `mcp` tool in a request.
     pub fn new(tool: &McpTool) -> Self {
         let allowed = tool.allowed_tools.as_ref().map(|allowed| match allowed {
             McpAllowedTools::Names(names) => {
@@ -198,7 +198,7 @@ impl RequestRules {
         Self { allowed, approval }
     }
 
-    /// Whether the tool may be called at all.
+    /// Whether `allowed_tools` permits the tool.
     pub fn allows(&self, tool: &ServedTool) -> bool {
         self.allowed.as_ref().is_none_or(|filter| filter.picks(tool))
     }
@@ -208,7 +208,7 @@ impl RequestRules {
         let asks = match self.approval.as_ref()? {
             CompiledApproval::Always => true,
             CompiledApproval::Never => false,
-            // Named by both, or by none: a person is asked.
+            // Named by both or by neither: approval is required.
             CompiledApproval::Some { always, never } => picks(always) || !picks(never),
         };
         Some(if asks { CallDecision::Ask } else { CallDecision::Call })

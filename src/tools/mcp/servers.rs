@@ -1,4 +1,4 @@
-//! The servers that requests may use: those of the configuration by their labels, others by their URLs.
+//! All MCP servers: configured ones by label, servers brought by requests by URL.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,14 +27,14 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::ToolRegistry;
 use crate::tools::stack::Stack;
 
-/// All servers.
+/// All MCP servers.
 pub struct McpServers {
     settings: McpSettings,
     configured: BTreeMap<String, ConfiguredServer>,
     pool: Arc<Pool>,
-    /// Makes connections to servers of the configuration, and to those that requests bring.
+    /// Creates connections.
     connector: Arc<dyn Connector>,
-    /// For servers that requests bring.
+    /// Source of sessions with servers that requests bring.
     request_source: Arc<SessionSource>,
     egress: Arc<Egress>,
     request_tool_config: Arc<ServerToolConfig>,
@@ -43,75 +43,75 @@ pub struct McpServers {
     pub(super) routes: RemoteRoutes,
 }
 
-/// Who wants to use a server.
+/// The caller that wants to use a server.
 #[derive(Clone, Copy)]
 pub struct McpCaller<'a> {
-    /// The caller's tenant.
+    /// Tenant.
     pub tenant: &'a Arc<str>,
-    /// The name of the caller's key, whose share of all sessions it takes.
+    /// Name of the API key, whose share of the sessions is charged.
     pub key: &'a Arc<str>,
-    /// The caller's own `Authorization`, for servers that are configured to get it.
+    /// The caller's `Authorization`, for servers configured to receive it.
     pub authorization: Option<&'a SecretString>,
-    /// For whom, for servers that are configured to be told.
+    /// Caller context, for servers configured to receive it.
     pub on_behalf_of: OnBehalfOf<'a>,
 }
 
 /// Why a server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// No server of this label is configured, or not for this tenant.
-    #[error("no server called '{0}' is configured")]
+    /// No server with this label is configured, or not for this tenant.
+    #[error("no MCP server with the label '{0}' is configured")]
     UnknownLabel(String),
     /// Requests may not bring servers.
-    #[error("servers of requests are not served here (mcp.requests.enabled)")]
+    #[error("MCP servers from requests are disabled (mcp.requests.enabled)")]
     Disabled,
-    /// A field means nothing for this server.
+    /// A field is not supported for this server.
     #[error("{why}")]
     Unsupported {
-        /// The field of the tool.
+        /// Field of the tool in the request.
         field: &'static str,
-        /// In words.
+        /// What is wrong.
         why: &'static str,
     },
-    /// The URL cannot be used.
+    /// The URL is not acceptable.
     #[error("{0}")]
     Url(String),
     /// A header cannot be sent.
     #[error("{why}")]
     Header {
-        /// The field of the tool.
+        /// Field of the tool in the request.
         field: &'static str,
-        /// In words.
+        /// What is wrong.
         why: String,
     },
-    /// The credentials could not be had.
+    /// The credentials could not be obtained.
     #[error("{0}")]
     Credentials(McpError),
 }
 
-/// What servers are reached and used with.
+/// What [`McpServers`] depends on.
 pub struct McpDependencies<'a> {
-    /// What is checked of URLs that requests bring.
+    /// Egress policy for URLs that requests bring.
     pub egress: &'a Arc<Egress>,
-    /// Makes connections.
+    /// Creates connections.
     pub connector: Arc<dyn Connector>,
-    /// Beside which their tools are.
+    /// Registry, whose layers are used.
     pub toolbox: &'a ToolRegistry,
-    /// Has room for sessions.
+    /// Limits the sessions.
     pub admission: &'a Arc<Admission>,
-    /// Counts them.
+    /// Metrics.
     pub metrics: &'a Arc<Metrics>,
-    /// What a reload takes over.
+    /// The previous generation, on a reload.
     pub previous: Option<PreviousServers<'a>>,
 }
 
 impl McpServers {
-    /// Reads the settings; connects to nobody.
+    /// Reads the settings. Does not connect.
     ///
     /// # Errors
-    /// In words, with the key, if a setting cannot be used.
+    /// Names the key of an invalid setting.
     pub fn new(settings: &Settings, parts: McpDependencies<'_>) -> Result<Arc<Self>, String> {
-        let McpDependencies { egress, connector, toolbox, admission, metrics, previous } = parts;
+        let McpDependencies { egress, connector, toolbox: registry, admission, metrics, previous } = parts;
         let mcp = &settings.mcp;
         let pool = match &previous {
             Some(previous) => Arc::clone(&previous.servers.pool),
@@ -121,20 +121,20 @@ impl McpServers {
         for (label, server) in &mcp.servers {
             let limits = session_limits(mcp, Some(server));
             let access = match previous.and_then(|previous| previous.access(label, &limits)) {
-                Some(kept) => Ok(kept),
+                Some(reused) => Ok(reused),
                 None => ServerAccess::read(label, server, settings, pool.source(&connector, limits)),
             };
             let read = access
-                .and_then(|access| ConfiguredServer::read(label, server, settings, access, toolbox.stack()));
+                .and_then(|access| ConfiguredServer::read(label, server, settings, access, registry.stack()));
             configured
                 .insert(label.clone(), read.map_err(|problem| format!("mcp.servers.{label}: {problem}"))?);
         }
-        let of_requests = session_limits(mcp, None);
-        let kept = previous.and_then(|previous| previous.request_source(&of_requests));
-        let request_source = kept.unwrap_or_else(|| pool.source(&connector, of_requests));
+        let request_limits = session_limits(mcp, None);
+        let reused = previous.and_then(|previous| previous.request_source(&request_limits));
+        let request_source = reused.unwrap_or_else(|| pool.source(&connector, request_limits));
         let requests = &mcp.requests;
         let mut tools = settings.tools.clone();
-        // A result that was got with one client's token is for nobody else.
+        // A result obtained with a caller's token must not be served to others.
         tools.cache.enabled = false;
         tools.overrides.clear();
         Ok(Arc::new(Self {
@@ -147,7 +147,7 @@ impl McpServers {
                 tools,
                 (requests.timeout, requests.max_time),
                 requests.trust,
-                toolbox.stack(),
+                registry.stack(),
             )),
             request_rules: Arc::new(ServerToolRules {
                 allowed: None,
@@ -157,50 +157,50 @@ impl McpServers {
             }),
             settings: mcp.clone(),
             configured,
-            stack: toolbox.stack(),
+            stack: registry.stack(),
             routes: RemoteRoutes::new(&settings.tools),
         }))
     }
 
-    /// Whether some server is to get the callers' own credentials.
+    /// Whether any server receives the callers' credentials.
     pub fn uses_caller_credentials(&self) -> bool {
         self.configured.values().any(|server| server.uses_caller_credentials)
     }
 
-    /// Servers that one request may use.
+    /// Maximum number of servers per request.
     pub fn max_servers(&self) -> usize {
         self.settings.requests.max_servers
     }
 
-    /// For how long an approval can be given.
+    /// How long an approval request stays valid.
     pub fn approvals_expire_after(&self) -> Duration {
         self.settings.approvals.expires_after
     }
 
-    /// The server that a request means. Connects to nobody.
+    /// Resolves the server of a request. Does not connect.
     ///
     /// # Errors
-    /// If there is no such server for this caller, or it may not be used.
-    pub fn find(&self, tool: &McpTool, wanting: McpCaller<'_>) -> Result<ResolvedServer, BindError> {
+    /// If this caller has no such server, or may not use it.
+    pub fn find(&self, tool: &McpTool, caller: McpCaller<'_>) -> Result<ResolvedServer, BindError> {
         match &tool.server_url {
-            Some(url) => self.find_url(tool, url, wanting),
-            None => self.find_label(&tool.server_label, Some(tool), wanting),
+            Some(url) => self.find_url(tool, url, caller),
+            None => self.find_label(&tool.server_label, Some(tool), caller),
         }
     }
 
-    /// Sessions with all these servers, which one request uses, in the same order. Waits for room.
+    /// Leases sessions with all servers of one request, in the same order. Waits for permits.
     ///
     /// # Errors
-    /// 503 if there was no room within `server.queue_timeout`; 400 if there can never be enough of it.
+    /// 503 after `server.queue_timeout`; 400 if the request needs more sessions than its key may have.
     pub async fn bind(
         &self,
         found: Vec<ResolvedServer>,
-        wanting: McpCaller<'_>,
+        caller: McpCaller<'_>,
     ) -> Result<Vec<ServerHandle>, ApiError> {
-        let requester = Requester::new(wanting.tenant, wanting.key);
-        let (openings, servers): (Vec<_>, Vec<_>) =
+        let requester = Requester::new(caller.tenant, caller.key);
+        let (specs, servers): (Vec<_>, Vec<_>) =
             found.into_iter().map(|found| (found.opening, found.server)).unzip();
-        let sessions = self.pool.sessions(openings, &requester).await?;
+        let sessions = self.pool.sessions(specs, &requester).await?;
         let bound = servers.into_iter().zip(sessions);
         Ok(bound.map(|(server, in_use)| ServerHandle::new(server, in_use)).collect())
     }
@@ -213,38 +213,34 @@ impl McpServers {
         &self,
         label: &str,
         tool: Option<&McpTool>,
-        wanting: McpCaller<'_>,
+        caller: McpCaller<'_>,
     ) -> Result<ResolvedServer, BindError> {
-        let server = self.configured.get(label).filter(|server| server.allows_tenant(wanting.tenant));
+        let server = self.configured.get(label).filter(|server| server.allows_tenant(caller.tenant));
         let Some(server) = server else { return Err(BindError::UnknownLabel(label.to_owned())) };
-        let given = tool.and_then(|tool| tool.authorization.as_ref());
-        if given.is_some() && !server.uses_caller_credentials {
-            let why = "This server is configured with its own credentials and takes none of clients.";
+        let authorization = tool.and_then(|tool| tool.authorization.as_ref());
+        if authorization.is_some() && !server.uses_caller_credentials {
+            let why = "This server is configured with its own credentials and accepts none from clients.";
             return Err(BindError::Unsupported { field: "authorization", why });
         }
         if tool.is_some_and(|tool| !tool.headers.is_empty()) {
-            let why = "A server of the configuration takes no headers of clients.";
+            let why = "A configured server accepts no headers from clients.";
             return Err(BindError::Unsupported { field: "headers", why });
         }
-        let given = given.map(|token| SecretString::from(bearer(token.expose())));
+        let authorization = authorization.map(|token| SecretString::from(bearer(token.expose())));
         let access = &server.access;
         let credentials = match &access.credentials {
-            Some(source) => {
-                source.for_caller(given.as_ref().or(wanting.authorization)).map_err(BindError::Credentials)?
-            }
+            Some(source) => source
+                .for_caller(authorization.as_ref().or(caller.authorization))
+                .map_err(BindError::Credentials)?,
             None => Arc::new(StaticHeaders::new(HeaderMap::new())),
         };
         let (source, endpoint) = (Arc::clone(&access.source), access.endpoint.clone());
-        let key = SessionKey::new(format!("label:{label}"), &source, &*credentials, wanting.tenant);
+        let key = SessionKey::new(format!("label:{label}"), &source, &*credentials, caller.tenant);
         Ok(ResolvedServer {
             opening: SessionSpec { key, source, endpoint, credentials },
             server: ServerScope {
                 label: Arc::clone(&server.label),
-                context: CallerContext::new(
-                    &server.tool_config.context,
-                    wanting.tenant,
-                    wanting.on_behalf_of,
-                ),
+                context: CallerContext::new(&server.tool_config.context, caller.tenant, caller.on_behalf_of),
                 tool_config: Arc::clone(&server.tool_config),
                 rules: Arc::clone(&server.rules),
                 is_configured: true,
@@ -258,7 +254,7 @@ impl McpServers {
         &self,
         tool: &McpTool,
         url: &str,
-        wanting: McpCaller<'_>,
+        caller: McpCaller<'_>,
     ) -> Result<ResolvedServer, BindError> {
         if !self.settings.requests.enabled {
             return Err(BindError::Disabled);
@@ -272,19 +268,19 @@ impl McpServers {
                 BindError::Header { field, why: bad.to_string() }
             })?;
         let source = Arc::clone(&self.request_source);
-        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, wanting.tenant);
+        let key = SessionKey::new(format!("url:{url}"), &source, &*credentials, caller.tenant);
         let endpoint = Endpoint {
             name: url.host_str().unwrap_or_default().into(),
             address: ServerAddress::Http { url, kind: HttpKind::Auto, egress: Arc::clone(&self.egress) },
             is_configured: false,
-            // Whoever brings a server is not to spend the operator's tokens through it.
+            // A client must not spend the operator's tokens through a server of its own.
             may_sample: false,
         };
         Ok(ResolvedServer {
             opening: SessionSpec { key, source, endpoint, credentials },
             server: ServerScope {
                 label: tool.server_label.as_str().into(),
-                // Whoever brings a server learns nothing of others through it.
+                // A client must not learn about other callers through a server of its own.
                 context: None,
                 tool_config: Arc::clone(&self.request_tool_config),
                 rules: Arc::clone(&self.request_rules),
@@ -295,10 +291,10 @@ impl McpServers {
         })
     }
 
-    /// A URL that may be connected to, as far as can be told before its host is resolved.
+    /// Checks a URL as far as possible before its host is resolved.
     fn check_url(&self, url: &str) -> Result<Url, BindError> {
         let bad = |why: &str| BindError::Url(format!("The URL of the server is not acceptable: {why}."));
-        let url = Url::parse(url).map_err(|_| bad("it cannot be read"))?;
+        let url = Url::parse(url).map_err(|_| bad("it is not a valid URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad("it must begin with https://"));
         }
@@ -309,27 +305,27 @@ impl McpServers {
         Ok(url)
     }
 
-    /// The sessions with all of them, and with those of other generations.
+    /// The session pool, shared by all generations.
     pub fn sessions(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// What makes connections.
+    /// The connector.
     pub fn connector(&self) -> &Arc<dyn Connector> {
         &self.connector
     }
 
-    /// How the configured server of this label is reached.
+    /// Endpoint, credentials and session source of a configured server.
     pub(super) fn access(&self, label: &str) -> Option<&Arc<ServerAccess>> {
         self.configured.get(label).map(|server| &server.access)
     }
 
-    /// What sessions with servers that requests bring are opened with.
+    /// Session source of servers that requests bring.
     pub(super) fn request_source(&self) -> &Arc<SessionSource> {
         &self.request_source
     }
 
-    /// How each server of the configuration is, and each that requests brought and is still known.
+    /// Status of every configured server, and of servers from requests with a session.
     pub fn states(&self) -> Vec<super::status::ServerStatus> {
         let sources: Vec<u64> = self.configured.values().map(|server| server.access.source.id).collect();
         let is_ours = |id| id == self.request_source.id || sources.contains(&id);
@@ -341,21 +337,21 @@ impl McpServers {
             }
         }
         for state in &mut states {
-            let of = state.server_label.as_deref().and_then(|label| self.configured.get(label));
-            state.description = of.and_then(|server| server.settings.description.clone());
+            let server = state.server_label.as_deref().and_then(|label| self.configured.get(label));
+            state.description = server.and_then(|server| server.settings.description.clone());
         }
         states.sort_by_key(super::status::ServerStatus::sort_key);
         states
     }
 
-    /// The labels of the configured servers that this tenant may use.
+    /// Labels of the configured servers that a tenant may use.
     pub fn labels(&self, tenant: &str) -> Vec<&str> {
         let open = self.configured.iter().filter(|(_, server)| server.allows_tenant(tenant));
         open.map(|(label, _)| label.as_str()).collect()
     }
 }
 
-/// The general guard, narrowed to the domains in which servers of requests may be.
+/// The general egress policy, restricted to `mcp.requests.allowed_domains`.
 fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egress>, String> {
     let Some(domains) = &settings.mcp.requests.allowed_domains else { return Ok(Arc::clone(general)) };
     let egress = &settings.egress;
@@ -374,7 +370,7 @@ fn request_egress(settings: &Settings, general: &Arc<Egress>) -> Result<Arc<Egre
     Egress::new(&options).map(Arc::new).map_err(|error| format!("mcp.requests.allowed_domains: {error}"))
 }
 
-/// Of an address that is not allowed nobody learns more than that.
+/// Why a URL is refused, without details of forbidden addresses.
 fn refusal(error: &EgressError) -> String {
     match error {
         EgressError::BadUrl(why) => format!("The URL of the server is not acceptable: {why}."),

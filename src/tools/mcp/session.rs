@@ -1,7 +1,7 @@
-//! One server for one tenant with one set of credentials: its connection, its tools, how many calls it works on.
+//! The session with one server for one tenant and set of credentials: connection, tool lists, calls in flight.
 //!
-//! Connecting and listing happen once, however many wait for it. A server that cannot be reached is left alone for
-//! a while, so that requests do not wait for it time and again. `recovery` replaces sessions that the server has lost.
+//! Connecting and listing happen once for all callers that wait. After repeated failures a backoff rejects attempts at
+//! once, so that requests do not wait for an unreachable server. `recovery` replaces sessions that the server has lost.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -24,23 +24,23 @@ use crate::telemetry::metrics::Metrics;
 use crate::tools::Progress;
 use crate::tools::plan::BackendStates;
 
-/// A connection that lasted so long was a good one, whatever became of it.
+/// A connection that lasted this long resets the backoff.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
 
-/// What a session heeds.
+/// Limits of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SessionLimits {
-    /// For a connection with its handshake, and for a list of tools.
+    /// Timeout of connecting with initialization, and of listing tools.
     pub list_timeout: Duration,
-    /// For how long a list is taken for the newest.
+    /// How long a list counts as fresh.
     pub tool_ttl: Duration,
-    /// Calls at the same time.
+    /// Maximum concurrent calls.
     pub max_in_flight: usize,
-    /// Tools that are taken of a list.
+    /// Maximum number of tools; further ones are dropped.
     pub max_tools: usize,
 }
 
-/// A server, as one tenant sees it with one set of credentials.
+/// A session with a server, for one tenant and set of credentials.
 pub(super) struct Session {
     pub(super) endpoint: Endpoint,
     pub(super) credentials: Arc<dyn Credentials>,
@@ -49,49 +49,49 @@ pub(super) struct Session {
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
     current: ArcSwapOption<LiveConnection>,
-    /// Held while a connection is made.
+    /// Held while connecting.
     connecting: tokio::sync::Mutex<()>,
     in_flight: Semaphore,
-    /// With connecting, and with connections that do not last.
+    /// Backoff of connecting, and of connections that close at once.
     connect_backoff: FailureBackoff,
-    /// With connections that were given up since the server sent too much. Answers do not end it, calm does.
+    /// Backoff after closing connections because of floods. Reset by a stable connection, not by responses.
     flood_backoff: FailureBackoff,
     pub(super) recovery: Recovery,
     pub(super) lists: ToolListCache,
     pub(super) budget: Arc<ListBudget>,
-    /// What is known of the health of its tools, whoever is shown them, by the terms of their use.
+    /// Breakers and semaphores of its tools, by configuration.
     states: Mutex<Vec<(Weak<ServerToolConfig>, Arc<BackendStates>)>>,
     pub(super) stats: SessionStats,
     last_used: Mutex<Instant>,
 }
 
-/// A connection, and that it is counted as open.
+/// An open connection, counted in the metrics.
 pub(super) struct LiveConnection {
     pub(super) connection: Arc<dyn Connection>,
-    /// Which connection of the session it is.
+    /// Sequence number of the connection within the session.
     number: u64,
-    made: Instant,
-    /// Whether anything was answered over it, beside the handshake.
+    connected_at: Instant,
+    /// Whether the server has answered any request after initialization.
     has_answered: AtomicBool,
-    /// How the server refuses everything over it, once it was found to do so.
+    /// How the server refuses all requests on this connection, once detected.
     pub(super) refusal: OnceLock<Refusal>,
     metrics: Arc<Metrics>,
 }
 
-/// The tools as they were listed.
+/// A tool list and when it was fetched.
 pub(super) struct ToolListing {
     pub kept: Arc<SharedList>,
     at: Instant,
     ttl: Duration,
-    /// The connection that it was had over, and that one's version of its tools when it was asked.
+    /// Connection number and tools version at the time of the request.
     connection: (u64, u64),
-    /// Grows with every list of the session.
+    /// Incremented with every list of the session.
     revision: u64,
-    /// Grows with every list of the session that differs from the one before.
+    /// Incremented with every list that differs from the previous one.
     pub number: u64,
 }
 
-/// What is known of a session, for people.
+/// Statistics for status reports.
 #[derive(Default)]
 pub(super) struct SessionStats {
     pub calls: AtomicU64,
@@ -101,22 +101,22 @@ pub(super) struct SessionStats {
     pub running: AtomicUsize,
 }
 
-/// How new a list has to be.
+/// How fresh a list must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
-    /// As configured; an older one is used while a newer one is had.
+    /// From the cache within the TTL; a stale one is used while it is refreshed.
     Cached,
-    /// Asked for now.
+    /// Fetched now.
     Fresh,
 }
 
 impl LiveConnection {
-    /// Tells lists apart that may differ.
+    /// Changes whenever the tool list may have changed.
     fn version(&self) -> (u64, u64) {
         (self.number, self.connection.tools_version())
     }
 
-    /// Whether it was gone before the server could work on a request, which may so be made over another.
+    /// Whether the connection was lost before the server could process the request, which may then be repeated.
     pub(super) fn was_lost_before(&self, error: &McpError) -> bool {
         match error {
             McpError::SessionLost => true,
@@ -125,7 +125,7 @@ impl LiveConnection {
         }
     }
 
-    /// Whether anything was answered over it, beside the handshake.
+    /// Whether the server has answered any request after initialization.
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered.load(Ordering::Acquire)
     }
@@ -168,8 +168,8 @@ impl Session {
         }
     }
 
-    /// Runs a call. A session that the server has lost is replaced, and the call made again if the server did not
-    /// work on it. No call is made twice that it may have worked on.
+    /// Runs a call. If the server has lost the session, it is replaced and the call repeated, but only if the server
+    /// certainly did not process it.
     pub(super) async fn call(
         &self,
         call: RemoteCall<'_>,
@@ -193,7 +193,7 @@ impl Session {
         result
     }
 
-    /// The tools that it has for the context of a list.
+    /// The tool list of a context.
     pub(super) async fn tools(
         self: &Arc<Self>,
         list: &Arc<CachedToolList>,
@@ -206,7 +206,7 @@ impl Session {
                 if known.at.elapsed() < known.ttl {
                     return Ok(known);
                 }
-                // Old, but not known to be wrong: used while a newer one is had.
+                // Stale: used once more while it is refreshed in the background.
                 if known.at.elapsed() < known.ttl.saturating_mul(2) {
                     self.refresh_in_background(list);
                     return Ok(known);
@@ -217,47 +217,46 @@ impl Session {
         }
         .or_else(|error| match list.known() {
             Some(known) if freshness == Freshness::Cached => {
-                error.log(&self.endpoint.name, "the tools could not be listed again");
+                error.log(&self.endpoint.name, "refreshing the tool list of an MCP server failed");
                 Ok(known)
             }
             _ => Err(error),
         })
     }
 
-    /// Whether the server has said that its tools are others now, or may be another server since it was connected to
-    /// anew.
+    /// Whether the server announced a change, or a new connection was made since.
     pub(super) fn has_changed(&self, listing: &ToolListing) -> bool {
         self.current.load().as_ref().is_some_and(|open| open.version() != listing.connection)
     }
 
-    /// A list that is newer than the one that is known, asked for once for all who wait. What went wrong with
-    /// connecting is noted there, and not once more as trouble with lists.
+    /// Fetches a list newer than `known`, once for all callers that wait. Errors of connecting count for the backoff of
+    /// connecting only.
     async fn list(
         &self,
         list: &CachedToolList,
         known: Option<&ToolListing>,
     ) -> Result<Arc<ToolListing>, McpError> {
-        let turn = known.map_or(0, |known| known.revision);
+        let revision = known.map_or(0, |known| known.revision);
         let (lists, connects) = (list.backoff.tries(), self.connect_backoff.tries());
-        let _asking = list.list_lock.lock().await;
-        if let Some(newer) = list.known().filter(|newer| newer.revision > turn) {
+        let _listing = list.list_lock.lock().await;
+        if let Some(newer) = list.known().filter(|newer| newer.revision > revision) {
             return Ok(newer);
         }
         if let Some(failed) = list.backoff.blocking_error(lists) {
             return Err(failed);
         }
         let mut open = self.connect_since(connects).await?;
-        let mut began = Instant::now();
-        let mut asked = self.fetch_list(list, &open).await;
-        if let Err(error) = &asked
+        let mut started = Instant::now();
+        let mut fetched = self.fetch_list(list, &open).await;
+        if let Err(error) = &fetched
             && let Some(next) = self.recover_list(&open, error).await?
         {
             open = next;
-            began = Instant::now();
-            asked = self.fetch_list(list, &open).await;
+            started = Instant::now();
+            fetched = self.fetch_list(list, &open).await;
         }
-        let is_noted = self.observe(&open, asked.as_ref().err());
-        match asked {
+        let is_recorded = self.observe(&open, fetched.as_ref().err());
+        match fetched {
             Ok(listing) => {
                 let listing = Arc::new(listing);
                 list.listing.store(Some(Arc::clone(&listing)));
@@ -265,8 +264,8 @@ impl Session {
                 Ok(listing)
             }
             Err(error) => {
-                if !is_noted {
-                    list.backoff.record(&error, began.elapsed());
+                if !is_recorded {
+                    list.backoff.record(&error, started.elapsed());
                 }
                 Err(error)
             }
@@ -279,47 +278,50 @@ impl Session {
         open: &LiveConnection,
     ) -> Result<ToolListing, McpError> {
         let (after, connection) = (self.limits.list_timeout, open.version());
-        let asked = open.connection.list_tools(self.limits.max_tools, list.context.as_deref());
-        let tools = tokio::time::timeout(after, asked).await;
+        let fetched = open.connection.list_tools(self.limits.max_tools, list.context.as_deref());
+        let tools = tokio::time::timeout(after, fetched).await;
         let mut tools = tools.unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::List }))?;
         let offered = self.limits.max_tools.min(tools.tools.len());
-        for surplus in tools.tools.split_off(offered) {
-            tools.push_unreadable(&surplus.listed.name, "the server has too many tools".into());
+        for excess in tools.tools.split_off(offered) {
+            tools.push_unreadable(
+                &excess.listed.name,
+                "the server exceeds the limit of tools (mcp.requests.max_tools)".into(),
+            );
         }
-        let holds = tools.ttl.unwrap_or(self.limits.tool_ttl);
+        let ttl = tools.ttl.unwrap_or(self.limits.tool_ttl);
         let known = list.known();
         let is_same = known.as_ref().is_some_and(|known| known.kept.tools.is_equivalent(&tools));
-        let (turn, number, kept) = match known {
+        let (revision, number, kept) = match known {
             Some(known) if is_same => (known.revision + 1, known.number, Arc::clone(&known.kept)),
             Some(known) => (known.revision + 1, known.number + 1, self.budget.intern(tools)?),
             None => (1, 1, self.budget.intern(tools)?),
         };
-        Ok(ToolListing { kept, at: Instant::now(), ttl: holds, connection, revision: turn, number })
+        Ok(ToolListing { kept, at: Instant::now(), ttl, connection, revision, number })
     }
 
     fn refresh_in_background(self: &Arc<Self>, list: &Arc<CachedToolList>) {
-        let is_left_alone = |trouble: &FailureBackoff| trouble.blocking_error(trouble.tries()).is_some();
-        // Somebody is at it already, or is about to be, or nobody may.
+        let in_backoff = |trouble: &FailureBackoff| trouble.blocking_error(trouble.tries()).is_some();
+        // Another caller is listing already, or a backoff is active.
         if list.list_lock.try_lock().is_err()
-            || is_left_alone(&list.backoff)
-            || is_left_alone(&self.connect_backoff)
+            || in_backoff(&list.backoff)
+            || in_backoff(&self.connect_backoff)
         {
             return;
         }
         let (session, list) = (Arc::clone(self), Arc::clone(list));
         self.tasks.spawn(async move {
             if let Err(error) = session.list(&list, list.known().as_deref()).await {
-                error.log(&session.endpoint.name, "the tools could not be listed again");
+                error.log(&session.endpoint.name, "refreshing the tool list of an MCP server failed");
             }
         });
     }
 
-    /// The open connection, or a new one; made once for all who wait.
+    /// The live connection, or a new one, made once for all callers that wait.
     pub(super) async fn connect(&self) -> Result<Arc<LiveConnection>, McpError> {
         self.connect_since(self.connect_backoff.tries()).await
     }
 
-    /// The same for somebody who has waited since there were so many `tries`.
+    /// As [`Self::connect`], for a caller that has waited since there were `tries` attempts.
     async fn connect_since(&self, tries: u64) -> Result<Arc<LiveConnection>, McpError> {
         if let Some(open) = self.live_connection() {
             return Ok(open);
@@ -329,28 +331,30 @@ impl Session {
             return Ok(open);
         }
         self.discard_given_up();
-        let left_alone = || self.flood_backoff.blocking_error(self.flood_backoff.tries());
-        if let Some(failed) = self.connect_backoff.blocking_error(tries).or_else(left_alone) {
+        let flood_error = || self.flood_backoff.blocking_error(self.flood_backoff.tries());
+        if let Some(failed) = self.connect_backoff.blocking_error(tries).or_else(flood_error) {
             return Err(failed);
         }
-        let began = Instant::now();
-        self.make_connection().await.inspect_err(|error| self.connect_backoff.record(error, began.elapsed()))
+        let started = Instant::now();
+        self.make_connection()
+            .await
+            .inspect_err(|error| self.connect_backoff.record(error, started.elapsed()))
     }
 
-    /// A new connection in the place of whichever there is.
+    /// Connects and replaces the current connection.
     pub(super) async fn make_connection(&self) -> Result<Arc<LiveConnection>, McpError> {
         let after = self.limits.list_timeout;
-        let made = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
-        let made = tokio::time::timeout(after, made)
+        let connecting = self.connector.connect(&self.endpoint, Arc::clone(&self.credentials));
+        let connecting = tokio::time::timeout(after, connecting)
             .await
             .unwrap_or(Err(McpError::Timeout { after, limit: TimeoutKind::List }));
-        let connection = made?;
+        let connection = connecting?;
         let number = self.stats.connects.fetch_add(1, Ordering::Relaxed) + 1;
         self.metrics.mcp_sessions(1);
         let open = Arc::new(LiveConnection {
             connection,
             number,
-            made: Instant::now(),
+            connected_at: Instant::now(),
             has_answered: AtomicBool::new(false),
             refusal: OnceLock::new(),
             metrics: Arc::clone(&self.metrics),
@@ -359,12 +363,12 @@ impl Session {
         Ok(open)
     }
 
-    /// What an answer, or an error in its place, says of the connection. Whether it was noted as trouble with it.
-    /// A connection that has yet to answer ends no trouble: a program that ends at every call is not to be started at
+    /// Updates the connection's state after a response or error. Returns whether the error was recorded as a connection
+    /// failure. Connecting alone does not reset the backoff: a program that exits at every call must not be restarted at
     /// every call.
     fn observe(&self, open: &Arc<LiveConnection>, error: Option<&McpError>) -> bool {
         match error {
-            // However many calls it takes with it, it ended once.
+            // Recorded once, however many calls fail with the connection.
             Some(error) if open.connection.is_closed() => {
                 if open.connection.why_given_up().is_some() {
                     self.discard_given_up();
@@ -389,13 +393,13 @@ impl Session {
         false
     }
 
-    /// Something was answered over it.
+    /// Records a successful response.
     pub(super) fn note_answer(&self, open: &LiveConnection) {
         open.has_answered.store(true, Ordering::Release);
         self.recovery.reset();
     }
 
-    /// Whether requests are made over it now.
+    /// Whether this is the current connection.
     pub(super) fn is_current(&self, open: &Arc<LiveConnection>) -> bool {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, open))
     }
@@ -404,7 +408,7 @@ impl Session {
         self.current.load_full().filter(|open| !open.connection.is_closed() && !open.connection.is_lost())
     }
 
-    /// Drops a connection that is of no use any more. `false`: somebody else has, or it is another one by now.
+    /// Drops a dead connection. `false` if it was no longer the current one.
     pub(super) fn discard(&self, lost: &Arc<LiveConnection>) -> bool {
         let is_lost =
             |open: &Option<Arc<LiveConnection>>| open.as_ref().is_some_and(|open| Arc::ptr_eq(open, lost));
@@ -412,67 +416,69 @@ impl Session {
         is_lost(&current) && is_lost(&self.current.compare_and_swap(&*current, None))
     }
 
-    /// Drops a connection that was given up, and leaves the server alone for the longer, the more there were of them.
+    /// Drops a connection that was closed because of a flood, with a backoff that grows each time.
     fn discard_given_up(&self) {
         let current = self.current.load_full();
         let Some(open) = current.filter(|open| open.connection.why_given_up().is_some()) else { return };
         let why = open.connection.why_given_up().unwrap_or_default();
         if self.discard(&open) {
-            if open.made.elapsed() > STABLE_AFTER {
+            if open.connected_at.elapsed() > STABLE_AFTER {
                 self.flood_backoff.reset();
             }
             self.flood_backoff.record(&McpError::Connect(why.into()), Duration::ZERO);
         }
     }
 
-    /// Ends the connection in order.
+    /// Closes the connection gracefully.
     pub(super) async fn close(&self) {
         if let Some(open) = self.current.swap(None) {
             open.connection.close().await;
         }
     }
 
-    /// Makes room: forgets the lists that nobody uses, all of them if the session is idle.
+    /// Drops unused lists to free memory, all of them if the session is idle.
     pub(super) fn evict_unused_lists(&self, is_idle: bool) {
         self.lists.forget_unused(is_idle);
     }
 
-    /// What is known of the health of its tools, as they are used by these terms.
-    pub(super) fn states(&self, terms: &Arc<ServerToolConfig>) -> Arc<BackendStates> {
+    /// Breakers and semaphores of the tools under this configuration.
+    pub(super) fn states(&self, tool_config: &Arc<ServerToolConfig>) -> Arc<BackendStates> {
         let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(terms, _)| terms.strong_count() > 0);
-        if let Some((_, known)) = all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(terms))) {
+        all.retain(|(tool_config, _)| tool_config.strong_count() > 0);
+        if let Some((_, known)) =
+            all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(tool_config)))
+        {
             return Arc::clone(known);
         }
         let states = Arc::new(BackendStates::default());
-        all.push((Arc::downgrade(terms), Arc::clone(&states)));
+        all.push((Arc::downgrade(tool_config), Arc::clone(&states)));
         states
     }
 
-    /// Forgets what was made by terms that nobody has any more.
+    /// Drops state of configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
         let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(terms, _)| terms.strong_count() > 0);
+        all.retain(|(tool_config, _)| tool_config.strong_count() > 0);
         drop(all);
         self.lists.forget_ended_generations();
     }
 
-    /// For how long nobody has used it.
+    /// Time since the last use.
     pub(super) fn idle_for(&self) -> Duration {
         self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// Who answers, if there is a connection.
+    /// Identification of the server, if connected.
     pub(super) fn server(&self) -> Option<ServerInfo> {
         self.live_connection().map(|open| open.connection.server().clone())
     }
 
-    /// Why it is left alone, or what went wrong last.
+    /// The last error, or the reason of the backoff.
     pub(super) fn last_error(&self) -> Option<String> {
-        let of_floods = || self.flood_backoff.last_error().filter(|_| self.live_connection().is_none());
+        let flood_error = || self.flood_backoff.last_error().filter(|_| self.live_connection().is_none());
         self.connect_backoff
             .last_error()
-            .or_else(of_floods)
+            .or_else(flood_error)
             .or_else(|| self.lists.latest().backoff.last_error())
     }
 
@@ -481,10 +487,10 @@ impl Session {
     }
 }
 
-/// A call that is counted until it has ended, in whatever way.
+/// Guard that counts a call until it ends, also if it is cancelled.
 struct Running<'a> {
     session: &'a Session,
-    began: Instant,
+    started: Instant,
     failed: bool,
 }
 
@@ -492,7 +498,7 @@ impl<'a> Running<'a> {
     fn begin(session: &'a Session) -> Self {
         session.stats.running.fetch_add(1, Ordering::Relaxed);
         session.metrics.mcp_calls_in_flight(1);
-        Self { session, began: Instant::now(), failed: true }
+        Self { session, started: Instant::now(), failed: true }
     }
 
     fn end(mut self, failed: bool) {
@@ -507,7 +513,7 @@ impl Drop for Running<'_> {
         self.session.metrics.mcp_calls_in_flight(-1);
         stats.calls.fetch_add(1, Ordering::Relaxed);
         stats.errors.fetch_add(u64::from(self.failed), Ordering::Relaxed);
-        let micros = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         stats.micros.fetch_add(micros, Ordering::Relaxed);
     }
 }

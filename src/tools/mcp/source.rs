@@ -1,5 +1,5 @@
-//! What sessions with a server are opened with. Generations of the settings in which it is the same share it, and so the
-//! sessions; the pool closes those whose source no generation has any more.
+//! Session sources: what sessions with a server are opened with. Configuration generations with unchanged settings share
+//! a source, and thereby its sessions; the pool closes sessions whose source no generation holds any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,37 +12,37 @@ use super::servers::McpServers;
 use super::session::SessionLimits;
 use crate::config::ConfigChange;
 
-/// What sessions are opened with, whoever they are for.
+/// Connector and limits of sessions, independent of the caller.
 pub(super) struct SessionSource {
-    /// Told from all others of the process.
+    /// Unique within the process.
     pub id: u64,
     pub connector: Arc<dyn Connector>,
     pub limits: SessionLimits,
-    /// Told when it is gone.
+    /// Notified on drop.
     gone: Arc<Notify>,
 }
 
-/// How a server of the configuration is reached.
+/// Endpoint, credentials and session source of a configured server.
 pub(super) struct ServerAccess {
     pub source: Arc<SessionSource>,
     pub endpoint: Endpoint,
-    /// `None`: a program, which is shown none.
+    /// `None` for stdio servers.
     pub credentials: Option<CredentialSource>,
 }
 
-/// The generation before, whose sources are taken over where nothing of them has changed.
+/// The previous generation, whose sources are reused if their settings are unchanged.
 #[derive(Clone, Copy)]
 pub struct PreviousServers<'a> {
-    /// Its servers.
+    /// Servers of that generation.
     pub servers: &'a McpServers,
-    /// What differs from its settings.
+    /// Differences between its settings and the new ones.
     pub changes: &'a [ConfigChange],
 }
 
-/// Sections that connections depend on, whichever server they lead to.
+/// Sections that affect connections to all servers.
 const CLIENT_SECTIONS: [&str; 3] = ["egress", "network", "tls"];
-/// Keys of `mcp` that connections with a server do not depend on, unless they are the server's own. What requests may
-/// bring counts for configured servers only as far as it is in their [`SessionLimits`].
+/// Keys of `mcp` that do not affect connections to all servers. `requests` affects configured servers only through
+/// their [`SessionLimits`].
 const NON_CLIENT_KEYS: [&str; 4] = ["servers", "requests", "sessions", "approvals"];
 
 impl SessionSource {
@@ -60,7 +60,7 @@ impl Drop for SessionSource {
 }
 
 impl PreviousServers<'_> {
-    /// Whether connections are made as before.
+    /// Whether the client's settings are unchanged.
     pub fn can_reuse_client(&self) -> bool {
         let is_of_clients = |change: &ConfigChange| {
             let is_of_mcp =
@@ -70,14 +70,14 @@ impl PreviousServers<'_> {
         !self.changes.iter().any(is_of_clients)
     }
 
-    /// How the server of this label was reached, if it still is so, with these limits.
+    /// The access to a configured server, if its settings and limits are unchanged.
     pub(super) fn access(&self, label: &str, limits: &SessionLimits) -> Option<Arc<ServerAccess>> {
         let known = self.servers.access(label).filter(|known| known.source.limits == *limits)?;
         let is_changed = self.changes.iter().any(|change| change.touches(&["mcp", "servers", label]));
         (self.can_reuse_client() && !is_changed).then(|| Arc::clone(known))
     }
 
-    /// The source of servers that requests bring, if it is the same with these limits.
+    /// The source of servers from requests, if settings and limits are unchanged.
     pub(super) fn request_source(&self, limits: &SessionLimits) -> Option<Arc<SessionSource>> {
         let known = Some(self.servers.request_source()).filter(|known| known.limits == *limits)?;
         let is_changed = self.changes.iter().any(|change| change.touches(&["mcp", "requests"]));

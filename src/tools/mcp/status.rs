@@ -1,4 +1,4 @@
-//! How servers are, for those who operate the gateway.
+//! Status of MCP servers for operators (`GET /v1/mcp/servers`).
 
 use std::sync::atomic::Ordering;
 
@@ -7,60 +7,60 @@ use serde::Serialize;
 use super::connection::{Endpoint, ServerAddress};
 use super::session::Session;
 
-/// How a server is. Serialises to an element of `GET /v1/mcp/servers`.
+/// The status of a server. Serializes to an element of `GET /v1/mcp/servers`.
 #[derive(Debug, Clone, Serialize)]
 pub struct ServerStatus {
-    /// Its label in the configuration; `null`: a request brought it.
+    /// Label in the configuration; `null` for a server from a request.
     pub server_label: Option<String>,
-    /// What it is for.
+    /// Description from the configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Where it is: a URL without its query, or a program's name.
+    /// URL without query, or program name.
     pub endpoint: String,
-    /// Whose session it is; `null`: nobody has used the server yet.
+    /// Tenant of the session; `null` if the server is unused.
     pub tenant: Option<String>,
     /// `connected`, `idle` (no connection is open), `failing` or `unused`.
     pub state: &'static str,
-    /// How it is spoken to; `null`: nobody has yet.
+    /// Transport; `null` if the server is unused.
     pub transport: Option<&'static str>,
-    /// The protocol's version.
+    /// Protocol version.
     pub protocol_version: Option<String>,
-    /// The program that answers, with its version.
+    /// Name and version of the server.
     pub server: Option<String>,
-    /// Names of its tools, as listed last.
+    /// Tool names of the last list.
     pub tools: Vec<String>,
-    /// Tools that cannot be used, and why.
+    /// Tools that cannot be offered, with the reason.
     pub left_out: Vec<LeftOut>,
-    /// Calls so far.
+    /// Number of calls.
     pub calls: u64,
-    /// Calls that failed on their way.
+    /// Number of failed calls.
     pub errors: u64,
-    /// Calls that it works on.
+    /// Calls in flight.
     pub in_flight: usize,
-    /// Mean time of a call; `null`: there was none.
+    /// Mean duration of a call; `null` without calls.
     pub mean_latency_ms: Option<f64>,
-    /// Connections that were made.
+    /// Number of connections made.
     pub connects: u64,
-    /// What went wrong last, if it is not over.
+    /// Last error, unless resolved.
     pub last_error: Option<String>,
 }
 
-/// A tool that cannot be used.
+/// A tool that cannot be offered.
 #[derive(Debug, Clone, Serialize)]
 pub struct LeftOut {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// In words.
+    /// Why it cannot be offered.
     pub reason: String,
 }
 
 impl ServerStatus {
-    /// A server that nobody has used.
+    /// A server without a session.
     pub(super) fn unused(label: &str, endpoint: &Endpoint) -> Self {
         Self {
             server_label: Some(label.to_owned()),
             description: None,
-            endpoint: place(endpoint),
+            endpoint: address(endpoint),
             tenant: None,
             state: "unused",
             transport: None,
@@ -121,13 +121,13 @@ fn left_out((name, reason): &(String, String)) -> LeftOut {
     LeftOut { name: name.clone(), reason: reason.clone() }
 }
 
-/// A URL's query may hold a key.
-fn place(endpoint: &Endpoint) -> String {
+/// The address without query and user info, which may hold secrets.
+fn address(endpoint: &Endpoint) -> String {
     match &endpoint.address {
         ServerAddress::Http { url, .. } => {
             let mut url = url.clone();
             url.set_query(None);
-            // A URL that has no password cannot refuse to lose it.
+            // Fails only for URLs that cannot have user info.
             _ = url.set_password(None);
             _ = url.set_username("");
             url.into()

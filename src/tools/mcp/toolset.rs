@@ -1,10 +1,9 @@
-//! A server's tools as runs use them: named, checked, each with all the layers of a call around it.
+//! Builds callable tools from a server's list: validated, with rewritten schemas and the layers around each.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use async_trait::async_trait;
-use aws_lc_rs::digest;
 use serde_json::Value;
 use tracing::Span;
 
@@ -28,68 +27,69 @@ use crate::tools::{
     Annotations, Progress, ToolCall, ToolContext, ToolDefinition, ToolError, ToolErrorCode, ToolExecutor,
     ToolKind, ToolOutcome, canonical_json,
 };
+use crate::util::digest::FieldHasher;
 
-/// Labels under which the tools of one session are kept.
+/// Maximum number of labels under which the tools of one session are cached.
 const MAX_LABELS: usize = 16;
-/// Bytes of a tool beside its texts, for all sessions that have it; and for each of them, beside its name.
+/// Estimated bytes of a tool beside its texts: shared by all sessions, and per session.
 const PREPARED_TOOL_BYTES: usize = 1024;
 const BOUND_TOOL_BYTES: usize = 2048;
-/// Tools of a session whose health is known, where lists differ by context.
+/// Maximum number of tools with breaker state per session, if lists differ by context.
 const MAX_BACKEND_STATES: usize = 4096;
 
-/// The tools of a server under one label.
+/// The callable tools of a server under one label.
 pub struct ServerToolSet {
-    /// Those that can be called, in the server's order.
+    /// Callable tools, in the server's order.
     pub tools: Vec<ServedTool>,
-    /// Their places by the server's names for them.
+    /// Indexes by the server's tool names.
     places: HashMap<String, usize>,
-    /// Those that cannot: their names, and why.
+    /// Tools that cannot be called: name and reason.
     pub left_out: Vec<(String, String)>,
-    /// The list that it was made of; 0: an item of an earlier response.
+    /// Number of the list it was built from; 0 for the item of an earlier response.
     pub(super) number: u64,
-    /// Of what it takes beside what is shared; `None`: it belongs to one request.
+    /// Reservation for the memory that is not shared; `None` if it belongs to one request.
     _charge: Option<Charge>,
 }
 
 impl ServerToolSet {
-    /// Which list of its session it was made of; grows with every list that says something else. 0: an item of an earlier response.
+    /// Number of the list it was built from, incremented with every different list. 0: the item of an earlier response.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Where the tool is that the server calls this.
+    /// Index of the tool with this name on the server.
     pub fn place(&self, name: &str) -> Option<usize> {
         self.places.get(name).copied()
     }
 }
 
-/// A tool of a server.
+/// A callable tool of a server.
 pub struct ServedTool {
-    /// The tool with the layers around it.
+    /// The tool with its layers.
     pub registered: Arc<RegisteredTool>,
-    /// As lists show it.
+    /// The tool as shown in lists.
     pub listed: Arc<McpListedTool>,
-    /// Whether its server says that it only reads.
+    /// Whether the server annotates it as read-only.
     pub read_only: bool,
-    /// Of what a person sees who allows a call: server, name, description, schema and hints.
+    /// Hash of what a user sees when approving a call: server, name, description, schema and annotations.
     pub fingerprint: [u8; 32],
 }
 
-/// What is made of a list for all sessions that have an equal one, by label and terms.
+/// Tools built from a list, shared by all sessions with an equal list, by label and configuration.
 #[derive(Default)]
 pub(super) struct PreparedSetCache(Mutex<SetsByTerms>);
 
-/// By label and terms.
+/// By label and configuration.
 type SetsByTerms = HashMap<SetKey, Arc<PreparedSet>>;
 
-/// A label, and the address of the terms, which is no other's as long as a set knows them.
+/// A label and the address of the configuration, which is unique while a set holds a weak reference to it.
 type SetKey = (Arc<str>, usize);
 
-fn set_key(label: &Arc<str>, terms: &Arc<ServerToolConfig>) -> SetKey {
-    (Arc::clone(label), Arc::as_ptr(terms).addr())
+fn set_key(label: &Arc<str>, tool_config: &Arc<ServerToolConfig>) -> SetKey {
+    (Arc::clone(label), Arc::as_ptr(tool_config).addr())
 }
 
-/// Tools as any session has them that listed the same, under one label and by one server's terms.
+/// The session-independent part of a tool set, for one label and configuration.
 struct PreparedSet {
     tool_config: Weak<ServerToolConfig>,
     tools: Vec<Prepared>,
@@ -97,7 +97,7 @@ struct PreparedSet {
     _charge: Option<Charge>,
 }
 
-/// A tool, apart from whom it is called for.
+/// The session-independent part of a tool.
 struct Prepared {
     definition: Arc<ToolDefinition>,
     schemas: Arc<ToolSchemas>,
@@ -107,18 +107,18 @@ struct Prepared {
 }
 
 impl PreparedSetCache {
-    /// Made once; by two at the same time, one of them is kept.
+    /// Builds the set once. If two callers build it concurrently, the first one is kept.
     fn get_or_build(
         &self,
-        maker: &ServerToolBuilder<'_>,
+        builder: &ServerToolBuilder<'_>,
         list: &RemoteTools,
     ) -> Result<Arc<PreparedSet>, McpError> {
-        let key = set_key(maker.label, maker.tool_config);
+        let key = set_key(builder.label, builder.tool_config);
         if let Some(known) = self.sets().get(&key) {
             return Ok(Arc::clone(known));
         }
-        let budget = &maker.session.budget;
-        let mut set = maker.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
+        let budget = &builder.session.budget;
+        let mut set = builder.prepare(&list.tools, list.unreadable.clone(), &|| metered(budget));
         set._charge = Some(budget.charge(set.bytes())?);
         let mut sets = self.sets();
         sets.retain(|_, set| set.tool_config.strong_count() > 0);
@@ -128,7 +128,7 @@ impl PreparedSetCache {
         Ok(Arc::clone(sets.entry(key).or_insert_with(|| Arc::new(set))))
     }
 
-    /// Forgets what was made by terms that nobody has any more.
+    /// Drops sets of configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
         self.sets().retain(|_, set| set.tool_config.strong_count() > 0);
     }
@@ -139,7 +139,7 @@ impl PreparedSetCache {
 }
 
 impl PreparedSet {
-    /// What is kept of it beside the list: definitions, and the same as models are shown them, mostly in one way.
+    /// Estimated memory beside the list: definitions and model tools, usually of one kind.
     fn bytes(&self) -> usize {
         let of_tool = |tool: &Prepared| {
             let ToolDefinition { name, description, parameters, returns, .. } = &*tool.definition;
@@ -150,11 +150,11 @@ impl PreparedSet {
     }
 }
 
-/// The tool sets of one list, by label and terms.
+/// The tool sets of one list, by label and configuration.
 #[derive(Default)]
 pub(super) struct ToolSetCache(Mutex<HashMap<SetKey, Arc<Made>>>);
 
-/// The set of one list, made by the first who wants it.
+/// The set of one list, built by its first user.
 struct Made {
     tool_config: Weak<ServerToolConfig>,
     number: u64,
@@ -162,47 +162,47 @@ struct Made {
 }
 
 impl ToolSetCache {
-    /// The set of this list under this label by these terms; made once. Schemas are worked on without the lock on all sets.
+    /// The set of a list for the builder's label and configuration, built once. Built outside the lock on all sets.
     pub(super) fn get_or_build(
         &self,
-        maker: &ServerToolBuilder<'_>,
+        builder: &ServerToolBuilder<'_>,
         listing: &ToolListing,
     ) -> Result<Arc<ServerToolSet>, McpError> {
-        let place = self.place(maker, listing.number);
-        if let Some(set) = place.set.get() {
+        let entry = self.entry(builder, listing.number);
+        if let Some(set) = entry.set.get() {
             return Ok(Arc::clone(set));
         }
-        let set = maker.make(listing)?;
-        Ok(Arc::clone(place.set.get_or_init(|| Arc::new(set))))
+        let set = builder.make(listing)?;
+        Ok(Arc::clone(entry.set.get_or_init(|| Arc::new(set))))
     }
 
-    /// Forgets all.
+    /// Drops all sets.
     pub(super) fn clear(&self) {
         self.sets().clear();
     }
 
-    /// Forgets what was made by terms that nobody has any more.
+    /// Drops sets of configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
         self.sets().retain(|_, made| made.tool_config.strong_count() > 0);
     }
 
-    fn place(&self, maker: &ServerToolBuilder<'_>, number: u64) -> Arc<Made> {
-        let key = set_key(maker.label, maker.tool_config);
+    fn entry(&self, builder: &ServerToolBuilder<'_>, number: u64) -> Arc<Made> {
+        let key = set_key(builder.label, builder.tool_config);
         let mut sets = self.sets();
         if let Some(known) = sets.get(&key).filter(|known| known.number == number) {
             return Arc::clone(known);
         }
-        let place =
-            Arc::new(Made { tool_config: Arc::downgrade(maker.tool_config), number, set: OnceLock::new() });
+        let entry =
+            Arc::new(Made { tool_config: Arc::downgrade(builder.tool_config), number, set: OnceLock::new() });
         sets.retain(|_, made| made.tool_config.strong_count() > 0);
         if sets.len() >= MAX_LABELS {
             sets.clear();
         }
-        sets.insert(key, Arc::clone(&place));
-        place
+        sets.insert(key, Arc::clone(&entry));
+        entry
     }
 
-    /// What this list was made into, under whichever label.
+    /// The set of this list under any label, if built.
     pub(super) fn cached(&self, listing: &ToolListing) -> Option<Arc<ServerToolSet>> {
         let sets = self.sets();
         sets.values().filter(|made| made.number == listing.number).find_map(|made| made.set.get().cloned())
@@ -213,17 +213,17 @@ impl ToolSetCache {
     }
 }
 
-/// Makes tools of what a server listed.
+/// Builds the tools of a list.
 pub(super) struct ServerToolBuilder<'a> {
     pub session: &'a Arc<Session>,
-    /// For whom the list is, and so the calls.
+    /// Caller context of the list and of calls.
     pub context: Option<&'a Arc<CallerContext>>,
     pub label: &'a Arc<str>,
     pub tool_config: &'a Arc<ServerToolConfig>,
 }
 
 impl ServerToolBuilder<'_> {
-    /// A set of what an earlier response listed. Its hints count for nothing.
+    /// The set of tools that an earlier response listed. Annotations are ignored.
     pub(super) fn build_from_item(&self, listed: &[McpListedTool]) -> ServerToolSet {
         let remote = listed.iter().map(|tool| RemoteTool {
             listed: Arc::new(tool.clone()),
@@ -242,13 +242,13 @@ impl ServerToolBuilder<'_> {
         let set = self.bind(&prepared, listing.number, Some(charge));
         let names: HashSet<_> =
             set.tools.iter().map(|tool| tool.registered.definition().qualified_name()).collect();
-        // Where lists differ by context, what one lacks another may have.
-        let most = if self.context.is_some() { MAX_BACKEND_STATES } else { 0 };
-        self.session.states(self.tool_config).retain_beyond(most, |name| names.contains(name));
+        // If lists differ by context, a tool missing in one may be in another.
+        let max = if self.context.is_some() { MAX_BACKEND_STATES } else { 0 };
+        self.session.states(self.tool_config).retain_beyond(max, |name| names.contains(name));
         Ok(set)
     }
 
-    /// What of it is the same for all sessions.
+    /// Builds the session-independent part.
     fn prepare(
         &self,
         tools: &[RemoteTool],
@@ -274,7 +274,7 @@ impl ServerToolBuilder<'_> {
                 }
             };
             let name = crate::protocol::parse::truncate_for_display(name).into_owned();
-            tracing::warn!(server = &*self.session.endpoint.name, tool = %name, problem, "a tool is left out");
+            tracing::warn!(server = &*self.session.endpoint.name, tool = %name, problem, "MCP tool left out");
             left_out.push((name, problem));
         }
         PreparedSet {
@@ -288,11 +288,11 @@ impl ServerToolBuilder<'_> {
     fn define(&self, tool: &RemoteTool) -> Result<ToolDefinition, String> {
         let listed = &tool.listed;
         if listed.name.is_empty() || listed.name.len() > 1024 {
-            return Err("a name has 1 to 1024 bytes".into());
+            return Err("the name must have 1 to 1024 bytes".into());
         }
-        let sent: Value =
+        let schema_sent: Value =
             serde_json::from_str(listed.input_schema.get()).map_err(|error| error.to_string())?;
-        let parameters = schema::normalise(&sent)?;
+        let parameters = schema::normalise(&schema_sent)?;
         Ok(ToolDefinition {
             name: listed.name.clone(),
             description: listed.description.clone().or_else(|| tool.title.clone()).unwrap_or_default(),
@@ -311,7 +311,7 @@ impl ServerToolBuilder<'_> {
         })
     }
 
-    /// The tools as calls of this session are made.
+    /// Binds prepared tools to the session.
     fn bind(&self, prepared: &PreparedSet, number: u64, charge: Option<Charge>) -> ServerToolSet {
         let states = self.session.states(self.tool_config);
         let executor: Arc<dyn ToolExecutor> = Arc::new(RemoteExecutor {
@@ -346,7 +346,7 @@ impl ServerToolBuilder<'_> {
         }
     }
 
-    /// What the operator says of server and tool; no server says which gates its tools have to pass.
+    /// Tags come from the operator's settings only: a server must not choose the policies that apply to its tools.
     fn tags(&self, name: &str) -> Vec<String> {
         let mut tags = match self.session.endpoint.address {
             ServerAddress::Http { .. } => vec!["net".into()],
@@ -367,42 +367,33 @@ impl ServerToolBuilder<'_> {
             stack::backend_stack(Arc::clone(executor), Arc::clone(&self.tool_config.executor), None, &state);
         let way = Backend { executor: Arc::clone(&self.tool_config.executor), weight: 1, state, stack: leg };
         let route = Route::new(RouteStrategy::default(), vec![way]);
-        let told = self.context.map(|context| *context.fingerprint());
+        let context_hash = self.context.map(|context| *context.fingerprint());
         CallPlan::with_schemas(Arc::clone(definition), Arc::clone(&tool.schemas), route, settings)
-            .for_context(told)
+            .for_context(context_hash)
     }
 
-    /// Each field with its length in front, so that none can run into the next.
+    /// See [`ServedTool::fingerprint`].
     fn fingerprint(&self, tool: &McpListedTool) -> [u8; 32] {
-        let mut hash = digest::Context::new(&digest::SHA256);
-        let mut field = |bytes: &[u8]| {
-            hash.update(&(bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
+        let hasher = FieldHasher::new().field(&**self.label);
+        let hasher = match &self.session.endpoint.address {
+            ServerAddress::Http { url, .. } => hasher.field(url.as_str()),
+            ServerAddress::Stdio(command) => hasher.field(&command.program).fields(&command.args),
         };
-        field(self.label.as_bytes());
-        match &self.session.endpoint.address {
-            ServerAddress::Http { url, .. } => field(url.as_str().as_bytes()),
-            ServerAddress::Stdio(command) => {
-                field(command.program.as_bytes());
-                command.args.iter().for_each(|argument| field(argument.as_bytes()));
-            }
-        }
-        field(tool.name.as_bytes());
-        field(tool.description.as_deref().unwrap_or_default().as_bytes());
-        field(&canonical_json(tool.input_schema.get()));
-        field(&tool.annotations.as_ref().map(|hints| canonical_json(hints.get())).unwrap_or_default());
-        let mut fingerprint = [0; 32];
-        fingerprint.copy_from_slice(hash.finish().as_ref());
-        fingerprint
+        hasher
+            .field(&tool.name)
+            .field(tool.description.as_deref().unwrap_or_default())
+            .field(canonical_json(tool.input_schema.get()))
+            .field(tool.annotations.as_ref().map(|hints| canonical_json(hints.get())).unwrap_or_default())
+            .finish()
     }
 }
 
-/// Compiled when they are first used, and counted in the budget from then on.
+/// Schemas that are compiled on first use and then accounted for in the budget.
 fn metered(budget: &Arc<ListBudget>) -> ToolSchemas {
     ToolSchemas::lazy(Some(Arc::new(SchemaMeter(Arc::clone(budget)))))
 }
 
-/// What is not said counts as the worse, by the protocol's own defaults.
+/// Absent annotations take the unsafe value, as the protocol defines.
 fn annotations(tool: &RemoteTool) -> Annotations {
     let hints = tool.hints;
     let read_only = hints.read_only.unwrap_or(false);
@@ -414,7 +405,7 @@ fn annotations(tool: &RemoteTool) -> Annotations {
     }
 }
 
-/// Runs calls over a session. The session keeps its tools, and so must not be kept by them.
+/// Runs calls over a session. Holds it weakly, because the session owns its tools.
 struct RemoteExecutor {
     id: Arc<str>,
     session: Weak<Session>,
@@ -446,7 +437,7 @@ impl ToolExecutor for RemoteExecutor {
         let Some(session) = self.session.upgrade() else {
             return Err(ToolError::refused(
                 ToolErrorCode::ToolUnavailable,
-                "the session with the server was closed",
+                "the session with the MCP server was closed",
             ));
         };
         let key = call.key.as_ref().map(ToString::to_string);
@@ -468,10 +459,10 @@ impl ToolExecutor for RemoteExecutor {
     }
 }
 
-/// Says in the call's span where it goes. What the server is told of the trace: that span, where there is one.
-fn trace(place: &ServerAddress, context: &ToolContext) -> Option<String> {
+/// Records the server's address in the span of the call and returns the `traceparent` for the server.
+fn trace(address: &ServerAddress, context: &ToolContext) -> Option<String> {
     let span = Span::current();
-    if let ServerAddress::Http { url, .. } = place {
+    if let ServerAddress::Http { url, .. } = address {
         span.record("server.address", url.host_str());
         span.record("server.port", url.port_or_known_default());
     }
@@ -479,7 +470,7 @@ fn trace(place: &ServerAddress, context: &ToolContext) -> Option<String> {
     traces::upstream_parent(&span, caller).map(|parent| parent.to_string())
 }
 
-/// Whether tools are the same as those of an earlier list, whatever spaces and orders of keys it was written with.
+/// Whether two lists are equal, ignoring whitespace and key order in schemas.
 pub(crate) fn is_same_listing<'a>(
     mut shown: impl Iterator<Item = &'a McpListedTool>,
     earlier: &'a [McpListedTool],
