@@ -1,9 +1,9 @@
 //! Tools that the gateway runs itself: the contract, the registry, and the stack around every call.
 //!
-//! [`ToolExecutor`] is what runs tools, [`Tool`] the short form for a single one. [`ToolRegistry`] holds them all and
-//! gives out [`Catalog`]s, whose tools are called through the layers of `stack`. Executors know nothing of
-//! timeouts, caches or policy. Floor 3: knows nothing of the engine or the store; what it needs of them
-//! ([`Journal`]) it defines as a trait.
+//! A [`ToolExecutor`] runs tools; [`Tool`] is the short form for a single one. [`ToolRegistry`] owns the executors and
+//! publishes [`Catalog`]s, whose tools are called through the middleware of `stack`: executors need not care about
+//! timeouts, caches or policy. Floor 3: does not depend on the engine or the store; what it needs from them
+//! ([`Journal`]) is a trait defined here.
 
 mod audit;
 pub(crate) mod builtin;
@@ -23,7 +23,6 @@ mod naming;
 mod output;
 mod plan;
 mod policy;
-mod random;
 mod read_output;
 mod registry;
 mod result_store;

@@ -1,11 +1,10 @@
-//! The record of who called what: decisions and calls, as events of the target `antwort::audit`.
+//! The audit log of policy decisions and tool calls: events with the target `antwort::audit`.
 //!
-//! Neither arguments nor results are in it: arguments are named by a hash, so that calls can be matched.
+//! It has neither arguments nor results, only a hash of the arguments by which calls can be matched.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use tracing::Level;
 
 use super::call::CallKey;
@@ -13,25 +12,25 @@ use super::context::ToolContext;
 use super::error::{ToolError, ToolErrorCode};
 use super::layers::ToolRequest;
 use super::output::ToolOutput;
-use super::random::hex_encode;
 use crate::telemetry::fields::{
     AGENT, ARGUMENTS_SHA256, ATTEMPTS, CALL_ID, CODE, DECISION, EXECUTOR, FALLBACK_FROM, MS, PRINCIPAL,
     RECORD, REQUEST_ID, RESPONSE_ID, TENANT, TOOL,
 };
 use crate::telemetry::milliseconds;
+use crate::util::digest::short_sha256;
 
-/// Digits enough to tell calls apart.
+/// 128 bits are enough to tell calls apart.
 const HASH_BYTES: usize = 16;
 
-/// Who called what. Taken when the call begins, since others own it from then on.
+/// Caller and arguments, captured when the call starts because the layers below take ownership of the request.
 pub(super) struct CallAudit {
     context: Arc<ToolContext>,
     key: Option<CallKey>,
-    /// Empty where nobody listens.
+    /// Hash of the arguments; empty if audit logging is off.
     arguments: String,
 }
 
-/// How a call ended.
+/// The end of a call, for the record.
 pub(super) struct CallEnd<'a> {
     pub tool: &'a str,
     pub executor: &'a str,
@@ -39,21 +38,21 @@ pub(super) struct CallEnd<'a> {
     pub code: Option<ToolErrorCode>,
     pub duration: Duration,
     pub attempts: u32,
-    /// The executor that should have run it and could not.
+    /// The preferred executor, which could not be reached.
     pub fallback_from: Option<&'a str>,
 }
 
 impl CallAudit {
     pub(super) fn from_request(request: &ToolRequest) -> Self {
-        let listens = tracing::enabled!(target: "antwort::audit", Level::INFO);
+        let enabled = tracing::enabled!(target: "antwort::audit", Level::INFO);
         Self {
             context: Arc::clone(&request.context),
             key: request.call.key.clone(),
-            arguments: if listens { hash(&request.call.raw) } else { String::new() },
+            arguments: if enabled { hash(&request.call.raw) } else { String::new() },
         }
     }
 
-    /// Records that the call is over.
+    /// Records the end of the call.
     pub(super) fn record_call(&self, end: &CallEnd<'_>) {
         tracing::event!(
             target: "antwort::audit",
@@ -79,7 +78,7 @@ impl CallAudit {
     }
 }
 
-/// Records what the policy decided, before anything is done.
+/// Records the decision of the policy, before the call is executed.
 pub(super) fn record_decision(request: &ToolRequest, denied: Option<&ToolError>) {
     if !tracing::enabled!(target: "antwort::audit", Level::INFO) {
         return;
@@ -105,7 +104,7 @@ pub(super) fn record_decision(request: &ToolRequest, denied: Option<&ToolError>)
     );
 }
 
-/// What was decided about a call, as far as its result shows.
+/// The decision label of a call, derived from its result.
 pub(super) fn decision_label(
     result: &Result<ToolOutput, ToolError>,
     failure: Option<ToolErrorCode>,
@@ -120,6 +119,5 @@ pub(super) fn decision_label(
 }
 
 fn hash(arguments: &str) -> String {
-    let hash = digest::digest(&digest::SHA256, arguments.as_bytes());
-    hex_encode(hash.as_ref().get(..HASH_BYTES).unwrap_or_default())
+    short_sha256(arguments, HASH_BYTES)
 }

@@ -1,4 +1,4 @@
-//! A call: which tool, with what, and under which key it is journalled.
+//! A tool call: name, arguments and journal key.
 
 use std::fmt;
 
@@ -6,35 +6,35 @@ use serde_json::{Map, Value};
 
 use crate::protocol::id::Id;
 
-/// A call's arguments, parsed.
+/// Parsed arguments.
 pub type Arguments = Map<String, Value>;
 
 /// A call of one tool.
 #[derive(Debug, Clone)]
 pub struct ToolCall {
-    /// The tool, as the catalogue names it.
+    /// Name of the tool in the catalogue.
     pub name: String,
     /// The arguments as the model wrote them.
     pub raw: String,
-    /// The same, parsed and validated; empty until the validation layer has passed.
+    /// The arguments, parsed and validated; empty before the validation layer.
     pub arguments: Arguments,
-    /// Which call of which turn this is; `None` outside a response.
+    /// Journal and idempotency key; `None` outside a response.
     pub key: Option<CallKey>,
 }
 
-/// Names one call of one response, for the journal and for tools that can tell a repetition by it.
+/// Identifies one call of one response: the key in the journal, and the idempotency key sent to tools.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CallKey {
-    /// The response.
+    /// Id of the response.
     pub response: Id,
-    /// Which inference asked for it: 0, 1, 2 …
+    /// Index of the inference that requested the call, from 0.
     pub turn: u32,
-    /// Which of that inference's calls: 0, 1, 2 …
+    /// Index of the call within that inference, from 0.
     pub index: u32,
 }
 
 impl fmt::Display for CallKey {
-    /// `resp_…/2/0`: what is sent to tools as an idempotency key.
+    /// `resp_…/2/0`, as sent to tools.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.response, self.turn, self.index)
     }
@@ -46,7 +46,7 @@ impl ToolCall {
         Self { name: name.to_owned(), raw, arguments: Arguments::new(), key: None }
     }
 
-    /// A string argument; `None` where it is absent or no string.
+    /// A string argument; `None` if it is absent or not a string.
     pub fn text(&self, argument: &str) -> Option<&str> {
         self.arguments.get(argument).and_then(Value::as_str)
     }

@@ -1,9 +1,9 @@
-//! JSON in one form: the same value is the same bytes, in whatever order and with whatever spaces it was written.
-//! Numbers count as they are written: 1, 1.0 and 1e0 are three, as they may be to the tool that is called with them.
+//! Canonical JSON: equal values give equal bytes, whatever the key order and whitespace.
+//! Numbers are compared as written: 1, 1.0 and 1e0 differ, as they may for the tool that receives them.
 
 use super::verbatim::Verbatim;
 
-/// The one form of a JSON text; a text that is no JSON stands for itself, but for spaces around it.
+/// The canonical form of a JSON text; a text that is not JSON is only trimmed.
 pub fn canonical_json(text: &str) -> Vec<u8> {
     match Verbatim::parse(text) {
         Some(json) => json.to_canonical(),
@@ -11,7 +11,7 @@ pub fn canonical_json(text: &str) -> Vec<u8> {
     }
 }
 
-/// The same of arguments, of which models write nothing where there is nothing to say.
+/// The canonical form of arguments; empty text, which models send for calls without arguments, counts as `{}`.
 pub fn canonical_arguments(text: &str) -> Vec<u8> {
     canonical_json(if text.trim().is_empty() { "{}" } else { text })
 }

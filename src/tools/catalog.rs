@@ -1,4 +1,4 @@
-//! The tools that there are at one moment, and how one of them is called.
+//! An immutable snapshot of the registered tools, and how one of them is called.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,7 @@ use super::router::Backend;
 use super::stack::Stack;
 use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput};
 
-/// The tools that there are. Never changes: a refresh makes a new one.
+/// A snapshot of the tools. Immutable: a refresh publishes a new one.
 pub struct Catalog {
     version: u64,
     tools: BTreeMap<String, Arc<RegisteredTool>>,
@@ -29,14 +29,14 @@ impl Catalog {
         Self { version, tools }
     }
 
-    /// The same with these tools as well, or in the place of those that have their names.
+    /// A copy with these tools added; they replace tools of the same names.
     pub(super) fn with_tools(&self, more: Vec<(String, Arc<RegisteredTool>)>) -> Self {
         let mut tools = self.tools.clone();
         tools.extend(more);
         Self { version: self.version, tools }
     }
 
-    /// Grows with every refresh.
+    /// Incremented by every refresh.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -46,32 +46,32 @@ impl Catalog {
         self.tools.get(name)
     }
 
-    /// All tools, by name: the same order in every turn, as providers' prompt caches need it.
+    /// All tools sorted by name: providers' prompt caches need the same order in every turn.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<RegisteredTool>> {
         self.tools.values()
     }
 
-    /// How many there are.
+    /// Number of tools.
     pub fn len(&self) -> usize {
         self.tools.len()
     }
 
-    /// Whether there are none.
+    /// Whether the catalogue is empty.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 }
 
-/// A tool of the catalogue. Can be called also when a newer catalogue has it no more.
+/// A tool of the catalogue. Stays callable after a newer catalogue has dropped it.
 pub struct RegisteredTool {
     plan: Arc<CallPlan>,
     stack: Stack,
     model_tools: Arc<ModelToolCache>,
-    /// Of its server; of the gateway's own tools `antwort`.
+    /// Label of the MCP server; `antwort` for the gateway's own tools.
     label: Arc<str>,
 }
 
-/// A tool as models see it, by whose it is to run and how calls look: made once, since many requests ask for many tools.
+/// The tool as sent to models, one entry per cacheable [`CallKind`]. Built once: many requests offer many tools.
 #[derive(Default)]
 pub(super) struct ModelToolCache([OnceLock<Arc<ModelTool>>; 5]);
 
@@ -80,7 +80,7 @@ impl RegisteredTool {
         Self::with_model_tools(plan, stack, label, Arc::default())
     }
 
-    /// The same, shown as another of the same definition and label is.
+    /// Shares the cached model tools of another tool with the same definition and label.
     pub(super) fn with_model_tools(
         plan: CallPlan,
         stack: Stack,
@@ -90,35 +90,35 @@ impl RegisteredTool {
         Self { plan: Arc::new(plan), stack, model_tools, label }
     }
 
-    /// The label of its server.
+    /// Label of its server.
     pub fn label(&self) -> &Arc<str> {
         &self.label
     }
 
-    /// The way to one of its executors.
+    /// The backend of one of its executors.
     pub(super) fn backend(&self, executor: &str) -> Option<&Backend> {
         self.plan.route.backend(executor)
     }
 
-    /// What its server is told of the caller, as a hash.
+    /// Hash of the caller context that its server receives.
     pub(super) fn context(&self) -> Option<[u8; 32]> {
         self.plan.context
     }
 
-    /// The tool as a model sees it, under its own name, for calls of this kind.
+    /// The tool as sent to models, under its own name, for calls of this kind.
     pub fn model_tool(&self, kind: CallKind) -> Arc<ModelTool> {
-        let place = match kind {
+        let slot = match kind {
             CallKind::Function => 0,
             CallKind::Server(Presentation::Mcp) => 1,
             CallKind::Server(Presentation::Extension) => 2,
             CallKind::Server(Presentation::Hidden) => 3,
             CallKind::Server(Presentation::Approval) => 4,
-            // Its own schema and description are not what the model is shown of a hosted tool.
+            // Hosted tools are sent with another schema and description, so they are not cached here.
             CallKind::Custom | CallKind::Server(Presentation::WebSearch) => {
                 return Arc::new(self.build_model_tool(kind));
             }
         };
-        match self.model_tools.0.get(place) {
+        match self.model_tools.0.get(slot) {
             Some(shown) => Arc::clone(shown.get_or_init(|| Arc::new(self.build_model_tool(kind)))),
             None => Arc::new(self.build_model_tool(kind)),
         }
@@ -130,7 +130,7 @@ impl RegisteredTool {
         ModelTool {
             wire_name: wire_name(None, &definition.name).into(),
             name: definition.name.as_str().into(),
-            // Calls that the client makes are functions like its own.
+            // Calls executed by the client look like its own functions, without a namespace.
             namespace: matches!(kind, CallKind::Server(_)).then(|| self.label.to_string()),
             description: Some(definition.description.clone()),
             input: ToolInput::Json { schema, strict: None },
@@ -138,18 +138,18 @@ impl RegisteredTool {
         }
     }
 
-    /// What it is, under the name that the catalogue gives it.
+    /// Its definition, under its name in the catalogue.
     pub fn definition(&self) -> &Arc<ToolDefinition> {
         &self.plan.definition
     }
 
     /// Runs a call through all layers.
     ///
-    /// Policy, arguments and budget are checked before this returns; the rest happens when the future is polled.
-    /// So calls that are made one after the other are counted in that order, in whatever order they then run.
+    /// Policy, arguments and budget are checked before this returns, the rest when the future is polled: calls are
+    /// counted in the order in which they are made, in whatever order they run.
     ///
     /// # Errors
-    /// As the future's result. [`super::FailureStage::Fatal`]: the run cannot go on; all others are for the model.
+    /// As the result of the future. [`super::FailureStage::Fatal`] ends the run; all other errors go to the model.
     pub fn call(
         &self,
         mut call: ToolCall,
@@ -170,7 +170,7 @@ impl RegisteredTool {
         })
     }
 
-    /// Runs a call that another tool failed in.
+    /// Runs the call of a failed tool as its fallback.
     pub(super) fn call_as_fallback(&self, failed: ToolRequest) -> ToolFuture {
         let call = ToolCall {
             name: self.plan.name().to_owned(),

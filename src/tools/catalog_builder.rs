@@ -1,45 +1,43 @@
-//! Makes a catalogue of what the executors list: names, collisions, routes. Calls nobody.
+//! Builds a catalogue from the executors' listings: names, collisions, routes. Pure, without I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-use aws_lc_rs::digest;
 
 use super::catalog::{Catalog, RegisteredTool};
 use super::definition::{Annotations, ToolDefinition};
 use super::executor::ToolExecutor;
 use super::plan::{BackendStates, CallPlan, compile};
-use super::random::hex_encode;
 use super::registry::ToolRegistryError;
 use super::router::{Backend, Route};
 use super::stack::{self, Stack};
 use crate::config::{RouteSettings, ToolCollision, ToolsSettings, mcp_label};
 use crate::response::machine::OWN_SERVER;
+use crate::util::digest::short_sha256;
 
-/// Providers take no longer names.
+/// Limit of model providers.
 const MAX_NAME_BYTES: usize = 64;
 
-/// An executor and what it listed last.
+/// An executor and its last listing.
 #[derive(Clone)]
 pub(super) struct ExecutorListing {
     pub executor: Arc<dyn ToolExecutor>,
     pub id: Arc<str>,
     pub tools: Vec<ToolDefinition>,
-    /// Whether it has ever answered.
+    /// Whether it was ever listed successfully.
     pub has_listed: bool,
 }
 
-/// A tool as one executor has it.
+/// A tool of one executor.
 #[derive(Clone, Copy)]
 struct Candidate<'a> {
     listing: &'a ExecutorListing,
     tool: &'a ToolDefinition,
 }
 
-/// Makes the catalogue.
+/// Builds the catalogue. Invalid tools are left out one by one.
 ///
 /// # Errors
-/// If two executors have a tool of one name and that is an error. A tool that is no good is left out alone.
+/// If two executors have a tool of the same name and `tools.collision` is `error`.
 pub(super) fn build_catalog(
     settings: &ToolsSettings,
     listings: &[ExecutorListing],
@@ -47,19 +45,21 @@ pub(super) fn build_catalog(
     stack: &Stack,
     version: u64,
 ) -> Result<Catalog, ToolRegistryError> {
-    let offers = by_name(listings);
-    // Names that are nobody's by prefix.
-    let mut taken: BTreeSet<String> = offers.keys().cloned().collect();
+    let candidates = by_name(listings);
+    // Names that prefixed tools must not take.
+    let mut taken: BTreeSet<String> = candidates.keys().cloned().collect();
     let mut tools = BTreeMap::new();
     let label: Arc<str> = OWN_SERVER.into();
-    for (name, offers) in offers {
-        for (name, offers) in resolve(settings, name, offers, &mut taken)? {
-            match plan(settings, states, &name, &offers) {
+    for (name, candidates) in candidates {
+        for (name, candidates) in resolve(settings, name, candidates, &mut taken)? {
+            match plan(settings, states, &name, &candidates) {
                 Ok(plan) => {
                     let tool = RegisteredTool::new(plan, stack.clone(), Arc::clone(&label));
                     tools.insert(name, Arc::new(tool));
                 }
-                Err(problem) => tracing::warn!(tool = name, problem, "a tool is left out"),
+                Err(problem) => {
+                    tracing::warn!(tool = name, problem, "invalid tool left out of the catalogue")
+                }
             }
         }
     }
@@ -67,7 +67,7 @@ pub(super) fn build_catalog(
     Ok(Catalog::new(version, tools))
 }
 
-/// All tools that are any good, by name, in the order of their executors.
+/// All valid tools by name, in the order of their executors.
 fn by_name(listings: &[ExecutorListing]) -> BTreeMap<String, Vec<Candidate<'_>>> {
     let mut names: BTreeMap<String, Vec<Candidate<'_>>> = BTreeMap::new();
     for listing in listings {
@@ -82,7 +82,7 @@ fn by_name(listings: &[ExecutorListing]) -> BTreeMap<String, Vec<Candidate<'_>>>
                 }
             };
             let name = crate::protocol::parse::truncate_for_display(&tool.name);
-            tracing::warn!(tool = %name, executor = &*listing.id, problem, "a tool is left out");
+            tracing::warn!(tool = %name, executor = &*listing.id, problem, "invalid tool left out of the catalogue");
         }
     }
     names
@@ -90,7 +90,7 @@ fn by_name(listings: &[ExecutorListing]) -> BTreeMap<String, Vec<Candidate<'_>>>
 
 fn usable(tool: &ToolDefinition) -> Result<(), String> {
     if tool.name.is_empty() || tool.name.len() > MAX_NAME_BYTES || !tool.name.chars().all(is_plain) {
-        return Err(format!("a name is 1 to {MAX_NAME_BYTES} letters, digits, '_' or '-'"));
+        return Err(format!("the name must be 1 to {MAX_NAME_BYTES} letters, digits, '_' or '-'"));
     }
     compile(&tool.parameters).map_err(|problem| format!("parameters: {problem}"))?;
     match &tool.returns {
@@ -103,28 +103,28 @@ fn is_plain(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-')
 }
 
-/// Which tools the offers of one name become.
+/// Resolves the candidates of one name to tools, by route or by `tools.collision`.
 fn resolve<'a>(
     settings: &ToolsSettings,
     name: String,
-    mut offers: Vec<Candidate<'a>>,
+    mut candidates: Vec<Candidate<'a>>,
     taken: &mut BTreeSet<String>,
 ) -> Result<Vec<(String, Vec<Candidate<'a>>)>, ToolRegistryError> {
     if let Some(route) = settings.routes.get(&name) {
-        let offers = routed(route, &offers);
-        if offers.is_empty() {
-            // What servers run is put together for each caller.
+        let candidates = routed(route, &candidates);
+        if candidates.is_empty() {
+            // Routes to MCP servers are resolved per caller.
             if !route.executors.iter().any(|id| mcp_label(id).is_some()) {
                 tracing::warn!(
                     tool = name,
-                    "no executor that its route names has it with the tags that it requires"
+                    "route has no executor that lists the tool with the required tags"
                 );
             }
             return Ok(Vec::new());
         }
-        return Ok(vec![(name, offers)]);
+        return Ok(vec![(name, candidates)]);
     }
-    let [first, second, ..] = offers.as_slice() else { return Ok(vec![(name, offers)]) };
+    let [first, second, ..] = candidates.as_slice() else { return Ok(vec![(name, candidates)]) };
     match settings.collision {
         ToolCollision::Error => Err(ToolRegistryError::Collision {
             tool: name,
@@ -135,44 +135,49 @@ fn resolve<'a>(
             tracing::warn!(
                 tool = name,
                 executor = &*first.listing.id,
-                "of several tools of a name the first stays"
+                "several executors have a tool of this name; using the first"
             );
-            offers.truncate(1);
-            Ok(vec![(name, offers)])
+            candidates.truncate(1);
+            Ok(vec![(name, candidates)])
         }
         ToolCollision::Last => {
-            offers.drain(..offers.len() - 1);
-            let executor = offers.first().map(|offer| &*offer.listing.id);
-            tracing::warn!(tool = name, executor, "of several tools of a name the last stays");
-            Ok(vec![(name, offers)])
+            candidates.drain(..candidates.len() - 1);
+            let executor = candidates.first().map(|candidate| &*candidate.listing.id);
+            tracing::warn!(
+                tool = name,
+                executor,
+                "several executors have a tool of this name; using the last"
+            );
+            Ok(vec![(name, candidates)])
         }
-        ToolCollision::Prefix => {
-            Ok(offers.iter().map(|offer| (prefixed(&offer.listing.id, &name, taken), vec![*offer])).collect())
-        }
+        ToolCollision::Prefix => Ok(candidates
+            .iter()
+            .map(|candidate| (prefixed(&candidate.listing.id, &name, taken), vec![*candidate]))
+            .collect()),
     }
 }
 
-/// The offers of a route's executors that have its tags, in its order.
-fn routed<'a>(route: &RouteSettings, offers: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
-    let has_tags = |offer: &&Candidate<'_>| route.require.iter().all(|tag| offer.tool.has_tag(tag));
-    let mut fit: Vec<_> = offers.iter().filter(has_tags).copied().collect();
+/// The candidates of a route's executors that have the required tags, in the order of the route.
+fn routed<'a>(route: &RouteSettings, candidates: &[Candidate<'a>]) -> Vec<Candidate<'a>> {
+    let has_tags = |candidate: &&Candidate<'_>| route.require.iter().all(|tag| candidate.tool.has_tag(tag));
+    let mut candidates_left: Vec<_> = candidates.iter().filter(has_tags).copied().collect();
     if !route.executors.is_empty() {
-        let place = |offer: &Candidate<'_>| route.executors.iter().position(|id| **id == *offer.listing.id);
-        fit.retain(|offer| place(offer).is_some());
-        fit.sort_by_key(place);
+        let index =
+            |candidate: &Candidate<'_>| route.executors.iter().position(|id| **id == *candidate.listing.id);
+        candidates_left.retain(|candidate| index(candidate).is_some());
+        candidates_left.sort_by_key(index);
     }
-    fit
+    candidates_left
 }
 
-/// `<executor>_<tool>` in the letters that names have; with a hash where two could become the same.
+/// `<executor>_<tool>`, sanitized; with a hash where two names could become equal.
 fn prefixed(executor: &str, tool: &str, taken: &mut BTreeSet<String>) -> String {
     let full = format!("{executor}_{tool}");
-    // The colon of `mcp:<label>` is the usual case, and read without loss.
+    // The colon of `mcp:<label>` is the usual case and cannot cause a clash.
     let lossy = full.len() > MAX_NAME_BYTES || !full.chars().all(|letter| is_plain(letter) || letter == ':');
     let mut name: String = full.chars().map(|letter| if is_plain(letter) { letter } else { '_' }).collect();
     if lossy || taken.contains(&name) {
-        let hash = digest::digest(&digest::SHA256, full.as_bytes());
-        let hash = hex_encode(hash.as_ref().get(..4).unwrap_or_default());
+        let hash = short_sha256(&full, 4);
         name.truncate(MAX_NAME_BYTES - hash.len() - 1);
         name = format!("{name}_{hash}");
     }
@@ -184,11 +189,12 @@ fn plan(
     settings: &ToolsSettings,
     states: &BackendStates,
     name: &str,
-    offers: &[Candidate<'_>],
+    candidates: &[Candidate<'_>],
 ) -> Result<CallPlan, String> {
-    let [first, others @ ..] = offers else { return Err("nobody has it".into()) };
+    let [first, others @ ..] = candidates else { return Err("no executor has it".into()) };
     let route = settings.routes.get(name);
-    let ways = offers.iter().map(|offer| build_backend(settings, states, name, offer, route)).collect();
+    let backends =
+        candidates.iter().map(|candidate| build_backend(settings, states, name, candidate, route)).collect();
     let mut definition = ToolDefinition {
         name: name.to_owned(),
         executor: Arc::clone(&first.listing.id),
@@ -201,25 +207,25 @@ fn plan(
     let own = settings.overrides.get(name);
     add_tags(&mut definition.tags, own.map(|own| own.tags.as_slice()).unwrap_or_default());
     let strategy = route.map(|route| route.strategy).unwrap_or_default();
-    CallPlan::new(definition, Route::new(strategy, ways), settings)
+    CallPlan::new(definition, Route::new(strategy, backends), settings)
 }
 
 fn build_backend(
     settings: &ToolsSettings,
     states: &BackendStates,
     name: &str,
-    offer: &Candidate<'_>,
+    candidate: &Candidate<'_>,
     route: Option<&RouteSettings>,
 ) -> Backend {
-    let ExecutorListing { executor, id, .. } = offer.listing;
+    let ExecutorListing { executor, id, .. } = candidate.listing;
     let state = states.backend(name, id, settings);
-    let own_name = (offer.tool.name != name).then(|| offer.tool.name.as_str().into());
+    let own_name = (candidate.tool.name != name).then(|| candidate.tool.name.as_str().into());
     let weight = route.and_then(|route| route.weights.get(&**id)).copied().unwrap_or(1);
-    let leg = stack::backend_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
-    Backend { executor: Arc::clone(id), weight, state, stack: leg }
+    let stack = stack::backend_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
+    Backend { executor: Arc::clone(id), weight, state, stack: stack }
 }
 
-/// A tool of several executors is as dangerous as the most dangerous of them.
+/// Merges another executor's definition of the same tool; of the hints the unsafe values win.
 pub(super) fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefinition, executor: &str) {
     let (ours, theirs) = (definition.annotations, other.annotations);
     definition.annotations = Annotations {
@@ -232,7 +238,11 @@ pub(super) fn merge_definition(definition: &mut ToolDefinition, other: &ToolDefi
     add_tags(&mut definition.tags, &other.tags);
     if definition.parameters != other.parameters {
         let tool = &definition.name;
-        tracing::warn!(tool, executor, "its parameters differ from those of the first executor, which count");
+        tracing::warn!(
+            tool,
+            executor,
+            "executors disagree about the parameters of this tool; using those of the first"
+        );
     }
 }
 

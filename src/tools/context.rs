@@ -1,4 +1,4 @@
-//! For whom and within what a call is made: immutable, one per run, shared by its calls.
+//! The context of a tool call: caller, conversation, deadline and budget. One per run, shared by its calls.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,59 +11,59 @@ use super::journal::Journal;
 use crate::protocol::id::Id;
 use crate::protocol::request::Metadata;
 
-/// What a tool may know of the run that calls it. Holds no credentials of the client.
+/// What a tool may know about the run that calls it. Holds no credentials of the client.
 #[derive(Clone, Default)]
 pub struct ToolContext {
-    /// Whose call it is: the harder wall.
+    /// Tenant of the caller.
     pub tenant: Arc<str>,
-    /// Within the tenant.
+    /// Caller within the tenant.
     pub principal: Arc<str>,
-    /// The response in the making; `None` for a direct call.
+    /// Id of the current response; `None` for a direct call.
     pub response_id: Option<Id>,
-    /// What tells conversations of the tenant apart: the first response of the chain, or what the client says where
-    /// there is no chain. `None`: nothing does.
+    /// Conversation key within the tenant: the first response of the chain, or without a chain what the client
+    /// sent. `None` if there is neither.
     pub conversation: Option<Arc<str>>,
-    /// The agent profile by which the tool was offered.
+    /// Agent profile under which the tool was offered.
     pub agent: Option<Arc<str>>,
-    /// Where the conversation takes place; `metadata.channel` of the request.
+    /// `metadata.channel` of the request: where the conversation takes place.
     pub channel: Option<String>,
-    /// Which conversation there; `metadata.chat_id` of the request.
+    /// `metadata.chat_id` of the request: the conversation within the channel.
     pub chat_id: Option<String>,
-    /// The client's notes.
+    /// `metadata` of the request.
     pub metadata: Metadata,
-    /// When the run as a whole must be over.
+    /// Deadline of the whole run.
     pub deadline: Option<Instant>,
-    /// To be sent with requests that the tool makes.
+    /// W3C `traceparent`, to be sent with outgoing requests of the tool.
     pub traceparent: Option<String>,
-    /// Names the request in logs.
+    /// Request id, for logs.
     pub request_id: String,
-    /// Cancelled when the run is; tools that hold something outside must let it go.
+    /// Cancelled with the run; tools that hold remote resources must release them.
     pub cancel: CancellationToken,
-    /// How many calls the run may still make.
+    /// Remaining tool calls of the run.
     pub budget: Arc<CallBudget>,
     /// Whether cached results may be used.
     pub cache: CacheMode,
-    /// Whether `read_tool_output` can be called in the same run, so that cut results may point to it.
+    /// Whether the run offers `read_tool_output`, so that truncated results may refer to it.
     pub can_read_stored_results: bool,
-    /// Where calls are journalled; `None` for runs that are not stored.
+    /// Journal of calls; `None` for runs that are not stored.
     pub journal: Option<Arc<dyn Journal>>,
 }
 
 /// Whether cached results may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CacheMode {
-    /// As configured.
+    /// According to the configuration.
     #[default]
     Allowed,
-    /// Neither read nor written.
+    /// The cache is neither read nor written.
     Bypass,
 }
 
-/// The calls that a run may still make, over all its turns.
+/// The remaining tool calls of a run, over all its turns.
 #[derive(Debug)]
 pub struct CallBudget {
     remaining: AtomicU64,
-    /// Only of tools that have a limit of their own.
+    /// Calls made so far, only for tools with a limit of their own.
     calls_by_tool: Mutex<HashMap<String, u64>>,
 }
 
@@ -74,29 +74,29 @@ impl Default for CallBudget {
 }
 
 impl CallBudget {
-    /// This many calls.
+    /// A budget of this many calls.
     pub fn new(calls: u64) -> Self {
         Self { remaining: AtomicU64::new(calls), calls_by_tool: Mutex::default() }
     }
 
-    /// Takes one call; false if none is left.
+    /// Consumes one call; false if none is left.
     pub fn try_take(&self) -> bool {
         self.remaining.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
     }
 
-    /// Takes one call of a tool that may have this many in a run; false if it has had them.
-    pub fn try_take_for_tool(&self, tool: &str, most: u64) -> bool {
+    /// Consumes one call of a tool limited to `max` calls per run; false if the limit is reached.
+    pub fn try_take_for_tool(&self, tool: &str, max: u64) -> bool {
         let mut calls = self.calls_by_tool.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = calls.get_mut(tool) {
-            let free = *made < most;
-            *made += u64::from(free);
-            return free;
+            let allowed = *made < max;
+            *made += u64::from(allowed);
+            return allowed;
         }
-        calls.insert(tool.to_owned(), most.min(1));
-        most > 0
+        calls.insert(tool.to_owned(), max.min(1));
+        max > 0
     }
 
-    /// How many calls may still be made.
+    /// Number of calls left.
     pub fn remaining(&self) -> u64 {
         self.remaining.load(Ordering::Relaxed)
     }

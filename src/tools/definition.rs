@@ -1,4 +1,4 @@
-//! What is known of a tool before it is called.
+//! The definition of a tool: name, schemas, executor and hints.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,32 +8,32 @@ use serde_json::Value;
 
 use crate::protocol::json::RawJson;
 
-/// A tool as its executor describes it. Serialises to an element of `GET /v1/tools`.
+/// A tool as its executor describes it. Serializes to an element of `GET /v1/tools`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolDefinition {
     /// Unique within its executor; `^[a-zA-Z0-9_-]{1,64}$`.
     pub name: String,
-    /// For the model: what it does and when to use it.
+    /// Tells the model what the tool does and when to use it.
     pub description: String,
     /// JSON Schema of the arguments, an object.
     pub parameters: RawJson,
-    /// JSON Schema of the structured result, if the tool promises one.
+    /// JSON Schema of the structured result, if the tool declares one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub returns: Option<RawJson>,
-    /// How it is run.
+    /// Kind of the executor.
     pub kind: ToolKind,
-    /// Who runs it.
+    /// Id of the executor.
     pub executor: Arc<str>,
-    /// Of the tool itself, such as `1.2.0`; part of cache keys.
+    /// Version of the tool, such as `1.2.0`; part of cache keys.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// What it needs or offers: `fs` and `net` are gated by policy, others are for routing and lists.
+    /// Capabilities: `fs` and `net` are subject to policy, others serve routing and filters.
     pub tags: Vec<String>,
-    /// Hints about its effects.
+    /// Hints about side effects.
     pub annotations: Annotations,
-    /// Whether it needs credentials of its caller.
+    /// Whether the tool uses credentials of its caller.
     pub requires_auth: bool,
-    /// The label of the server that it is a tool of; `None`: it is the gateway's own.
+    /// Label of the MCP server; `None` for the gateway's own tools.
     #[serde(skip)]
     pub server: Option<Arc<str>>,
 }
@@ -42,47 +42,47 @@ pub struct ToolDefinition {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
-    /// Part of the gateway.
+    /// Built into the gateway.
     Builtin,
-    /// Linked in by a program that embeds the gateway.
+    /// Registered by a program that embeds the gateway.
     Custom,
-    /// Answers from the configuration, for demonstrations and tests.
+    /// Canned answers from the configuration, for demonstrations and tests.
     Mock,
-    /// On a server that speaks the Model Context Protocol.
+    /// Provided by an MCP server.
     Mcp,
 }
 
-/// Hints about a tool's effects; what is not known counts as the worse.
+/// Hints about a tool's side effects; unknown hints take the unsafe value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Annotations {
-    /// Changes nothing.
+    /// No side effects.
     pub read_only: bool,
-    /// Calling it twice with the same arguments has the effect of calling it once.
+    /// Repeating a call with the same arguments has no further effect.
     pub idempotent: bool,
-    /// May destroy something.
+    /// May delete or overwrite data.
     pub destructive: bool,
-    /// Reaches beyond a closed world: its answers change without its doing.
+    /// Interacts with the outside world: the same call may return other results later.
     pub open_world: bool,
 }
 
 impl Annotations {
-    /// Computes and looks up; may be called again at will.
+    /// A pure computation or lookup, safe to repeat.
     pub const READ_ONLY: Self =
         Self { read_only: true, idempotent: true, destructive: false, open_world: false };
-    /// As [`Self::READ_ONLY`], of a world that changes.
+    /// As [`Self::READ_ONLY`], but results change over time.
     pub const LOOKS_OUTSIDE: Self = Self { open_world: true, ..Self::READ_ONLY };
-    /// Nothing is known.
+    /// No hints: assumed unsafe.
     pub const UNKNOWN: Self =
         Self { read_only: false, idempotent: false, destructive: true, open_world: true };
 
-    /// Whether a call may be made again that perhaps was made.
+    /// Whether a call with an unknown outcome may be repeated.
     pub fn may_repeat(self) -> bool {
         self.idempotent || self.read_only
     }
 }
 
 impl ToolDefinition {
-    /// A tool without tags, version or return schema, of which no effects are known.
+    /// A tool without tags, version, return schema or hints.
     ///
     /// `parameters` is the JSON Schema of its arguments.
     pub fn new(name: &str, description: &str, parameters: &Value) -> Self {
@@ -101,35 +101,35 @@ impl ToolDefinition {
         }
     }
 
-    /// With these hints.
+    /// Sets the hints.
     #[must_use]
     pub fn with_annotations(mut self, annotations: Annotations) -> Self {
         self.annotations = annotations;
         self
     }
 
-    /// With this tag.
+    /// Adds a tag.
     #[must_use]
     pub fn with_tag(mut self, tag: &str) -> Self {
         self.tags.push(tag.to_owned());
         self
     }
 
-    /// With this version.
+    /// Sets the version.
     #[must_use]
     pub fn with_version(mut self, version: &str) -> Self {
         self.version = Some(version.to_owned());
         self
     }
 
-    /// With a JSON Schema that its structured results are held to.
+    /// Sets the JSON Schema that structured results are validated against.
     #[must_use]
     pub fn with_returns(mut self, schema: &Value) -> Self {
         self.returns = Some(schema.into());
         self
     }
 
-    /// The name by which settings, metrics and records know it: `label__name` of a tool of an MCP server.
+    /// The name in settings, metrics and audit records: `label__name` for a tool of an MCP server.
     pub fn qualified_name(&self) -> Cow<'_, str> {
         match &self.server {
             Some(label) => Cow::Owned(format!("{label}__{}", self.name)),
@@ -137,7 +137,7 @@ impl ToolDefinition {
         }
     }
 
-    /// Whether it has this tag.
+    /// Whether the tool has a tag.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|own| own == tag)
     }

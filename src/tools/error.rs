@@ -1,4 +1,4 @@
-//! Why a call gave no result, and who is to know.
+//! Errors of tool calls: what the model and clients are told, and what only the log has.
 
 use std::fmt;
 
@@ -6,83 +6,83 @@ use serde::Serialize;
 
 use super::output::OutputMeta;
 
-/// A call that failed. The message is for the model and for clients; the cause is for logs only.
+/// A failed call. The message goes to the model and to clients; the cause goes to logs only.
 #[derive(Debug)]
 pub struct ToolError {
-    /// Stable, for programs.
+    /// Stable code, for programs.
     pub code: ToolErrorCode,
-    /// In words, without secrets.
+    /// Description without secrets.
     pub message: String,
-    /// Where it went wrong, which decides about retries and fallbacks.
+    /// Where the call failed, which decides about retries and failover.
     pub stage: FailureStage,
-    /// What a remote server answered with, where that was the failure.
+    /// The error of a remote server, if that is the failure.
     pub remote: Option<RemoteFailure>,
-    /// How the call went until it failed; filled by the layers. `None`: it has not passed them yet.
+    /// How the call was executed until it failed; filled in by the layers, `None` before.
     pub meta: Option<Box<OutputMeta>>,
-    /// Logged, never shown.
+    /// Logged, never sent to models or clients.
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
-/// An error in the terms of the protocol by which a remote tool is called.
+/// A protocol-level error of a remote tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteFailure {
-    /// A JSON-RPC error of this code.
+    /// A JSON-RPC error with this code.
     JsonRpc(i64),
-    /// This HTTP status.
+    /// An HTTP error status.
     Http(u16),
-    /// This HTTP status, with a challenge.
+    /// An HTTP error status with a `WWW-Authenticate` challenge.
     Challenged(u16, Box<AuthChallenge>),
 }
 
-/// What a server wants to be shown, by its `WWW-Authenticate`: a stranger's words, not too long.
+/// The challenge in a server's `WWW-Authenticate` header: untrusted text of bounded length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AuthChallenge {
-    /// The URL of what it says of itself (RFC 9728), where a client learns who can log a user in.
+    /// URL of the protected resource metadata (RFC 9728), which names the authorization servers.
     pub resource_metadata: Option<String>,
-    /// The scopes that it asks for, with spaces in between.
+    /// Requested scopes, space-separated.
     pub scope: Option<String>,
 }
 
-/// Where a call went wrong.
+/// Where a call failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureStage {
-    /// The tool never heard of the call: refused before it, or no connection.
+    /// The call never reached the tool: rejected before, or no connection.
     NotSent,
-    /// On the way there or back: it may have had its effect.
+    /// The request or response was lost in transit: the call may have had side effects.
     Transport,
-    /// The tool itself answered with an error.
+    /// The tool returned an error.
     Tool,
-    /// The run cannot go on: cancelled, or the store failed. Ends the response.
+    /// The run cannot continue (cancelled, or the store failed): ends the response.
     Fatal,
 }
 
-/// Stable codes of failures.
+/// Stable error codes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolErrorCode {
-    /// There is no such tool.
+    /// Unknown tool.
     ToolNotFound,
-    /// The arguments are no JSON object, or not by the tool's schema.
+    /// The arguments are not a JSON object or violate the tool's schema.
     InvalidArguments,
-    /// Policy forbids the tool, the file, or what it would do.
+    /// Policy forbids the tool, the file or the action.
     AccessDenied,
-    /// Policy forbids the host or address.
+    /// Egress policy forbids the host or address.
     DomainNotAllowed,
-    /// It took too long.
+    /// The call timed out.
     ToolTimeout,
-    /// It failed.
+    /// The tool failed.
     ToolExecutionFailed,
-    /// It cannot be reached, or failed so often that it is left alone for a while.
+    /// The tool cannot be reached, or its circuit breaker is open.
     ToolUnavailable,
-    /// The run, or the tool within it, has had all its calls.
+    /// The limit of tool calls of the run, or of the tool in it, is reached.
     ToolCallLimit,
-    /// Its result is not by its return schema.
+    /// The result violates the tool's return schema.
     InvalidResult,
-    /// Its result is larger than it may be.
+    /// The result exceeds the size limit.
     ResultTooLarge,
-    /// It panicked: a bug in the tool.
+    /// The tool panicked, which is a bug in the tool.
     ToolPanicked,
-    /// The gateway stopped between the call and its result; it may have had its effect.
+    /// The gateway stopped between the call and its result; the call may have had side effects.
     OutcomeUnknown,
     /// The run was cancelled.
     Cancelled,
@@ -91,7 +91,7 @@ pub enum ToolErrorCode {
 }
 
 impl ToolErrorCode {
-    /// The name on the wire.
+    /// The code on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ToolNotFound => "tool_not_found",
@@ -113,44 +113,44 @@ impl ToolErrorCode {
 }
 
 impl ToolError {
-    /// The tool answered with an error.
+    /// The tool returned an error.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(ToolErrorCode::ToolExecutionFailed, FailureStage::Tool, message)
     }
 
-    /// The call was refused before the tool heard of it.
+    /// The call was rejected before it reached the tool.
     pub fn refused(code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self::new(code, FailureStage::NotSent, message)
     }
 
-    /// An argument is missing or wrong in a way that the schema does not show.
+    /// An argument is missing or invalid in a way that the schema does not express.
     pub fn argument(message: impl Into<String>) -> Self {
         Self::refused(ToolErrorCode::InvalidArguments, message)
     }
 
-    /// The way there or back failed; the tool may have had its effect.
+    /// The request or response was lost in transit; the call may have had side effects.
     pub fn transport(message: impl Into<String>) -> Self {
         Self::new(ToolErrorCode::ToolUnavailable, FailureStage::Transport, message)
     }
 
-    /// The run cannot go on.
+    /// The run cannot continue.
     pub fn fatal(code: ToolErrorCode, message: impl Into<String>) -> Self {
         Self::new(code, FailureStage::Fatal, message)
     }
 
-    /// Any other.
+    /// An error with explicit code and stage.
     pub fn new(code: ToolErrorCode, stage: FailureStage, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), stage, remote: None, meta: None, cause: None }
     }
 
-    /// With what a remote server answered.
+    /// Adds the error of a remote server.
     #[must_use]
     pub fn with_remote(mut self, remote: RemoteFailure) -> Self {
         self.remote = Some(remote);
         self
     }
 
-    /// With what caused it, for logs.
+    /// Adds the cause, for logs.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         self.cause = Some(cause.into());

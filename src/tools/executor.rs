@@ -1,4 +1,4 @@
-//! What runs tools: the contract of executors, and the short form for a single tool.
+//! The executor contract, and [`Tool`], the short form for a single tool.
 
 use std::sync::Arc;
 
@@ -10,19 +10,19 @@ use super::definition::{ToolDefinition, ToolKind};
 use super::error::{ToolError, ToolErrorCode};
 use super::output::{ToolOutcome, ToolOutput};
 
-/// Runs tools of one kind. Knows nothing of timeouts, retries, caches or policy: those are layers around it.
+/// Runs tools of one kind. Timeouts, retries, caching and policy are layers around it.
 #[async_trait]
 pub trait ToolExecutor: Send + Sync {
-    /// Names it in definitions, metrics and items: `builtin`, `mcp:<label>` …
+    /// Unique id, used in definitions, metrics and items: `builtin`, `mcp:<label>` …
     fn id(&self) -> &str;
 
-    /// How its tools are run.
+    /// Kind of its tools.
     fn kind(&self) -> ToolKind;
 
-    /// The tools that it runs.
+    /// Lists its tools.
     async fn list(&self) -> Result<Vec<ToolDefinition>, ToolError>;
 
-    /// Runs one call, whose arguments have been validated. Dropping the future must end the work.
+    /// Runs one call with validated arguments. Dropping the future must stop the work.
     async fn execute(
         &self,
         call: &ToolCall,
@@ -30,84 +30,84 @@ pub trait ToolExecutor: Send + Sync {
         progress: &Progress,
     ) -> Result<ToolOutcome, ToolError>;
 
-    /// Whether it could run a call now.
+    /// Readiness probe.
     async fn health(&self) -> ExecutorHealth {
         ExecutorHealth::Healthy
     }
 
-    /// Makes it ready; called once, before the first list.
+    /// Called once, before the first [`Self::list`].
     async fn initialize(&self) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// Lets go of what it holds; called once, after the last call.
+    /// Releases resources; called once, after the last call.
     async fn shutdown(&self) {}
 }
 
-/// How an executor is.
+/// Health of an executor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExecutorHealth {
-    /// Ready.
+    /// Ready for calls.
     Healthy,
-    /// Not ready, and why.
+    /// Not ready, with the reason.
     Unhealthy(String),
 }
 
-/// Where a tool says how far it has come.
+/// Reports the progress of a call.
 #[derive(Debug, Clone, Default)]
 pub struct Progress(Option<Listener>);
 
-/// Who listens to several calls, and which of them this is.
+/// A channel shared by several calls, and the number of this call.
 #[derive(Debug, Clone)]
 struct Listener {
     call: u32,
     reports: tokio::sync::mpsc::Sender<(u32, String)>,
 }
 
-/// Bytes of a report; longer ones are cut.
+/// Maximum bytes of a report; longer ones are truncated.
 const MAX_REPORT_BYTES: usize = 1024;
 
 impl Progress {
-    /// Nobody listens.
+    /// Discards all reports.
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Reports arrive here with the number of the call; those that find it full are dropped.
+    /// Sends reports with the number of the call to this channel; drops them while it is full.
     pub fn with_sender(call: u32, reports: tokio::sync::mpsc::Sender<(u32, String)>) -> Self {
         Self(Some(Listener { call, reports }))
     }
 
-    /// Says how far the tool has come.
+    /// Sends a progress message, without waiting.
     pub fn report(&self, message: impl Into<String>) {
         if let Some(Listener { call, reports }) = &self.0 {
             let mut message = message.into();
             message.truncate(message.floor_char_boundary(MAX_REPORT_BYTES));
-            // A listener that is slow or gone must not hold the tool up.
+            // A slow or closed receiver must not block the tool.
             let _dropped = reports.try_send((*call, message));
         }
     }
 }
 
-/// A single tool that runs within the gateway: what a new one has to write.
+/// A single tool that runs in the gateway's process: implement this to add one.
 #[async_trait]
 pub trait Tool: Send + Sync {
-    /// What it is.
+    /// Name, description and schemas.
     fn definition(&self) -> ToolDefinition;
 
-    /// Runs it with arguments that are by its schema.
+    /// Runs the tool with arguments that were validated against its schema.
     async fn call(&self, arguments: &Arguments, context: &ToolContext) -> Result<ToolOutput, ToolError>;
 
-    /// Makes it ready.
+    /// Called once, before the first call.
     async fn initialize(&self) -> Result<(), ToolError> {
         Ok(())
     }
 
-    /// Lets go of what it holds.
+    /// Releases resources.
     async fn shutdown(&self) {}
 }
 
-/// Runs [`Tool`]s.
+/// An executor of [`Tool`]s in this process.
 pub struct LocalExecutor {
     id: Arc<str>,
     kind: ToolKind,

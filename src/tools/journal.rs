@@ -1,4 +1,4 @@
-//! What the tools need of whoever keeps the journal: the engine, which has the store.
+//! The journal of tool calls, as the tools need it; implemented by the engine on top of the store.
 
 use async_trait::async_trait;
 
@@ -6,12 +6,12 @@ use super::call::CallKey;
 use super::error::ToolError;
 use super::output::ToolOutput;
 
-/// Keeps which calls were dispatched and what came of them, so that none is made twice over a crash.
+/// Records dispatched calls and their outcomes, so that no call is repeated after a crash.
 #[async_trait]
 pub trait Journal: Send + Sync {
-    /// Returns once it is committed that this call is about to be made.
+    /// Returns once the dispatch of this call is committed.
     async fn dispatching(&self, key: &CallKey) -> Result<(), ToolError>;
 
-    /// Keeps what came of it. Not waited for: until it is committed the outcome counts as unknown.
+    /// Records the outcome without waiting for the commit; until then the outcome counts as unknown.
     fn completed(&self, key: &CallKey, outcome: &Result<ToolOutput, ToolError>);
 }

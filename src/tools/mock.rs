@@ -1,4 +1,4 @@
-//! Tools with fixed answers, for demonstrations and tests.
+//! Tools with canned answers, for demonstrations and tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,23 +14,23 @@ use super::executor::{Progress, ToolExecutor};
 use super::output::{ToolOutcome, ToolOutput};
 use crate::config::MockTool;
 
-/// Answers as it was told to, after a while.
+/// Returns the configured answer after the configured delay.
 pub struct MockExecutor {
     tools: BTreeMap<String, MockTool>,
-    /// Of those that say nothing of it.
+    /// Default delay.
     delay: Duration,
 }
 
-/// A text that is no set of mock tools.
+/// An invalid definition of mock tools.
 #[derive(Debug, thiserror::Error)]
 pub enum MockError {
-    /// It is not an object in JSON.
+    /// The text is not a JSON object.
     #[error("expected a JSON object of tools by name: {0}")]
     Json(serde_json::Error),
-    /// One of its tools is none.
+    /// The definition of one tool is invalid.
     #[error("{tool}: {problem}")]
     Tool {
-        /// Its name.
+        /// Name of the tool.
         tool: String,
         /// What is wrong.
         problem: String,
@@ -38,16 +38,16 @@ pub enum MockError {
 }
 
 impl MockExecutor {
-    /// These tools, which answer after `delay` unless they say otherwise.
+    /// Mock tools with `delay` as the default delay.
     pub fn new(tools: BTreeMap<String, MockTool>, delay: Duration) -> Self {
         Self { tools, delay }
     }
 
-    /// Reads tools by name, each a text that it answers, or an object with the fields of the setting
+    /// Parses tools by name, each either the text it answers with or an object with the fields of the setting
     /// `tools.mock.<name>`: `{"get_weather": {"output": {"temp": 21}, "delay": "100ms"}, "x": "plain text"}`.
     ///
     /// # Errors
-    /// If the text is no such object.
+    /// If the text is not such an object.
     pub fn read(text: &str) -> Result<BTreeMap<String, MockTool>, MockError> {
         let tools: BTreeMap<String, Value> = serde_json::from_str(text).map_err(MockError::Json)?;
         let tools = tools.into_iter().map(|(name, value)| match read(value) {
@@ -57,7 +57,7 @@ impl MockExecutor {
         tools.collect()
     }
 
-    /// What the model is told of a tool for which no answer was given.
+    /// The error for a tool without a configured answer.
     pub fn missing(name: &str) -> ToolError {
         ToolError::failed(format!("No mock for: {name}"))
     }
@@ -66,9 +66,9 @@ impl MockExecutor {
 fn read(value: Value) -> Result<MockTool, String> {
     match value {
         Value::String(_) => Ok(MockTool { output: Some(value), ..MockTool::default() }),
-        // Were other objects answers, a slip in a field's name would become one.
+        // Other objects are refused: otherwise a misspelt field would silently become an answer.
         Value::Object(_) => serde_json::from_value(value).map_err(|error| error.to_string()),
-        _ => Err("expected a text, or an object with 'output' or 'error'".into()),
+        _ => Err("expected a string, or an object with 'output' or 'error'".into()),
     }
 }
 
@@ -153,7 +153,7 @@ mod tests {
     fn a_file_that_is_none_is_refused() {
         for (file, problem) in [
             ("[]", "expected a JSON object"),
-            (r#"{"x": 1}"#, "x: expected a text"),
+            (r#"{"x": 1}"#, "x: expected a string"),
             (r#"{"x": {"outptu": 1}}"#, "x: unknown field"),
             (r#"{"x": {"output": 1, "delay": "soon"}}"#, "x: "),
         ] {

@@ -1,14 +1,12 @@
-//! Names that models see: letters that every provider takes, 64 of them at most, and no two the same.
+//! Tool names as models see them: unique, at most 64 bytes, only characters that every provider accepts.
 
-use aws_lc_rs::digest;
+use crate::util::digest::short_sha256;
 
-use super::random::hex_encode;
-
-/// Chat completions allow no longer names.
+/// Limit of Chat Completions APIs.
 const MAX_NAME_BYTES: usize = 64;
 
-/// The name upstream: the tool's own, or `namespace__name`. Told apart by a hash where it had to be changed: where
-/// it would be too long, or holds what is no letter, digit, `_` or `-`.
+/// The name sent upstream: the tool's own, or `namespace__name`. If that is too long or has characters other than
+/// letters, digits, `_` and `-`, it is sanitized, cut and made unique by a hash.
 pub fn wire_name(namespace: Option<&str>, name: &str) -> String {
     let full = match namespace {
         Some(namespace) => format!("{namespace}__{name}"),
@@ -18,8 +16,7 @@ pub fn wire_name(namespace: Option<&str>, name: &str) -> String {
     if full.len() <= MAX_NAME_BYTES && !full.is_empty() && full.bytes().all(is_plain) {
         return full;
     }
-    let hash = digest::digest(&digest::SHA256, full.as_bytes());
-    let hash = hex_encode(hash.as_ref().get(..4).unwrap_or_default());
+    let hash = short_sha256(&full, 4);
     let plain = full.chars().map(|letter| match u8::try_from(letter) {
         Ok(byte) if is_plain(byte) => letter,
         _ => '_',

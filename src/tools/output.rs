@@ -1,73 +1,73 @@
-//! What a call gave, told apart by who sees it.
+//! The result of a tool call, split by audience: model, user, client, program.
 
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// What came of a call that was made. Pauses (approval, input, jobs) join with the tools that have them.
+/// The outcome of an executed call. Non-exhaustive, so that pauses (approval, input, jobs) can be added.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ToolOutcome {
-    /// It is over.
+    /// The call finished.
     Done(ToolOutput),
 }
 
-/// A result.
+/// The result of a call.
 #[derive(Debug, Clone, Default)]
 pub struct ToolOutput {
-    /// What the model reads; always there.
+    /// The text that the model reads; always present.
     pub for_model: String,
-    /// What the user is shown directly; the model never sees it.
+    /// Text shown directly to the user; the model never sees it.
     pub for_user: Option<String>,
-    /// Nothing is shown to the user, whatever `for_user` says.
+    /// Suppresses `for_user`.
     pub silent: bool,
-    /// The user is shown `for_user` also where the tools of the gateway are not to speak to users.
+    /// Shows `for_user` even where the configuration keeps tools from showing text to users.
     pub forces_user_output: bool,
-    /// What clients are shown in place of `for_model`, where some of that is for the model alone.
+    /// Shown to clients in place of `for_model`, if parts of that are for the model only.
     pub for_client: Option<String>,
-    /// The tool says that it failed; `for_model` says how.
+    /// The tool reported an error; `for_model` describes it.
     pub is_error: bool,
-    /// The same result for programs.
+    /// The same result as JSON, for programs.
     pub structured: Option<Value>,
-    /// Where it comes from, for annotations of the answer.
+    /// Sources, for annotations of the answer.
     pub citations: Vec<Citation>,
-    /// How it came about.
+    /// Attempts, duration and executor of the call.
     pub meta: OutputMeta,
 }
 
-/// A source on the web.
+/// A web page used as a source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Citation {
-    /// Its address.
+    /// URL of the page.
     pub url: String,
-    /// Its title.
+    /// Title of the page.
     pub title: String,
 }
 
-/// How a result came about; filled by the layers.
+/// How the call was executed; filled in by the layers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct OutputMeta {
-    /// From dispatch to result.
+    /// Time from dispatch to result.
     pub duration_ms: u64,
-    /// It was in the cache.
+    /// Served from the result cache.
     pub cached: bool,
-    /// Who ran it.
+    /// Id of the executor that ran the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub executor: Option<Arc<str>>,
-    /// How often it was tried; 0 for a cached result.
+    /// Number of attempts; 0 for a cached result.
     pub attempts: u32,
-    /// The model sees only its head and tail.
+    /// Truncated: the model sees only head and tail.
     pub truncated: bool,
-    /// The call failed, and the model is told to do without its result.
+    /// The call failed and `on_error: skip` applied: the model is told to answer without the result.
     pub skipped: bool,
-    /// The executor that should have run it and could not.
+    /// The preferred executor, which could not be reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback_from: Option<Arc<str>>,
 }
 
 impl ToolOutput {
-    /// A text for the model.
+    /// A text result for the model.
     pub fn text(for_model: impl Into<String>) -> Self {
         Self { for_model: for_model.into(), ..Self::default() }
     }
@@ -78,17 +78,17 @@ impl ToolOutput {
         Self { for_user: Some(text.clone()), ..Self::text(text) }
     }
 
-    /// A text for the model of which the user sees nothing.
+    /// Text for the model only; the user sees nothing.
     pub fn silent(for_model: impl Into<String>) -> Self {
         Self { silent: true, ..Self::text(for_model) }
     }
 
-    /// A failure, in the tool's own words.
+    /// An error reported by the tool.
     pub fn error(message: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(message) }
     }
 
-    /// A value: JSON for the model, the value itself for programs.
+    /// A structured result: serialized for the model, as a value for programs.
     pub fn value(value: Value) -> Self {
         Self { for_model: value.to_string(), structured: Some(value), ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! How calls of one tool are made: general settings and the tool's own, resolved once for a catalogue.
+//! The call plan of a tool: general settings and the tool's overrides, resolved once per catalogue.
 
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
@@ -17,36 +17,36 @@ use crate::config::{OnError, ReturnSchema, ToolOverride, ToolRetry, ToolsSetting
 use crate::protocol::json::RawJson;
 use crate::protocol::schema::CompiledSchema;
 
-/// How calls of one tool are made.
+/// The resolved settings for calls of one tool.
 pub(super) struct CallPlan {
     pub definition: Arc<ToolDefinition>,
-    /// [`ToolDefinition::qualified_name`], made once.
+    /// [`ToolDefinition::qualified_name`], cached.
     qualified_name: String,
     pub route: Route,
     schemas: Arc<ToolSchemas>,
-    /// What becomes of a result that is not by the tool's schema, if it has one and results are checked.
+    /// How violations of the return schema are handled; `None`: results are not validated.
     returns: Option<ReturnSchema>,
     pub on_error: OnError,
     pub timeout: Duration,
-    /// `None`: a call is made once.
+    /// `None`: no retries.
     pub retry: Option<ToolRetry>,
     pub may_repeat: bool,
     pub max_calls: Option<u64>,
     pub max_result_bytes: usize,
-    /// `None`: results are not used again.
+    /// `None`: results are not cached.
     pub cache: Option<CachePolicy>,
-    /// What its server is told of the caller, as a hash: results of one context are for no other.
+    /// Hash of the caller context that the server receives: part of the cache key.
     pub context: Option<[u8; 32]>,
 }
 
-/// For how long and for whom results are used again.
+/// For how long and for whom results are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CachePolicy {
     pub ttl: Duration,
     pub per_user: bool,
 }
 
-/// The schemas of a tool, compiled when a value is first held against them, or before.
+/// The compiled schemas of a tool, compiled on first use or up front.
 #[derive(Default)]
 pub(super) struct ToolSchemas {
     arguments: OnceLock<Compiled>,
@@ -54,25 +54,25 @@ pub(super) struct ToolSchemas {
     meter: Option<Arc<dyn MemoryMeter>>,
 }
 
-/// A schema, and that its memory is counted.
+/// A compiled schema and the guard of its memory reservation.
 type Compiled = (Arc<CompiledSchema>, Option<Box<dyn Any + Send + Sync>>);
 
-/// Counts the memory of schemas that are compiled while calls are made.
+/// Accounts for the memory of schemas that are compiled on demand.
 pub(super) trait MemoryMeter: Send + Sync {
-    /// Counts so many bytes until what it gives is dropped; `None`: there is no room for them.
+    /// Reserves bytes until the returned guard is dropped; `None` if the limit is reached.
     fn try_reserve(&self, bytes: usize) -> Option<Box<dyn Any + Send + Sync>>;
 }
 
-/// Bytes of a compiled schema for each of its text: an estimate, above what ordinary schemas take.
+/// Estimated bytes of a compiled schema per byte of its text, above what ordinary schemas take.
 const COMPILED_SIZE_FACTOR: usize = 32;
 
 impl ToolSchemas {
-    /// Compiled at the first call, and kept if there is room for it.
+    /// Compiles at the first call and keeps the result if the meter permits.
     pub(super) fn lazy(meter: Option<Arc<dyn MemoryMeter>>) -> Self {
         Self { meter, ..Self::default() }
     }
 
-    /// Of which it is known that they can be compiled.
+    /// Compiles up front, so that errors surface early.
     fn compiled(definition: &ToolDefinition, with_returns: bool) -> Result<Self, String> {
         let schemas = Self::default();
         schemas.get(&schemas.arguments, &definition.parameters)?;
@@ -98,7 +98,7 @@ impl ToolSchemas {
 
 impl CallPlan {
     /// # Errors
-    /// In words, if a schema cannot be compiled.
+    /// If a schema cannot be compiled.
     pub(super) fn new(
         definition: ToolDefinition,
         route: Route,
@@ -108,99 +108,99 @@ impl CallPlan {
         Ok(Self::with_schemas(Arc::new(definition), Arc::new(schemas), route, settings))
     }
 
-    /// The same for a definition that others have, too, whose schemas may be compiled later.
+    /// A plan with a shared definition and shared schemas, which may be compiled later.
     pub(super) fn with_schemas(
         definition: Arc<ToolDefinition>,
         schemas: Arc<ToolSchemas>,
         route: Route,
         settings: &ToolsSettings,
     ) -> Self {
-        let none = ToolOverride::default();
+        let default_override = ToolOverride::default();
         let qualified_name = definition.qualified_name().into_owned();
-        let own = settings.overrides.get(&qualified_name).unwrap_or(&none);
-        let may_repeat = own.idempotent.unwrap_or_else(|| definition.annotations.may_repeat());
-        let retry = own.retry.as_ref().unwrap_or(&settings.retry);
+        let overrides = settings.overrides.get(&qualified_name).unwrap_or(&default_override);
+        let may_repeat = overrides.idempotent.unwrap_or_else(|| definition.annotations.may_repeat());
+        let retry = overrides.retry.as_ref().unwrap_or(&settings.retry);
         let has_returns = definition.returns.is_some() && checks_results(settings);
         Self {
             route,
             schemas,
             returns: has_returns.then_some(settings.results.return_schema),
-            on_error: own.on_error.as_ref().unwrap_or(&settings.on_error).clone(),
-            timeout: own.timeout.unwrap_or(settings.timeout),
+            on_error: overrides.on_error.as_ref().unwrap_or(&settings.on_error).clone(),
+            timeout: overrides.timeout.unwrap_or(settings.timeout),
             retry: Some(retry.clone()).filter(|retry| may_repeat && retry.max > 0),
             may_repeat,
-            max_calls: own.max_calls,
-            max_result_bytes: own.max_result_bytes.unwrap_or(settings.results.max_bytes),
-            cache: cache_policy(&definition, &qualified_name, own, settings),
+            max_calls: overrides.max_calls,
+            max_result_bytes: overrides.max_result_bytes.unwrap_or(settings.results.max_bytes),
+            cache: cache_policy(&definition, &qualified_name, overrides, settings),
             context: None,
             definition,
             qualified_name,
         }
     }
 
-    /// What arguments are checked by.
+    /// The compiled schema of the arguments.
     ///
     /// # Errors
-    /// In words, if it cannot be compiled.
+    /// If it cannot be compiled.
     pub(super) fn arguments(&self) -> Result<Arc<CompiledSchema>, String> {
         self.schemas.get(&self.schemas.arguments, &self.definition.parameters)
     }
 
-    /// Whether results are held to a schema.
+    /// Whether results are validated.
     pub(super) fn checks_results(&self) -> bool {
         self.returns.is_some()
     }
 
-    /// What results are held to, and what becomes of those that do not fit. A schema of results that cannot be used is no
-    /// reason to do without them.
+    /// The schema of results and how violations are handled. `None` also if the schema cannot be compiled: that is no
+    /// reason to reject results.
     pub(super) fn returns(&self) -> Option<(Arc<CompiledSchema>, ReturnSchema)> {
         let (severity, text) = self.returns.zip(self.definition.returns.as_ref())?;
         Some((self.schemas.get(&self.schemas.returns, text).ok()?, severity))
     }
 
-    /// The same, for calls of one context.
+    /// Binds the plan to a caller context.
     pub(super) fn for_context(mut self, context: Option<[u8; 32]>) -> Self {
         self.context = context;
         self
     }
 
-    /// The tool's name.
+    /// Name of the tool.
     pub(super) fn name(&self) -> &str {
         &self.definition.name
     }
 
-    /// The name for metrics and records.
+    /// Name for metrics and audit records.
     pub(super) fn qualified_name(&self) -> &str {
         &self.qualified_name
     }
 }
 
-/// Whether, and for how long, results of a tool are used again.
+/// Whether, and for how long, results of a tool are cached.
 ///
-/// Only what changes nothing qualifies by its hints: a cached result means that the call is not made. What the
-/// operator says of the tool by name goes before hints, as those are of unknown worth and mostly absent.
+/// By its hints only a read-only tool qualifies, since a cache hit means that the call is not executed. Settings
+/// that name the tool take precedence over hints, which are often absent or unreliable.
 fn cache_policy(
     definition: &ToolDefinition,
     qualified_name: &str,
-    own: &ToolOverride,
+    overrides: &ToolOverride,
     settings: &ToolsSettings,
 ) -> Option<CachePolicy> {
     let cache = &settings.cache;
-    // What forbids holds under either name, and a name alone means the tool whoever has it.
+    // `cache.never` matches the qualified and the bare name.
     let never = |pattern: &String| matches(pattern, qualified_name) || matches(pattern, &definition.name);
-    if !cache.enabled || own.cacheable == Some(false) || cache.never.iter().any(never) {
+    if !cache.enabled || overrides.cacheable == Some(false) || cache.never.iter().any(never) {
         return None;
     }
     let named = cache.ttl.get(qualified_name).or_else(|| cache.ttl.get(&definition.name));
     let hints = definition.annotations;
     let changes_something = hints.destructive || !hints.read_only;
     let by_hints = !changes_something && (!hints.open_world || named.is_some());
-    if !by_hints && own.cacheable != Some(true) {
+    if !by_hints && overrides.cacheable != Some(true) {
         return None;
     }
     let ttl = *named.or_else(|| cache.ttl.get("default"))?;
-    // A result that was got with somebody's credentials is for nobody else.
-    let per_user = own.cache_per_user || definition.requires_auth;
+    // A result obtained with a caller's credentials must not be served to others.
+    let per_user = overrides.cache_per_user || definition.requires_auth;
     (!ttl.is_zero()).then_some(CachePolicy { ttl, per_user })
 }
 
@@ -208,7 +208,7 @@ fn checks_results(settings: &ToolsSettings) -> bool {
     settings.results.return_schema != ReturnSchema::Off
 }
 
-/// Whether a name is by a glob. Most are plain names, which need not be compiled.
+/// Glob match. Plain names, which most patterns are, need not be compiled.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.contains(['*', '?', '[', '{', '\\']) {
         true => Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(name)),
@@ -216,26 +216,26 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Compiles a schema of arguments or results.
+/// Compiles a JSON Schema of arguments or results.
 ///
 /// # Errors
-/// In words.
+/// If the text is not a schema that can be compiled.
 pub(super) fn compile(schema: &RawJson) -> Result<CompiledSchema, String> {
     let value: Value = serde_json::from_str(schema.get()).map_err(|error| error.to_string())?;
     if !value.is_object() {
-        return Err("the schema is no object".into());
+        return Err("the schema is not a JSON object".into());
     }
     CompiledSchema::compile(&value)
 }
 
-/// What is known of one executor of a tool; outlives catalogues.
+/// Runtime state of one executor of a tool: breaker, semaphores, in-flight count. Survives catalogue refreshes.
 pub(super) struct BackendState {
     pub breaker: BreakerState,
-    /// Shared by all executors of the tool; `None`: any number of calls at a time.
+    /// Shared by all executors of the tool; `None`: unlimited.
     pub tool_semaphore: Option<Arc<Semaphore>>,
-    /// Shared by all tools of the executor; `None`: any number of calls at a time.
+    /// Shared by all tools of the executor; `None`: unlimited.
     pub executor_semaphore: Option<Arc<Semaphore>>,
-    /// How long the executor may take for one attempt.
+    /// Timeout of one attempt at this executor.
     pub attempt_timeout: Option<Duration>,
     inflight: AtomicUsize,
 }
@@ -251,19 +251,19 @@ impl BackendState {
         }
     }
 
-    /// Calls that it works on.
+    /// Number of calls in flight.
     pub(super) fn inflight(&self) -> usize {
         self.inflight.load(Ordering::Relaxed)
     }
 
-    /// Counts a call until the guard is dropped.
+    /// Counts a call as in flight until the guard is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> Inflight {
         self.inflight.fetch_add(1, Ordering::Relaxed);
         Inflight(Arc::clone(self))
     }
 }
 
-/// A call that is counted.
+/// Guard of an in-flight call.
 pub(super) struct Inflight(Arc<BackendState>);
 
 impl Drop for Inflight {
@@ -272,11 +272,11 @@ impl Drop for Inflight {
     }
 }
 
-/// Breakers and queues by tool. A new catalogue must not forget that a server is down or a tool busy.
+/// Runtime state by tool and executor, kept across catalogues: a refresh must not close circuits or free permits.
 #[derive(Default)]
 pub(super) struct BackendStates {
     tools: Mutex<BTreeMap<String, ToolState>>,
-    /// Queues by executor; there are as many as there are executors with a limit.
+    /// Semaphores of executors with a configured limit.
     executors: Mutex<HashMap<Arc<str>, Arc<Semaphore>>>,
 }
 
@@ -287,56 +287,57 @@ struct ToolState {
 }
 
 impl BackendStates {
-    /// The state of one executor of a tool.
+    /// The state of one executor of a tool, created on first use.
     pub(super) fn backend(
         &self,
         tool: &str,
         executor: &Arc<str>,
         settings: &ToolsSettings,
     ) -> Arc<BackendState> {
-        let own = settings.overrides.get(tool);
+        let overrides = settings.overrides.get(tool);
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         let state = tools.entry(tool.to_owned()).or_insert_with(|| ToolState {
-            semaphore: own.and_then(tool_semaphore),
+            semaphore: overrides.and_then(tool_semaphore),
             backends: HashMap::new(),
         });
-        let leg = state.backends.entry(Arc::clone(executor)).or_insert_with(|| {
-            let breaker = own.and_then(|own| own.breaker.as_ref()).unwrap_or(&settings.breaker);
-            let of_executor = settings.executors.get(&**executor);
+        let backend = state.backends.entry(Arc::clone(executor)).or_insert_with(|| {
+            let breaker =
+                overrides.and_then(|overrides| overrides.breaker.as_ref()).unwrap_or(&settings.breaker);
+            let executor_settings = settings.executors.get(&**executor);
             Arc::new(BackendState {
                 tool_semaphore: state.semaphore.clone(),
-                executor_semaphore: of_executor
-                    .and_then(|of| self.executor_semaphore(executor, of.max_parallel?)),
-                attempt_timeout: of_executor.and_then(|of| of.timeout),
+                executor_semaphore: executor_settings
+                    .and_then(|limits| self.executor_semaphore(executor, limits.max_parallel?)),
+                attempt_timeout: executor_settings.and_then(|limits| limits.timeout),
                 ..BackendState::new(BreakerState::new(breaker.clone()))
             })
         });
-        Arc::clone(leg)
+        Arc::clone(backend)
     }
 
-    fn executor_semaphore(&self, executor: &Arc<str>, most: usize) -> Option<Arc<Semaphore>> {
+    fn executor_semaphore(&self, executor: &Arc<str>, max: usize) -> Option<Arc<Semaphore>> {
         let mut executors = self.executors.lock().unwrap_or_else(PoisonError::into_inner);
-        let turns = executors
+        let semaphore = executors
             .entry(Arc::clone(executor))
-            .or_insert_with(|| Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS))));
-        Some(Arc::clone(turns))
+            .or_insert_with(|| Arc::new(Semaphore::new(max.clamp(1, Semaphore::MAX_PERMITS))));
+        Some(Arc::clone(semaphore))
     }
 
-    /// Forgets the tools that are gone: servers may invent names without end.
+    /// Drops the state of tools that no longer exist: servers may invent new names without end.
     pub(super) fn retain(&self, is_there: impl Fn(&str) -> bool) {
         self.retain_beyond(0, is_there);
     }
 
-    /// The same, once more than so many are known.
-    pub(super) fn retain_beyond(&self, most: usize, is_there: impl Fn(&str) -> bool) {
+    /// As [`Self::retain`], but only if more than `max` tools are known.
+    pub(super) fn retain_beyond(&self, max: usize, is_there: impl Fn(&str) -> bool) {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
-        if tools.len() > most {
+        if tools.len() > max {
             tools.retain(|tool, _| is_there(tool));
         }
     }
 }
 
-fn tool_semaphore(own: &ToolOverride) -> Option<Arc<Semaphore>> {
-    let most = if own.serial { 1 } else { own.max_parallel?.clamp(1, Semaphore::MAX_PERMITS) };
-    Some(Arc::new(Semaphore::new(most)))
+fn tool_semaphore(overrides: &ToolOverride) -> Option<Arc<Semaphore>> {
+    let max = if overrides.serial { 1 } else { overrides.max_parallel?.clamp(1, Semaphore::MAX_PERMITS) };
+    Some(Arc::new(Semaphore::new(max)))
 }

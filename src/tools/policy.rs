@@ -1,4 +1,4 @@
-//! Who may use which tools. Pure: globs and capabilities, compiled once.
+//! Access policy: which caller may use which tools. Globs and capabilities, compiled once.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use super::definition::ToolDefinition;
 use super::error::{ToolError, ToolErrorCode};
 use crate::config::{AgentSettings, ToolsSettings};
 
-/// For whom a tool is to be used.
+/// The caller that a policy decision is about.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicySubject<'a> {
     /// The caller's tenant.
     pub tenant: &'a str,
-    /// The agent profile that makes the call, if one does.
+    /// The agent profile of the request, if any.
     pub agent: Option<&'a str>,
 }
 
-/// All lists. A tool must pass each that applies: the further ones narrow the general ones.
+/// All lists. A tool must pass every list that applies: those of tenant and agent narrow the general ones.
 pub(super) struct AccessPolicy {
     general: Lists,
     tenants: BTreeMap<String, Lists>,
@@ -29,16 +29,16 @@ pub(super) struct AccessPolicy {
 }
 
 struct Lists {
-    /// `None`: all.
+    /// `None`: all tools.
     allowed: Option<GlobSet>,
     blocked: GlobSet,
 }
 
-/// A pattern that is none.
+/// An invalid glob pattern.
 #[derive(Debug, thiserror::Error)]
 #[error("{list}: {problem}")]
 pub struct InvalidPattern {
-    /// The setting.
+    /// Key of the setting.
     list: String,
     problem: globset::Error,
 }
@@ -72,45 +72,45 @@ impl AccessPolicy {
     }
 
     /// # Errors
-    /// Says what forbids the tool, but not by which pattern.
+    /// Names the kind of rule that denies access, but not the pattern.
     pub(super) fn check(&self, subject: PolicySubject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
         let why = match tool {
-            tool if !self.files && tool.has_tag("fs") => Some("access to files is off"),
-            tool if !self.network && tool.has_tag("net") => Some("access to the network is off"),
+            tool if !self.files && tool.has_tag("fs") => Some("file access is disabled"),
+            tool if !self.network && tool.has_tag("net") => Some("network access is disabled"),
             tool => self.refusal(subject, tool.server.as_deref(), &tool.name),
         };
         why.map_or(Ok(()), |why| Err(denied(&tool.name, why)))
     }
 
-    /// What the lists say of a name of the gateway's own tools, whether there is one or not.
+    /// Checks a name of the gateway's own tools against the lists, whether or not such a tool exists.
     pub(super) fn check_name(&self, subject: PolicySubject<'_>, name: &str) -> Result<(), ToolError> {
         self.refusal(subject, None, name).map_or(Ok(()), |why| Err(denied(name, why)))
     }
 
-    /// Why the lists forbid a tool; `None`: they do not. A server names its tools as it likes: its tool passes a list
-    /// that allows only as `label__name`, and one that blocks only if that blocks neither this nor the bare name.
+    /// Why the lists deny a tool; `None`: they permit it. MCP servers choose the names of their tools, so an allowlist
+    /// must name `label__name`, while a blocklist matches both `label__name` and the bare name.
     pub(super) fn refusal(
         &self,
         subject: PolicySubject<'_>,
         server: Option<&str>,
         bare: &str,
     ) -> Option<&'static str> {
-        // A list that blocks beats every one that allows, wherever it stands.
+        // Any blocklist beats every allowlist.
         if self.blocks(subject, server, bare) {
             return Some("it is blocked");
         }
         let name = labelled(server, bare);
         let allows = |lists: &Lists| lists.allowed.as_ref().is_none_or(|allowed| allowed.is_match(&*name));
-        (!self.lists(subject).all(allows)).then_some("it is not among the allowed ones")
+        (!self.lists(subject).all(allows)).then_some("it is not in allowed_tools")
     }
 
-    /// Whether a list blocks a tool.
+    /// Whether a blocklist matches a tool.
     pub(super) fn blocks(&self, subject: PolicySubject<'_>, server: Option<&str>, bare: &str) -> bool {
         let name = labelled(server, bare);
         self.lists(subject).any(|lists| lists.blocked.is_match(&*name) || lists.blocked.is_match(bare))
     }
 
-    /// All lists that apply.
+    /// All lists that apply to the caller.
     fn lists(&self, subject: PolicySubject<'_>) -> impl Iterator<Item = &Lists> {
         let tenant = self.tenants.get(subject.tenant);
         let agent = subject.agent.and_then(|agent| self.agents.get(agent));

@@ -1,4 +1,4 @@
-//! `read_tool_output`: reads on in a result of which the model saw only head and tail.
+//! `read_tool_output`: reads parts of a stored result that the model saw truncated.
 
 use std::sync::Arc;
 
@@ -13,24 +13,24 @@ use super::executor::Tool;
 use super::output::ToolOutput;
 use super::result_store::ResultStore;
 
-/// Bytes of one read, where the model does not say.
+/// Default `length` of a read.
 const DEFAULT_LENGTH: usize = 16 << 10;
-/// Room for the line that says which part it is.
+/// Room for the header line with offset and total.
 const HEADER_BYTES: usize = 128;
 
-/// The tool. It is offered if results are kept.
+/// The tool. Offered if results are stored.
 pub(super) struct ReadToolOutput {
     results: Arc<ResultStore>,
-    /// Bytes of one read: no more than a result may have, lest it be cut again.
+    /// Maximum bytes of a read: within the result limit, so that it is not truncated again.
     max_bytes: usize,
 }
 
 impl ReadToolOutput {
-    /// The name by which notes in cut results call it.
+    /// The name that truncation notes refer to.
     pub(super) const NAME: &str = "read_tool_output";
 
     pub(super) fn new(results: Arc<ResultStore>, max_result_bytes: usize) -> Self {
-        // A character must fit in any case, or reading would never come to an end.
+        // At least one character must fit, or reading would make no progress.
         Self { results, max_bytes: max_result_bytes.saturating_sub(HEADER_BYTES).max(4) }
     }
 }
@@ -56,18 +56,20 @@ impl Tool for ReadToolOutput {
         let id = arguments.get("id").and_then(Value::as_str).unwrap_or_default();
         let number = |name| {
             let number = arguments.get(name).and_then(Value::as_f64);
-            // The schema takes 3.0 for an integer, too. What is too large is cut to the largest.
+            // JSON Schema accepts 3.0 as an integer, too.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
             number.map(|number| number as usize)
         };
         let stored = self
             .results
             .read(context, id)
-            .ok_or_else(|| ToolError::failed(format!("there is no result {id}, or no longer")))?;
+            .ok_or_else(|| ToolError::failed(format!("result {id} does not exist or has expired")))?;
         let (text, total) = (stored.text.as_str(), stored.text.len());
         let from = number("offset").unwrap_or(0);
         if from >= total {
-            return Err(ToolError::argument(format!("offset {from} is beyond the result's {total} bytes")));
+            return Err(ToolError::argument(format!(
+                "offset {from} is beyond the end of the result ({total} bytes)"
+            )));
         }
         let from = text.floor_char_boundary(from);
         let length = number("length").unwrap_or(DEFAULT_LENGTH).clamp(4, self.max_bytes);

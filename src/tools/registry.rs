@@ -1,4 +1,4 @@
-//! All tools of a gateway: opens the executors, keeps the catalogue, and says who may use what.
+//! The tool registry: initializes the executors, keeps the current catalogue and checks access.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use super::stack::{self, Stack, StackParts};
 use crate::config::{AgentSettings, OnError, ToolsSettings};
 use crate::telemetry::metrics::Metrics;
 
-/// All tools of a gateway.
+/// All tools of the gateway.
 pub struct ToolRegistry {
     settings: ToolsSettings,
     policy: Arc<AccessPolicy>,
@@ -33,18 +33,18 @@ pub struct ToolRegistry {
     stack: Stack,
     catalog: Arc<ArcSwap<Catalog>>,
     executors: Vec<Arc<dyn ToolExecutor>>,
-    /// What was listed last. Locked while a catalogue is made, so that the last one made is the newest.
+    /// The last listing of each executor. Locked while a catalogue is built, so that refreshes cannot overtake.
     listings: Mutex<Vec<ExecutorListing>>,
     is_shut_down: AtomicBool,
 }
 
-/// Why the tools cannot be used as configured.
+/// Why the configured tools cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolRegistryError {
-    /// An executor did not become ready.
+    /// An executor failed to initialize.
     #[error("tools of '{executor}': {problem}")]
     Initialize {
-        /// Its id.
+        /// Id of the executor.
         executor: String,
         /// Why.
         problem: ToolError,
@@ -52,34 +52,34 @@ pub enum ToolRegistryError {
     /// Two executors have a tool of the same name.
     #[error("'{first}' and '{second}' both have a tool named '{tool}'; see tools.collision and tools.routes")]
     Collision {
-        /// The name.
+        /// Name of the tool.
         tool: String,
-        /// The id of the first executor.
+        /// Id of the first executor.
         first: String,
-        /// The id of the second.
+        /// Id of the second executor.
         second: String,
     },
-    /// A route could never be used.
+    /// A route that can never be used.
     #[error("{key}: {problem}")]
     Route {
-        /// The setting.
+        /// Key of the setting.
         key: String,
         /// Why.
         problem: String,
     },
-    /// A list of tools holds something that is no pattern.
+    /// A list of tools has an invalid glob pattern.
     #[error(transparent)]
     Pattern(#[from] InvalidPattern),
 }
 
 impl ToolRegistry {
-    /// Initialises the executors, lists their tools and builds the first catalogue.
+    /// Initializes the executors, lists their tools and builds the first catalogue.
     ///
-    /// An executor that cannot list its tools has none until a refresh.
+    /// An executor whose listing fails has no tools until a refresh.
     ///
     /// # Errors
-    /// If an executor cannot be initialised, two tools collide, or a pattern is none. Executors that are
-    /// initialised by then are shut down again.
+    /// If an executor fails to initialize, two tools collide, a route can never be used, or a pattern is invalid.
+    /// Executors initialized by then are shut down again.
     pub async fn open(
         settings: &ToolsSettings,
         agents: &BTreeMap<String, AgentSettings>,
@@ -98,7 +98,7 @@ impl ToolRegistry {
             catalog: Arc::downgrade(&catalog),
         });
         initialize(&executors).await?;
-        let toolbox = Self {
+        let registry = Self {
             settings: settings.clone(),
             policy,
             cache,
@@ -116,19 +116,19 @@ impl ToolRegistry {
             executors,
             is_shut_down: AtomicBool::new(false),
         };
-        if let Err(error) = toolbox.refresh().await {
-            toolbox.shutdown().await;
+        if let Err(error) = registry.refresh().await {
+            registry.shutdown().await;
             return Err(error);
         }
-        if let Err(error) = route_check::check(settings, &toolbox.listings.lock().await) {
-            toolbox.shutdown().await;
+        if let Err(error) = route_check::check(settings, &registry.listings.lock().await) {
+            registry.shutdown().await;
             return Err(error);
         }
-        toolbox.warn_misconfigured();
-        Ok(Arc::new(toolbox))
+        registry.warn_misconfigured();
+        Ok(Arc::new(registry))
     }
 
-    /// Names in the settings that nothing has. No errors: a server may bring its tools later.
+    /// Warns of settings that name unknown tools. Not errors: a server may list its tools later.
     fn warn_misconfigured(&self) {
         let catalog = self.catalog.load();
         let own = self.settings.overrides.values().filter_map(|own| own.on_error.as_ref());
@@ -136,29 +136,28 @@ impl ToolRegistry {
             if let OnError::Fallback(other) = on_error
                 && catalog.get(other).is_none()
             {
-                tracing::warn!(tool = other, "on_error: there is no such tool to fall back on");
+                tracing::warn!(tool = other, "on_error names an unknown fallback tool");
             }
         }
-        // Those of MCP servers are listed when they are asked for.
+        // Tools of MCP servers (`label__name`) are listed on demand.
         let is_missing = |tool: &&String| catalog.get(tool).is_none() && !tool.contains("__");
         for tool in self.settings.overrides.keys().filter(is_missing) {
             tracing::warn!(
                 tool,
-                "tools.overrides: there is no such tool yet; one of an MCP server is label__name"
+                "tools.overrides names an unknown tool; for a tool of an MCP server use label__name"
             );
         }
     }
 
-    /// The tools that there are now. Whoever works with several asks once.
+    /// The current catalogue. Take it once for consistent access to several tools.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
 
-    /// Lists the tools again and puts a new catalogue in the place of the old one. An executor that fails to
-    /// answer keeps the tools that it had.
+    /// Lists all tools again and publishes a new catalogue. An executor whose listing fails keeps its previous tools.
     ///
     /// # Errors
-    /// If tools collide now; the old catalogue stays.
+    /// If tools collide; the previous catalogue stays current.
     pub async fn refresh(&self) -> Result<(), ToolRegistryError> {
         let mut listings = self.listings.lock().await;
         let fresh = join_all(listings.iter().map(|listing| list(listing, &self.settings))).await;
@@ -172,12 +171,12 @@ impl ToolRegistry {
     /// Whether a tool may be used.
     ///
     /// # Errors
-    /// Says why not, with [`ToolErrorCode::AccessDenied`].
+    /// [`ToolErrorCode::AccessDenied`] with the reason.
     pub fn check_access(&self, subject: PolicySubject<'_>, tool: &ToolDefinition) -> Result<(), ToolError> {
         self.policy.check(subject, tool)
     }
 
-    /// Whether the lists forbid a name, be there such a tool or not.
+    /// Whether the policy lists permit a name, whether or not such a tool exists.
     ///
     /// # Errors
     /// As [`Self::check_access`].
@@ -185,27 +184,27 @@ impl ToolRegistry {
         self.policy.check_name(subject, name)
     }
 
-    /// Whether a list forbids a tool, whatever is allowed.
+    /// Whether a blocklist matches a tool, regardless of allowlists.
     pub(super) fn is_blocked(&self, subject: PolicySubject<'_>, tool: &ToolDefinition) -> bool {
         self.policy.blocks(subject, tool.server.as_deref(), &tool.name)
     }
 
-    /// The layers that lie around every call.
+    /// The layers around every call.
     pub(super) fn stack(&self) -> Stack {
         self.stack.clone()
     }
 
-    /// Forgets the results that could be used again.
+    /// Clears the result cache.
     pub fn purge_cache(&self) {
         self.cache.clear();
     }
 
-    /// How each executor is, in the order in which they were given.
+    /// Health of each executor, in the order of configuration.
     pub async fn health(&self) -> Vec<(String, ExecutorHealth)> {
         join_all(self.executors.iter().map(|executor| health(&**executor, self.settings.timeout))).await
     }
 
-    /// Lets the executors go. To be called after the last call; does nothing the second time.
+    /// Shuts the executors down, once. To be called after the last tool call.
     pub async fn shutdown(&self) {
         if !self.is_shut_down.swap(true, Ordering::Relaxed) {
             join_all(self.executors.iter().map(|executor| executor.shutdown())).await;
@@ -213,7 +212,7 @@ impl ToolRegistry {
     }
 }
 
-/// The tools that belong to the layers.
+/// The executor of `read_tool_output`, which reads what the `truncate` layer stored.
 fn result_reader_executor(
     results: Arc<ResultStore>,
     settings: &ToolsSettings,
@@ -221,8 +220,8 @@ fn result_reader_executor(
     if !results.is_enabled() {
         return None;
     }
-    let most = settings.overrides.get(ReadToolOutput::NAME).and_then(|own| own.max_result_bytes);
-    let tool = ReadToolOutput::new(results, most.unwrap_or(settings.results.max_bytes));
+    let max_bytes = settings.overrides.get(ReadToolOutput::NAME).and_then(|own| own.max_result_bytes);
+    let tool = ReadToolOutput::new(results, max_bytes.unwrap_or(settings.results.max_bytes));
     Some(Arc::new(LocalExecutor::new("builtin", ToolKind::Builtin, [Arc::new(tool) as Arc<dyn Tool>])))
 }
 
@@ -231,16 +230,16 @@ fn unlisted(executor: Arc<dyn ToolExecutor>) -> ExecutorListing {
 }
 
 async fn initialize(executors: &[Arc<dyn ToolExecutor>]) -> Result<(), ToolRegistryError> {
-    for (ready, executor) in executors.iter().enumerate() {
+    for (initialized, executor) in executors.iter().enumerate() {
         if let Err(problem) = executor.initialize().await {
-            join_all(executors.iter().take(ready).map(|executor| executor.shutdown())).await;
+            join_all(executors.iter().take(initialized).map(|executor| executor.shutdown())).await;
             return Err(ToolRegistryError::Initialize { executor: executor.id().to_owned(), problem });
         }
     }
     Ok(())
 }
 
-/// What the executor has now, or else what it had.
+/// The executor's current tools, or after a failure its previous ones.
 async fn list(listing: &ExecutorListing, settings: &ToolsSettings) -> ExecutorListing {
     let answer = tokio::time::timeout(settings.timeout, listing.executor.list()).await;
     let answer = answer.unwrap_or_else(|_| {
@@ -253,14 +252,14 @@ async fn list(listing: &ExecutorListing, settings: &ToolsSettings) -> ExecutorLi
             ExecutorListing { tools, has_listed: true, ..listing.clone() }
         }
         Err(error) => {
-            tracing::warn!(executor = &*listing.id, %error, "an executor does not list its tools");
+            tracing::warn!(executor = &*listing.id, %error, "listing the tools of an executor failed");
             listing.clone()
         }
     }
 }
 
-async fn health(executor: &dyn ToolExecutor, patience: Duration) -> (String, ExecutorHealth) {
-    let answer = tokio::time::timeout(patience, executor.health()).await;
-    let health = answer.unwrap_or_else(|_| ExecutorHealth::Unhealthy("does not answer".into()));
+async fn health(executor: &dyn ToolExecutor, timeout: Duration) -> (String, ExecutorHealth) {
+    let answer = tokio::time::timeout(timeout, executor.health()).await;
+    let health = answer.unwrap_or_else(|_| ExecutorHealth::Unhealthy("health check timed out".into()));
     (executor.id().to_owned(), health)
 }

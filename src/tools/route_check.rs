@@ -1,21 +1,21 @@
-//! Whether routes can work: looked at once, at the start, as far as the executors have answered by then.
+//! Startup validation of `tools.routes` against the tools that the executors have listed so far.
 
 use super::catalog_builder::ExecutorListing;
 use super::registry::ToolRegistryError;
 use crate::config::{RouteSettings, ToolsSettings, mcp_label};
 
-/// What is known of one executor of a route at the start.
+/// Whether one executor of a route has the tool, as known at startup.
 enum ToolPresence<'a> {
-    /// It has not answered.
+    /// The executor has not listed its tools yet.
     Unknown,
-    /// It has no such tool.
+    /// The executor has no such tool.
     Missing,
-    /// It has the tool, with these tags.
+    /// The executor has the tool, with these tags.
     Present(Vec<&'a str>),
 }
 
 /// # Errors
-/// With the key of the first route that could never be used.
+/// Names the key of the first route that can never be used.
 pub(super) fn check(settings: &ToolsSettings, listings: &[ExecutorListing]) -> Result<(), ToolRegistryError> {
     settings.routes.iter().try_for_each(|(tool, route)| {
         check_route(settings, tool, route, listings).map_err(|(key, problem)| {
@@ -36,7 +36,7 @@ fn check_route(
         let wrong = |problem: String| Err((format!(".executors[{place}]"), problem));
         match (listings.iter().find(|listing| *listing.id == **id), mcp_label(id)) {
             (None, Some(label)) => all.push(ToolPresence::Present(tags_of_server(settings, id, label, tool))),
-            (None, None) => return wrong(format!("there is no executor `{id}`")),
+            (None, None) => return wrong(format!("unknown executor `{id}`")),
             (Some(listing), _) => match tool_presence(listing, tool) {
                 ToolPresence::Missing => return wrong(format!("`{id}` has no tool `{tool}`")),
                 known => all.push(known),
@@ -56,7 +56,7 @@ fn check_tags(route: &RouteSettings, all: &[ToolPresence<'_>]) -> Result<(), Str
     let mut tags = Vec::new();
     for known in all {
         match known {
-            // It may have them all.
+            // Not listed yet: it may have all required tags.
             ToolPresence::Unknown => return Ok(()),
             ToolPresence::Missing => {}
             ToolPresence::Present(own) if route.require.iter().all(|tag| own.contains(&tag.as_str())) => {
@@ -79,10 +79,10 @@ fn tool_presence<'a>(listing: &'a ExecutorListing, tool: &str) -> ToolPresence<'
     }
 }
 
-/// A server has the tags that the configuration gives it; which tools it has is not known before it is asked.
+/// Tags of an MCP server come from the configuration alone: its tools are not known before it is listed.
 fn tags_of_server<'a>(settings: &'a ToolsSettings, id: &str, label: &str, tool: &str) -> Vec<&'a str> {
     let of_executor = settings.executors.get(id).map_or(&[][..], |of| &of.tags);
     let of_tool = settings.overrides.get(&format!("{label}__{tool}")).map_or(&[][..], |of| &of.tags);
-    // Servers at a URL have it, programs do not: that is looked at when they are asked.
+    // HTTP servers have `net`, stdio servers do not; which of them this is, is checked when its tools are listed.
     of_executor.iter().chain(of_tool).map(String::as_str).chain(["net"]).collect()
 }

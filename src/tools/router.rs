@@ -1,4 +1,4 @@
-//! Which executor runs a call of a tool that several of them serve, and who takes over where one is down.
+//! Load balancing and failover for tools that several executors serve.
 
 use std::cmp::Reverse;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,11 +13,11 @@ use super::layers::breaker::is_circuit_open;
 use super::layers::{ToolFuture, ToolRequest, always_ready, is_unreachable, ready};
 use super::output::ToolOutput;
 use super::plan::BackendState;
-use super::random;
 use super::stack::BackendStack;
 use crate::config::RouteStrategy;
+use crate::util::random;
 
-/// The executors of one tool.
+/// The executors of one tool and how one is chosen.
 pub(super) struct Route {
     strategy: RouteStrategy,
     /// In order of preference; at least one.
@@ -34,7 +34,7 @@ pub(super) struct Backend {
     pub stack: BackendStack,
 }
 
-/// Sends a call to one executor after the other until one has answered.
+/// Tries the executors in the order of the route's strategy until one of them answers.
 #[derive(Clone)]
 pub(super) struct Router;
 
@@ -44,8 +44,8 @@ impl Service<ToolRequest> for Router {
     fn call(&mut self, request: ToolRequest) -> ToolFuture {
         match request.plan.route.backends.as_slice() {
             [] => ready(Err(no_executor())),
-            // The rule: nothing to choose, nothing to count.
-            [way] => way.stack.clone().call(request),
+            // The common case: one executor, so nothing to choose and no in-flight count to keep.
+            [backend] => backend.stack.clone().call(request),
             _ => Box::pin(run(request)),
         }
     }
@@ -54,14 +54,14 @@ impl Service<ToolRequest> for Router {
 async fn run(request: ToolRequest) -> Result<ToolOutput, ToolError> {
     let plan = Arc::clone(&request.plan);
     let mut failure: Option<ToolError> = None;
-    for way in plan.route.order(&request.context) {
-        let _inflight = way.state.enter();
-        match way.stack.clone().call(request.clone()).await {
+    for backend in plan.route.order(&request.context) {
+        let _inflight = backend.state.enter();
+        match backend.stack.clone().call(request.clone()).await {
             Err(error)
                 if is_unreachable(&error) && (error.stage == FailureStage::NotSent || plan.may_repeat) =>
             {
-                request.trace.set_unreachable(&way.executor);
-                // That another one is left alone says less than what went wrong.
+                request.trace.set_unreachable(&backend.executor);
+                // The error that opened a circuit is more useful than "circuit breaker open".
                 failure = failure.filter(|_| is_circuit_open(&error)).or(Some(error));
             }
             result => return result,
@@ -71,15 +71,15 @@ async fn run(request: ToolRequest) -> Result<ToolOutput, ToolError> {
 }
 
 fn no_executor() -> ToolError {
-    ToolError::refused(ToolErrorCode::ToolUnavailable, "nobody serves the tool")
+    ToolError::refused(ToolErrorCode::ToolUnavailable, "no executor serves this tool")
 }
 
 impl Route {
-    pub(super) fn new(strategy: RouteStrategy, ways: Vec<Backend>) -> Self {
-        Self::with_counter(strategy, ways, Arc::default())
+    pub(super) fn new(strategy: RouteStrategy, backends: Vec<Backend>) -> Self {
+        Self::with_counter(strategy, backends, Arc::default())
     }
 
-    /// A route that takes turns with others.
+    /// A route whose round-robin counter is shared with other routes.
     pub(super) fn with_counter(
         strategy: RouteStrategy,
         backends: Vec<Backend>,
@@ -88,65 +88,67 @@ impl Route {
         Self { strategy, backends, round_robin }
     }
 
-    /// The way to an executor.
+    /// The backend of an executor.
     pub(super) fn backend(&self, executor: &str) -> Option<&Backend> {
-        self.backends.iter().find(|way| *way.executor == *executor)
+        self.backends.iter().find(|backend| *backend.executor == *executor)
     }
 
-    /// All executors, the chosen one first.
+    /// All backends, the chosen one first, the others as failover candidates.
     fn order(&self, context: &ToolContext) -> Vec<&Backend> {
-        let mut ways: Vec<&Backend> = self.backends.iter().collect();
+        let mut backends: Vec<&Backend> = self.backends.iter().collect();
         match self.strategy {
             RouteStrategy::Ordered => {}
             RouteStrategy::RoundRobin => {
-                let turn = self.round_robin.fetch_add(1, Ordering::Relaxed);
-                ways.rotate_left(turn.checked_rem(self.backends.len()).unwrap_or_default());
+                let next = self.round_robin.fetch_add(1, Ordering::Relaxed);
+                backends.rotate_left(next.checked_rem(self.backends.len()).unwrap_or_default());
             }
-            // Stable: among equals the preferred one.
-            RouteStrategy::LeastInflight => ways.sort_by_key(|way| way.state.inflight()),
-            RouteStrategy::Weighted => to_front(&mut ways, pick_weighted(&self.backends, random::unit_f64())),
+            // Stable sort: among equally loaded backends the preferred one comes first.
+            RouteStrategy::LeastInflight => backends.sort_by_key(|backend| backend.state.inflight()),
+            RouteStrategy::Weighted => {
+                to_front(&mut backends, pick_weighted(&self.backends, random::unit_f64()))
+            }
             RouteStrategy::P2c => {
                 let chosen = pick_power_of_two(&self.backends);
-                to_front(&mut ways, chosen);
+                to_front(&mut backends, chosen);
             }
-            // Whoever leaves or joins moves only their own callers: each has an order of executors of its own.
+            // Rendezvous hashing: an executor that joins or leaves moves only its own share of the callers.
             RouteStrategy::Sticky => {
-                ways.sort_by_cached_key(|way| Reverse(rendezvous_hash(context, &way.executor)));
+                backends.sort_by_cached_key(|backend| Reverse(rendezvous_hash(context, &backend.executor)));
             }
         }
-        ways
+        backends
     }
 }
 
-fn to_front(ways: &mut [&Backend], chosen: usize) {
-    if let Some(before) = ways.get_mut(..=chosen) {
+fn to_front(backends: &mut [&Backend], chosen: usize) {
+    if let Some(before) = backends.get_mut(..=chosen) {
         before.rotate_right(1);
     }
 }
 
-/// The place of one by weight; `chance` is from 0 to below 1.
-fn pick_weighted(ways: &[Backend], chance: f64) -> usize {
-    let total: u64 = ways.iter().map(|way| u64::from(way.weight)).sum();
-    let mut left = chance * total as f64;
-    for (place, way) in ways.iter().enumerate() {
-        left -= f64::from(way.weight);
-        if left < 0.0 {
-            return place;
+/// Index of a backend chosen in proportion to its weight; `random` is in `0.0..1.0`.
+fn pick_weighted(backends: &[Backend], random: f64) -> usize {
+    let total: u64 = backends.iter().map(|backend| u64::from(backend.weight)).sum();
+    let mut remaining = random * total as f64;
+    for (index, backend) in backends.iter().enumerate() {
+        remaining -= f64::from(backend.weight);
+        if remaining < 0.0 {
+            return index;
         }
     }
     0
 }
 
-fn pick_power_of_two(ways: &[Backend]) -> usize {
-    let one = random::index(ways.len());
-    // Any but the first: one place is left out.
-    let other = random::index(ways.len().saturating_sub(1));
+fn pick_power_of_two(backends: &[Backend]) -> usize {
+    let one = random::index(backends.len());
+    // Drawn from the remaining indexes, so that both candidates differ.
+    let other = random::index(backends.len().saturating_sub(1));
     let other = if other >= one { other + 1 } else { other };
-    let busy = |place: usize| ways.get(place).map_or(usize::MAX, |way| way.state.inflight());
+    let busy = |index: usize| backends.get(index).map_or(usize::MAX, |backend| backend.state.inflight());
     if busy(other) < busy(one) { other } else { one }
 }
 
-/// How much a conversation, or else a user, leans to an executor. The same in every process of this build.
+/// Score of an executor for a conversation, or without one for a principal. Equal in all processes of one build.
 fn rendezvous_hash(context: &ToolContext, executor: &str) -> u64 {
     let mut hash = DefaultHasher::new();
     context.tenant.hash(&mut hash);

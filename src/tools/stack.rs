@@ -1,4 +1,4 @@
-//! In which order the layers lie around a call. The only place that says so.
+//! The middleware stack around every tool call: the only place that defines the order of the layers.
 
 use std::sync::Arc;
 
@@ -29,15 +29,15 @@ use super::result_store::ResultStore;
 use super::router::Router;
 use crate::telemetry::metrics::Metrics;
 
-/// The way of every call to its router.
+/// The layers from a call to its router.
 pub(super) type Stack = Observe<
     Cancel<OnFailure<Gate<Validate<Budgeted<Journaled<Truncate<Cached<Returns<Timeout<Retry<Router>>>>>>>>>>>,
 >;
 
-/// The way from the router to one executor.
+/// The layers from the router to one executor.
 pub(super) type BackendStack = Breaker<Concurrency<Concurrency<AttemptTimeout<PanicGuard<Execute>>>>>;
 
-/// What the stack needs beside each tool's own settings.
+/// What the layers share, beside each tool's own settings.
 pub(super) struct StackParts {
     pub metrics: Arc<Metrics>,
     pub policy: Arc<AccessPolicy>,
@@ -46,39 +46,39 @@ pub(super) struct StackParts {
     pub catalog: CurrentCatalog,
 }
 
-/// One stack for all tools, from the outside to the inside.
+/// One stack for all tools, outermost layer first.
 pub(super) fn stack(parts: StackParts) -> Stack {
     let StackParts { metrics, policy, cache, results, catalog } = parts;
     let cache_metrics = Arc::clone(&metrics);
     ServiceBuilder::new()
-        // Outermost: every call leaves a trace, however it ends.
+        // Outermost: every call is traced, measured and audited, however it ends.
         .layer(layer_fn(|inner| Observe::new(inner, Arc::clone(&metrics))))
-        // Around all that waits. Outside the journal: what is dropped half-way has an unknown outcome.
+        // Around everything that waits. Outside the journal: a call dropped half-way has an unknown outcome.
         .layer(layer_fn(Cancel::new))
-        // Sees every failure that is the tool's, and no cancellation.
+        // Sees every failure of the tool, but no cancellation.
         .layer(layer_fn(|inner| OnFailure::new(inner, catalog.clone())))
-        // Before anything is read: who may not call it learns nothing of its schema.
+        // Before arguments are parsed: a caller without access learns nothing about the schema.
         .layer(layer_fn(|inner| Gate::new(inner, Arc::clone(&policy))))
-        // Before the budget: a call that cannot be made costs none.
+        // Before the budget: an invalid call does not consume any.
         .layer(layer_fn(Validate::new))
-        // Up to here nothing waits, so calls are counted in the order in which they are made.
+        // No layer up to here waits, so calls are counted in the order in which they are made.
         .layer(layer_fn(Budgeted::new))
-        // Around all that may have an effect, and keeps what the model will read.
+        // Around everything that may have side effects; records what the model will read.
         .layer(layer_fn(Journaled::new))
-        // Around the cache: what is cut is kept for its caller, and a cached result may be another caller's.
+        // Around the cache: the full text is stored for this caller, while a cached result is shared by callers.
         .layer(layer_fn(|inner| Truncate::new(inner, Arc::clone(&results), Arc::clone(&policy))))
-        // Around the checks of results: only what has passed them is used again.
+        // Around the validation of results: only valid ones are cached.
         .layer(layer_fn(|inner| Cached::new(inner, Arc::clone(&cache), Arc::clone(&cache_metrics))))
-        // Outside the retries: the same call would give the same wrong result.
+        // Outside the retries: repeating the call would return the same invalid result.
         .layer(layer_fn(Returns::new))
-        // Around retries and waits: the whole call takes no longer than was promised.
+        // Around retries and queues: the timeout covers the whole call.
         .layer(layer_fn(Timeout::new))
-        // Around the router: a repetition may find another executor.
+        // Around the router: a retry may reach another executor.
         .layer(layer_fn(Retry::new))
         .service(Router)
 }
 
-/// What lies around one executor of a tool, from the outside to the inside.
+/// The layers around one executor of a tool, outermost first.
 pub(super) fn backend_stack(
     executor: Arc<dyn ToolExecutor>,
     id: Arc<str>,
@@ -86,15 +86,15 @@ pub(super) fn backend_stack(
     state: &Arc<BackendState>,
 ) -> BackendStack {
     ServiceBuilder::new()
-        // Before the queue: nobody waits for what is known to be down.
+        // Before the queues: no call waits for an executor whose circuit is open.
         .layer(layer_fn(|inner| Breaker::new(inner, Arc::clone(state))))
-        // Within the timeout, so that waiting has an end. The tool's own queue first: who waits for a tool
-        // must not hold a place that the executor's other tools could use.
+        // Inside the timeout, so that waiting is bounded. The tool's semaphore first: a call that waits for its tool
+        // must not hold a permit that other tools of the executor could use.
         .layer(layer_fn(|inner| Concurrency::new(inner, state.tool_semaphore.clone())))
         .layer(layer_fn(|inner| Concurrency::new(inner, state.executor_semaphore.clone())))
-        // Behind the queues: an attempt begins when it is its turn.
+        // After the queues: the attempt starts when the call leaves them.
         .layer(layer_fn(|inner| AttemptTimeout::new(inner, state.attempt_timeout)))
-        // Innermost: only the tool's own panics are its fault, and permits are returned as after any error.
+        // Innermost: catches the tool's own panics only, and permits are released as after any error.
         .layer(layer_fn(PanicGuard::new))
         .service(Execute::new(executor, id, name))
 }

@@ -1,4 +1,4 @@
-//! Values that are kept for a while, within a bound of bytes.
+//! A TTL cache bounded by bytes.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::time::Instant;
 
-/// The longest that anything is kept, which the map's clock can surely express.
+/// Upper bound of any TTL, well within what the cache's clock can represent.
 const MAX_TTL: Duration = Duration::from_hours(24 * 365);
 
-/// A map that forgets: after a value's time, and the less used values when room is needed.
+/// A map that evicts values after their TTL, and the least recently used ones when it is full.
 pub(super) struct TtlCache<K, V>(Cache<K, Entry<V>>);
 
 struct Entry<V> {
     value: Arc<V>,
     bytes: u32,
     ttl: Duration,
-    /// Asked when it is read, since the map clears up only now and then, and by a clock of its own.
+    /// Checked on read: the map evicts expired entries only now and then, and by its own clock.
     expires_at: Instant,
 }
 
@@ -28,12 +28,12 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Send + Sync + 'static,
 {
-    /// Keeps up to this many bytes.
+    /// A cache of up to this many bytes.
     pub(super) fn new(max_bytes: usize) -> Self {
         let cache = Cache::builder()
             .max_capacity(max_bytes as u64)
-            // The usual policy may turn a new value away for older ones: a model would be told of an id that
-            // does not exist.
+            // The default policy (TinyLFU) may reject a new value in favour of older ones: a model would be given
+            // the id of a result that is not there.
             .eviction_policy(EvictionPolicy::lru())
             .weigher(|_, entry: &Entry<V>| entry.bytes)
             .expire_after(ByEntry)
@@ -41,15 +41,15 @@ where
         Self(cache)
     }
 
-    /// Keeps a value of about this many bytes.
+    /// Inserts a value of about this many bytes.
     pub(super) fn insert(&self, key: K, value: V, bytes: usize, ttl: Duration) {
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
         let ttl = ttl.min(MAX_TTL);
-        let until = Instant::now() + ttl;
-        self.0.insert(key, Entry { value: Arc::new(value), bytes, ttl, expires_at: until });
+        let expires_at = Instant::now() + ttl;
+        self.0.insert(key, Entry { value: Arc::new(value), bytes, ttl, expires_at });
     }
 
-    /// The value, if it is still there and its time is not over.
+    /// The value, unless it was evicted or has expired.
     pub(super) fn get<Q>(&self, key: &Q) -> Option<Arc<V>>
     where
         K: std::borrow::Borrow<Q>,
@@ -59,7 +59,7 @@ where
         (Instant::now() < entry.expires_at).then_some(entry.value)
     }
 
-    /// Forgets everything.
+    /// Removes all values.
     pub(super) fn clear(&self) {
         self.0.invalidate_all();
     }

@@ -1,8 +1,8 @@
-//! JSON whose numbers stay as they were written: 123456789012345678901234567890 is not 1.2345678901234568e29, and what a
-//! person has allowed with the one is not to be done with the other.
+//! JSON that preserves numbers exactly as written: 123456789012345678901234567890 is not 1.2345678901234568e29, and a
+//! call approved with the one must not be executed with the other.
 //!
-//! Read beside serde_json's [`Value`], which schemas are checked on, and which rounds what does not
-//! fit into 64 bits.
+//! Used beside serde_json's [`Value`], which schemas are validated against and which rounds numbers that do not fit
+//! into 64 bits.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -11,40 +11,40 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-/// How deeply values may nest: as serde_json has it.
+/// Maximum nesting depth, the same as serde_json's.
 const MAX_DEPTH: usize = 128;
 
 /// A JSON value.
 #[derive(Debug)]
 pub(super) enum Verbatim<'t> {
-    /// A number, as it was written.
+    /// A number as written.
     Number(&'t str),
-    /// A string with its quotes and escapes, `true`, `false` or `null`, as it was written.
+    /// A string with its quotes and escapes, `true`, `false` or `null`, as written.
     Plain(&'t str),
-    /// A list.
+    /// An array.
     List(Vec<Verbatim<'t>>),
-    /// An object: each key once, where it came first, with the value that it had last.
+    /// An object. A duplicate key keeps its first position and its last value, as in serde_json.
     Object(Vec<Member<'t>>),
 }
 
 /// A member of an object.
 #[derive(Debug)]
 pub(super) struct Member<'t> {
-    /// Its key.
+    /// Key, unescaped.
     key: Cow<'t, str>,
-    /// Its value.
+    /// Value of the key.
     value: Verbatim<'t>,
 }
 
 impl<'t> Verbatim<'t> {
-    /// Reads a text; `None` if it is no JSON, or nests too deeply.
+    /// Parses a text; `None` if it is not JSON or nests too deeply.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
-        // From here on the text is known to be JSON, and only has to be taken apart.
+        // The text is valid JSON from here on: the reader only has to split it.
         serde_json::from_str::<IgnoredAny>(text).ok()?;
         Reader { text, at: 0 }.value(MAX_DEPTH)
     }
 
-    /// Whether the text differs from what [`Value`] would make of it in any number.
+    /// Whether [`Value`] would change any of the numbers.
     pub(super) fn is_rounded_by_value(&self) -> bool {
         match self {
             Self::Number(digits) => exact_number(digits).is_none(),
@@ -54,7 +54,7 @@ impl<'t> Verbatim<'t> {
         }
     }
 
-    /// The same with each number that [`Value`] would round as a string of its digits.
+    /// As a [`Value`], with each number that it would round replaced by a string of its digits.
     pub(super) fn to_value_with_digits(&self) -> Value {
         match self {
             Self::Number(digits) => exact_number(digits).map_or_else(|| Value::from(*digits), Value::Number),
@@ -69,15 +69,15 @@ impl<'t> Verbatim<'t> {
         }
     }
 
-    /// Without spaces, in its own order.
+    /// As compact JSON, keys in their original order.
     pub(super) fn to_text(&self) -> String {
         let mut out = Vec::new();
         self.write(false, &mut out);
-        // It was made of texts.
+        // Concatenated from `str`s, hence always UTF-8.
         String::from_utf8(out).unwrap_or_default()
     }
 
-    /// Without spaces, keys in order and strings in one form: the same bytes for the same value.
+    /// As compact JSON with sorted keys and normalized strings: equal values give equal bytes.
     pub(super) fn to_canonical(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(true, &mut out);
@@ -89,7 +89,7 @@ impl<'t> Verbatim<'t> {
             Self::Plain(text) if canonical && text.contains('\\') => {
                 match serde_json::from_str::<String>(text) {
                     Ok(text) => write_string(&text, out),
-                    // Half of a character, which no reader takes: it stands for itself.
+                    // A lone surrogate, which cannot be unescaped, is kept as written.
                     Err(_) => out.extend_from_slice(text.as_bytes()),
                 }
             }
@@ -120,12 +120,12 @@ impl<'t> Verbatim<'t> {
     }
 }
 
-/// The number, if it is written as it was.
+/// The number, if it round-trips unchanged.
 fn exact_number(digits: &str) -> Option<Number> {
     serde_json::from_str::<Number>(digits).ok().filter(|number| number.to_string() == digits)
 }
 
-/// The text in one line, if it has numbers that a [`Value`] would round.
+/// The compact text, if it has numbers that a [`Value`] would round.
 pub(super) fn exact_text(text: &str) -> Option<Box<RawValue>> {
     if !may_be_rounded(text) {
         return None;
@@ -134,7 +134,7 @@ pub(super) fn exact_text(text: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(exact.to_text()).ok()
 }
 
-/// Whether there is anything but small integers, which most arguments have at most, as far as a glance tells.
+/// Cheap check that avoids parsing: false only if all numbers are short integers, as in most arguments.
 fn may_be_rounded(text: &str) -> bool {
     let mut digits = 0;
     text.contains("-0")
@@ -151,8 +151,8 @@ fn may_be_rounded(text: &str) -> bool {
         })
 }
 
-fn separate(place: usize, out: &mut Vec<u8>) {
-    if place > 0 {
+fn separate(index: usize, out: &mut Vec<u8>) {
+    if index > 0 {
         out.push(b',');
     }
 }
@@ -162,7 +162,7 @@ fn write_string(text: &str, out: &mut Vec<u8>) {
     _ = serde_json::to_writer(out, text);
 }
 
-/// Takes a text apart that is known to be JSON.
+/// Splits a text that is known to be valid JSON.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -192,22 +192,22 @@ impl<'t> Reader<'t> {
 
     fn object(&mut self, depth: usize) -> Option<Verbatim<'t>> {
         let mut members: Vec<Member<'t>> = Vec::new();
-        let mut places: HashMap<Cow<'t, str>, usize> = HashMap::new();
+        let mut positions: HashMap<Cow<'t, str>, usize> = HashMap::new();
         self.at += 1;
         while self.peek()? != b'}' {
             self.skip(b',');
             self.peek()?;
-            let written = self.string()?;
-            // Most keys have no escapes.
-            let key: Cow<'t, str> = match written.get(1..written.len() - 1) {
+            let quoted = self.string()?;
+            // Borrow keys without escapes, which is nearly all.
+            let key: Cow<'t, str> = match quoted.get(1..quoted.len() - 1) {
                 Some(plain) if !plain.contains('\\') => Cow::Borrowed(plain),
-                _ => Cow::Owned(serde_json::from_str(written).ok()?),
+                _ => Cow::Owned(serde_json::from_str(quoted).ok()?),
             };
             self.peek()?;
             self.skip(b':');
             let value = self.value(depth)?;
-            let place = *places.entry(key.clone()).or_insert(members.len());
-            match members.get_mut(place) {
+            let index = *positions.entry(key.clone()).or_insert(members.len());
+            match members.get_mut(index) {
                 Some(member) => member.value = value,
                 None => members.push(Member { key, value }),
             }
@@ -216,14 +216,14 @@ impl<'t> Reader<'t> {
         Some(Verbatim::Object(members))
     }
 
-    /// The next byte that is no space.
+    /// Skips whitespace and returns the next byte.
     fn peek(&mut self) -> Option<u8> {
         let rest = self.text.as_bytes().get(self.at..)?;
         self.at += rest.iter().position(|byte| !byte.is_ascii_whitespace())?;
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Passes over a sign and the spaces behind it, if it is there.
+    /// Consumes `sign` if it is the next byte.
     fn skip(&mut self, sign: u8) {
         if self.text.as_bytes().get(self.at) == Some(&sign) {
             self.at += 1;
@@ -247,7 +247,7 @@ impl<'t> Reader<'t> {
         self.take(length + 2)
     }
 
-    /// A number, or a word such as `true`.
+    /// A number, `true`, `false` or `null`.
     fn word(&mut self) -> Option<&'t str> {
         let rest = self.text.as_bytes().get(self.at..)?;
         let ends = |byte: &u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
@@ -261,7 +261,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// Any JSON, with such keys.
+/// Any JSON value; object keys match the pattern `keys`.
 #[cfg(test)]
 pub(super) fn any_json(
     keys: &'static str,

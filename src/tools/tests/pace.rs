@@ -68,7 +68,7 @@ async fn a_call_ends_with_its_timeout_or_its_run() {
         ("long", None, None),
         ("long", Some(50), Some("timed out after 50ms")),
         ("short", Some(5000), Some("timed out after 100ms")),
-        ("long", Some(0), Some("there was no time left for the call")),
+        ("long", Some(0), Some("the run's time limit was reached before the call was made")),
     ] {
         let deadline = deadline.map(|left| (Instant::now() + left * MS).into_std());
         let context = Arc::new(ToolContext { deadline, ..of("acme", "ann") });

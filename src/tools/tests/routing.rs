@@ -69,7 +69,7 @@ async fn a_route_that_cannot_work_stops_the_start_and_names_its_key() {
         ),
         (
             json!({"search": {"executors": ["a", "nobody"]}}),
-            "tools.routes.search.executors[1]: there is no executor `nobody`",
+            "tools.routes.search.executors[1]: unknown executor `nobody`",
         ),
         (
             json!({"search": {}, "find": {"executors": ["a", "b"]}}),

@@ -73,7 +73,11 @@ async fn configured_servers_are_listed_with_their_tools_and_with_what_is_wrong()
     assert_eq!(parsed(&output).as_array().unwrap().len(), 1);
     let output = antwort(folder.path(), &[], &["list", "nobody"]).await;
     assert_eq!(output.status.code(), Some(1));
-    assert!(out(&output).contains("nobody: failed: no server called 'nobody'"), "{}", out(&output));
+    assert!(
+        out(&output).contains("nobody: failed: no MCP server with the label 'nobody'"),
+        "{}",
+        out(&output)
+    );
 }
 
 #[tokio::test]
@@ -102,7 +106,7 @@ async fn a_tool_of_a_server_is_called_without_a_model() {
     }
     for (words, why) in [
         (vec!["web", "nothing"], "there is no tool `nothing`; there are echo"),
-        (vec!["nobody", "echo"], "no server called 'nobody'"),
+        (vec!["nobody", "echo"], "no MCP server with the label 'nobody'"),
         (vec!["web"], "LABEL TOOL"),
     ] {
         let output = call(&words).await;

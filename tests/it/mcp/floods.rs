@@ -47,7 +47,7 @@ async fn a_server_that_asks_without_end_fails_its_calls_and_is_left_alone() {
     };
     let (response, ()) = tokio::join!(gateway.create(ask(tool.clone())), asks);
     let error = item(&response, "mcp_call")["error"].to_string();
-    assert!(error.contains("asks too much"), "{response:#}");
+    assert!(error.contains("too many unsolicited messages"), "{response:#}");
     assert_eq!(response["status"], "completed", "the model was told");
     let mut answers = answers_to_notified(&server);
     assert!(answers <= 256, "{answers}");
@@ -112,7 +112,10 @@ async fn servers_that_ask_without_end_take_no_memory() {
         let url = format!("{}/v1/responses", gateway.base);
         let answer = reqwest::Client::new().post(url).json_body(&ask(json!([tool]))).send().await.unwrap();
         let answer = answer.text().await.unwrap();
-        assert!(answer.contains("asks too much") && answer.contains("\"completed\""), "{answer}");
+        assert!(
+            answer.contains("too many unsolicited messages") && answer.contains("\"completed\""),
+            "{answer}"
+        );
     };
     create(0).await;
     let before = gateway.peak_memory();

@@ -30,7 +30,7 @@ async fn requests_wait_for_a_server_that_hangs_together_and_later_ones_not_at_al
         assert_eq!(server.count(method), 1, "{method}: asked once for all who wait");
         let response = gateway.create(ask(json!([brought(&server)]))).await;
         let problem = item(&response, "mcp_list_tools")["error"].as_str().unwrap().to_owned();
-        assert!(problem.contains("tried again in"), "{method}: {problem}");
+        assert!(problem.contains("next attempt in"), "{method}: {problem}");
         assert_eq!(server.count(method), 1, "{method}: it is left alone");
         server.resume(method);
         let works = async || {

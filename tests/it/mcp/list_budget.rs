@@ -93,7 +93,7 @@ async fn a_schema_that_cannot_be_compiled_fails_the_calls_of_its_tool() {
     upstream.reply(call("odd", json!({"p": "x"}))).reply(call("good", json!({}))).text("Done.");
     let response = gateway.create(ask(json!([brought(&server)]))).await;
     let error = item(&response, "mcp_call")["error"].to_string();
-    assert!(error.contains("the schema of its arguments cannot be used"), "{response:#}");
+    assert!(error.contains("the schema of the tool's arguments cannot be compiled"), "{response:#}");
     assert_eq!((server.count_calls("odd"), server.count_calls("good")), (0, 1));
 }
 

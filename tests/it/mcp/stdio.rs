@@ -145,7 +145,7 @@ async fn a_program_that_is_not_there_is_said_to_be_so_by_a_gateway_of_its_own_pr
     let gateway = process(folder.path(), &upstream, json!({"command": "no-such-program"})).await;
     let response = create(&gateway, &upstream, "environment").await;
     let error = item(&response, "mcp_list_tools")["error"].as_str().unwrap();
-    assert!(error.contains("the program does not start: entity not found"), "{error}");
+    assert!(error.contains("the program cannot be started: entity not found"), "{error}");
 }
 
 #[tokio::test]
@@ -175,7 +175,7 @@ async fn a_program_that_dies_in_a_call_is_back_for_the_next() {
     let response = gateway.create(ask(json!([named()]))).await;
     assert_eq!(item(&response, "mcp_call")["status"], "failed");
     assert_eq!(response["status"], "completed");
-    assert!(told(&upstream).contains("the program has ended"), "{}", told(&upstream));
+    assert!(told(&upstream).contains("the program has exited"), "{}", told(&upstream));
     assert_eq!(starts(folder.path()).len(), 1, "the call is not made again");
     upstream.reply(call("process", json!({}))).text("Done.");
     let response = gateway.create(ask(json!([named()]))).await;

@@ -83,7 +83,7 @@ async fn a_server_that_comes_back_under_steady_traffic_is_used_again_within_seco
     };
     for _ in 0..10 {
         let problem = problem().await.expect("nobody listens");
-        assert!(problem.matches("tried again").count() <= 1, "{problem}");
+        assert!(problem.matches("next attempt").count() <= 1, "{problem}");
         assert!(problem.matches("cannot be reached").count() <= 1 && problem.len() < 200, "{problem}");
     }
     let server = McpServer::spawn_on(&address).await;

@@ -9,7 +9,7 @@ use crate::support::network::{Server, TestCa};
 use crate::support::upstream::{Reply, Upstream};
 
 const UNLISTED: &str = "the tools of an MCP server cannot be listed";
-const CALL: &str = "a call of a tool failed";
+const CALL: &str = "tool call failed";
 
 /// Settings with this upstream as the provider.
 fn settings(upstream: &Upstream, more: Value) -> Value {
@@ -136,8 +136,13 @@ async fn programs_that_do_not_start_or_die_are_warned_of_with_their_causes() {
         told
     };
     for (server, message, kind, cause) in [
-        ("absent", "the program of an MCP server does not start", "program_not_started", "no-such-program: "),
-        ("early", "the program of an MCP server has ended", "program_ended", "exit status: 4"),
+        (
+            "absent",
+            "starting the program of an MCP server failed",
+            "program_not_started",
+            "no-such-program: ",
+        ),
+        ("early", "the program of an MCP server has exited", "program_ended", "exit status: 4"),
     ] {
         upstream.text("Done.");
         let id = format!("req_{server}");
@@ -157,7 +162,7 @@ async fn programs_that_do_not_start_or_die_are_warned_of_with_their_causes() {
     let lines = gateway.lines(CALL, "req_dying");
     assert_eq!(lines.len(), 1, "{}", gateway.log());
     judge(&lines[0], "program_ended", &["exit status: 3"]);
-    let ended = || gateway.of_server("the program of an MCP server has ended", "dying");
+    let ended = || gateway.of_server("the program of an MCP server has exited", "dying");
     assert!(eventually(async || ended().len() == 1).await);
     judge(&ended()[0], "program_ended", &["exit status: 3"]);
     assert!(!gateway.log().contains("s3cret"));

@@ -174,10 +174,7 @@ async fn without_keys_the_model_is_told_and_what_can_run_runs() {
     place.upstream.reply(search_call()).text("No search here.");
     let out = place.succeed(SEARCH, &[]).await;
     assert!(out.starts_with("Streaming response with tool execution:\nNo search here.\n"), "{out}");
-    assert_eq!(
-        place.told(),
-        ["Error: the tool web_search may not be used: it is not among the allowed ones"]
-    );
+    assert_eq!(place.told(), ["Error: the tool web_search may not be used: it is not in allowed_tools"]);
 
     // And where it does, instant answers need no key.
     place.upstream.reply(search_call()).text("Three results.");
