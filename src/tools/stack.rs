@@ -17,7 +17,7 @@ use super::layers::journal::Journaled;
 use super::layers::observe::Observe;
 use super::layers::on_error::{CurrentCatalog, OnFailure};
 use super::layers::panic::PanicGuard;
-use super::layers::policy::Gate;
+use super::layers::policy::Authorize;
 use super::layers::retry::Retry;
 use super::layers::returns::Returns;
 use super::layers::timeout::Timeout;
@@ -31,7 +31,11 @@ use crate::telemetry::metrics::Metrics;
 
 /// The layers from a call to its router.
 pub(super) type Stack = Observe<
-    Cancel<OnFailure<Gate<Validate<Budgeted<Journaled<Truncate<Cached<Returns<Timeout<Retry<Router>>>>>>>>>>>,
+    Cancel<
+        OnFailure<
+            Authorize<Validate<Budgeted<Journaled<Truncate<Cached<Returns<Timeout<Retry<Router>>>>>>>>>,
+        >,
+    >,
 >;
 
 /// The layers from the router to one executor.
@@ -58,7 +62,7 @@ pub(super) fn stack(parts: StackParts) -> Stack {
         // Sees every failure of the tool, but no cancellation.
         .layer(layer_fn(|inner| OnFailure::new(inner, catalog.clone())))
         // Before arguments are parsed: a caller without access learns nothing about the schema.
-        .layer(layer_fn(|inner| Gate::new(inner, Arc::clone(&policy))))
+        .layer(layer_fn(|inner| Authorize::new(inner, Arc::clone(&policy))))
         // Before the budget: an invalid call does not consume any.
         .layer(layer_fn(Validate::new))
         // No layer up to here waits, so calls are counted in the order in which they are made.

@@ -10,18 +10,18 @@ use crate::tools::policy::{AccessPolicy, PolicySubject};
 
 /// Rejects calls that the policy denies and audits every decision.
 #[derive(Clone)]
-pub(in crate::tools) struct Gate<S> {
+pub(in crate::tools) struct Authorize<S> {
     inner: S,
     policy: Arc<AccessPolicy>,
 }
 
-impl<S> Gate<S> {
+impl<S> Authorize<S> {
     pub(in crate::tools) fn new(inner: S, policy: Arc<AccessPolicy>) -> Self {
         Self { inner, policy }
     }
 }
 
-impl<S: ToolService> Service<ToolRequest> for Gate<S> {
+impl<S: ToolService> Service<ToolRequest> for Authorize<S> {
     always_ready!();
 
     fn call(&mut self, request: ToolRequest) -> ToolFuture {

@@ -157,7 +157,9 @@ fn inbox(decoder: &mut SkippingDecoder, base: &Url) -> Result<Option<Url>, McpEr
         if name != "endpoint" || target.is_empty() {
             continue;
         }
-        let inbox = base.join(target.trim()).map_err(|_| McpError::Connect("its `endpoint` event has no valid URL".into()))?;
+        let inbox = base
+            .join(target.trim())
+            .map_err(|_| McpError::Connect("its `endpoint` event has no valid URL".into()))?;
         if inbox.origin() != base.origin() {
             return Err(McpError::Connect("its `endpoint` event points to another server".into()));
         }
