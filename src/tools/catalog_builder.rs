@@ -58,7 +58,7 @@ pub(super) fn build_catalog(
                     tools.insert(name, Arc::new(tool));
                 }
                 Err(problem) => {
-                    tracing::warn!(tool = name, problem, "invalid tool left out of the catalogue")
+                    tracing::warn!(tool = name, problem, "invalid tool left out of the catalogue");
                 }
             }
         }
@@ -222,7 +222,7 @@ fn build_backend(
     let own_name = (candidate.tool.name != name).then(|| candidate.tool.name.as_str().into());
     let weight = route.and_then(|route| route.weights.get(&**id)).copied().unwrap_or(1);
     let stack = stack::backend_stack(Arc::clone(executor), Arc::clone(id), own_name, &state);
-    Backend { executor: Arc::clone(id), weight, state, stack: stack }
+    Backend { executor: Arc::clone(id), weight, state, stack }
 }
 
 /// Merges another executor's definition of the same tool; of the hints the unsafe values win.

@@ -105,7 +105,7 @@ impl Route {
             // Stable sort: among equally loaded backends the preferred one comes first.
             RouteStrategy::LeastInflight => backends.sort_by_key(|backend| backend.state.inflight()),
             RouteStrategy::Weighted => {
-                to_front(&mut backends, pick_weighted(&self.backends, random::unit_f64()))
+                to_front(&mut backends, pick_weighted(&self.backends, random::unit_f64()));
             }
             RouteStrategy::P2c => {
                 let chosen = pick_power_of_two(&self.backends);

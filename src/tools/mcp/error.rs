@@ -118,7 +118,7 @@ pub enum McpError {
         limit: TimeoutKind,
     },
     /// A message exceeded `mcp.max_message_bytes`.
-    #[error("the server's response is larger than {limit} bytes (mcp.max_message_bytes)")]
+    #[error("the server's response is larger than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: usize,

@@ -242,12 +242,7 @@ impl<'a> RouteBuilder<'a> {
     fn local(&self, name: &str, executor: &str) -> Option<Candidate<'a>> {
         let tool = self.base.get(name)?;
         let backend = tool.backend(executor)?.clone();
-        Some(Candidate {
-            backend: backend,
-            tool: tool.definition(),
-            context: None,
-            uses_caller_credentials: false,
-        })
+        Some(Candidate { backend, tool: tool.definition(), context: None, uses_caller_credentials: false })
     }
 
     fn remote(

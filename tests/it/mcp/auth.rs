@@ -251,7 +251,7 @@ async fn a_server_that_wants_a_persons_login_says_so() {
     let expected = json!({"type": "http_error", "code": 401, "scope": "files:read",
         "resource_metadata": server.metadata_url(), "message": error["message"]});
     assert_eq!(*error, expected, "{response:#}");
-    assert!(error["message"].as_str().unwrap().contains("login"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("log in"), "{error}");
     // What a client was shown, it can send again.
     let stored = response["id"].as_str().unwrap();
     let again = json!({"model": "test-model", "input": "Go on.", "previous_response_id": stored});

@@ -222,7 +222,7 @@ async fn a_version_of_the_protocol_that_nobody_knows_ends_the_handshake() {
         let response = gateway.create(ask(json!([tool]))).await;
         let error = item(&response, "mcp_list_tools")["error"].as_str().unwrap().to_owned();
         assert!(
-            error.contains("2099-01-01") && error.contains("does not know"),
+            error.contains("2099-01-01") && error.contains("does not support"),
             "{answers:?} {older}: {error}"
         );
         assert_eq!(server.count("notifications/initialized"), 0, "{answers:?} {older}");

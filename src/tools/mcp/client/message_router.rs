@@ -282,7 +282,7 @@ impl MessageRouter {
     pub(super) fn skip(&self, skipped: &Excerpt, request: Option<i64>) -> Option<i64> {
         let id = request.or_else(|| id_at_head(&skipped.head)).or_else(|| id_at_tail(&skipped.tail));
         self.count_skipped(self.limit);
-        tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "ignoring an MCP message longer than mcp.max_message_bytes");
+        tracing::debug!(target: "antwort::mcp", server = &*self.server, id, "ignoring an MCP message that exceeds the size limit");
         let id = id?;
         self.pending.fail(id, McpError::TooLarge { limit: self.limit }).then_some(id)
     }
