@@ -1,8 +1,8 @@
-//! The agentic loop: one way in for every transport, one stream of events out.
+//! The agentic loop: every transport starts a run here and reads one stream of events.
 //!
-//! `prepare` makes a request ready (history, tools, echo), `run` drives the model and ends the response,
-//! `gate` enforces what the client allowed, `outlet` is where events leave, `record` is what is kept, `states` gives
-//! providers back what is theirs.
+//! `prepare` validates a request and collects what its run needs (history, tools, echo), `run` drives the model
+//! and ends the response, `call_filter` enforces what the client allowed, `event_sink` sends the events, `record`
+//! builds the stored rows, `states` returns sealed state to the provider that it came from.
 
 mod approvals;
 mod call_filter;
@@ -70,99 +70,100 @@ pub(crate) use in_flight::{AdmittedRequest, InFlight};
 pub(crate) use offered_tools::OnUnservedTool;
 pub(crate) use sampling::EngineSampler;
 
-/// What the engine works with.
+/// What an engine is made of.
 pub struct EngineParts {
-    /// The model servers.
+    /// Routes models to providers.
     pub router: Arc<ProviderRouter>,
-    /// Where responses are kept.
+    /// The store of responses.
     pub store: Arc<dyn Store>,
-    /// Seals provider state.
+    /// Seals provider state that clients or the store keep.
     pub seal: Arc<SealKeys>,
-    /// What is counted.
+    /// The metrics of the process.
     pub metrics: Arc<Metrics>,
-    /// The tools that the gateway runs.
+    /// The tools that the gateway runs itself.
     pub toolbox: Arc<ToolRegistry>,
-    /// Servers of more tools.
+    /// The MCP servers of the configuration, and those that requests name.
     pub mcp: Arc<McpServers>,
-    /// Says, once the last engine that has these tools is gone, that they may be let go.
+    /// Dropped with the last engine that uses these tools, which tells `app` to close their sessions.
     pub tools_in_use: Arc<DropGuard>,
     /// Agent profiles by name.
     pub agents: Arc<BTreeMap<String, AgentSettings>>,
-    /// Who may do how much at a time.
+    /// Semaphores for runs, memory and blocking work.
     pub admission: Arc<Admission>,
-    /// What a shutdown has to wait for; of all engines of the process.
+    /// The requests in flight of all engines of the process, which a shutdown waits for.
     pub in_flight: Arc<InFlight>,
-    /// How responses are made.
+    /// The settings of the engine.
     pub options: EngineOptions,
 }
 
-/// The settings that the engine heeds.
+/// The settings that the engine uses.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// How responses are made.
+    /// The settings of the engine.
     pub engine: EngineSettings,
-    /// Whether and how tools are run.
+    /// The settings of tools.
     pub tools: Arc<ToolsSettings>,
-    /// Fields that nobody knows.
+    /// What happens to request fields that are not known.
     pub unknown_fields: UnknownFields,
-    /// When status 200 is sent though the provider has said nothing.
+    /// `sse.commit_after`: a stream is answered with status 200 after this time, even if the provider has sent
+    /// nothing.
     pub commit_after: Duration,
-    /// How long a reader may take nothing.
+    /// `server.write_timeout`: how long a client may read nothing.
     pub write_timeout: Duration,
 }
 
-/// Makes responses.
+/// Starts responses.
 pub struct Engine {
     parts: EngineParts,
 }
 
-/// Who asks, and how they want to be answered.
+/// Who asks for a response, and in which form it is answered.
 #[derive(Debug, Clone)]
 pub struct RunContext {
-    /// Whose response it will be.
+    /// The tenant and principal that will own the response.
     pub owner: Owner,
-    /// The name of the key that it is asked for with, whose share of all runs it takes.
+    /// The name of the caller's API key; runs are admitted by fair shares of tenants and keys.
     pub key: Arc<str>,
-    /// Names on the wire.
+    /// Names of fields and events on the wire.
     pub dialect: Dialect,
-    /// Status of a response that waits for the client's functions, if key or client decide it.
+    /// The status of a response that waits for the client's functions, where the key or the client decides it.
     pub client_action_status: Option<ClientActionStatus>,
-    /// Names the request in logs, ours and the provider's.
+    /// Names the request in our logs and in the provider's.
     pub request_id: String,
-    /// Where what the run comes to is told, if it is of a request over HTTP.
+    /// The access log entry of an HTTP request, to which the run adds its figures.
     pub log: Option<Arc<RequestLog>>,
-    /// The caller's trace, to be continued upstream.
+    /// The caller's trace, continued upstream.
     pub traceparent: Option<String>,
-    /// What happens to tools that are not served here.
+    /// What happens to tools of the API that the gateway does not serve.
     pub unserved_tools: OnUnservedTool,
-    /// The caller's own credentials, where an MCP server is configured to get them.
+    /// The caller's own credentials, for MCP servers that are configured to be given them.
     pub authorization: Option<SecretString>,
 }
 
 impl RunContext {
-    /// Whose share of what is shared it takes.
+    /// The tenant and key whose share the run takes.
     fn requester(&self) -> Requester {
         Requester::new(&self.owner.tenant, &self.key)
     }
 }
 
-/// A run that has been started. Dropping it cancels the run.
+/// A run that was started. Dropping the handle cancels the run.
 pub struct RunHandle {
     /// The response's id.
     pub id: Id,
-    /// How its events are written.
+    /// How its events are encoded.
     pub encoding: EventEncoder,
     /// Request fields that were ignored, where the configuration says so.
     pub ignored: Vec<String>,
-    /// Types of tools that are not served here and were left out.
+    /// Types of tools that are not served and were left out.
     pub omitted_tools: Vec<&'static str>,
-    /// Of a compaction: the messages that stay as they are beside its summary.
+    /// Of a compaction: the messages that are kept beside its summary.
     pub retained: Vec<Item>,
     events: mpsc::Receiver<RunOutput>,
 }
 
 impl RunHandle {
-    /// The first events, or the error that is the whole answer.
+    /// The first events, or the error with which the request is answered.
     pub async fn first(&mut self) -> Result<Events, ApiError> {
         match self.events.recv().await {
             Some(RunOutput::Events(events)) => Ok(events),
@@ -171,7 +172,7 @@ impl RunHandle {
         }
     }
 
-    /// More events; `None` after the terminal one.
+    /// The next events; `None` after the terminal event.
     pub async fn next(&mut self) -> Option<Events> {
         match self.events.recv().await {
             Some(RunOutput::Events(events)) => Some(events),
@@ -181,12 +182,12 @@ impl RunHandle {
 }
 
 impl Engine {
-    /// An engine that has nothing to do yet.
+    /// An engine of these parts.
     pub fn new(parts: EngineParts) -> Arc<Self> {
         Arc::new(Self { parts })
     }
 
-    /// Starts a response, once there is room for it. The only way to one, whatever the transport.
+    /// Starts a run once it is admitted; every transport starts its runs here.
     pub async fn start(
         self: &Arc<Self>,
         request: CreateResponse,
@@ -197,7 +198,7 @@ impl Engine {
         let admitted = self.admit(&caller.requester()).await?;
         let mut prepared =
             admitted.run_until_aborted(pin!(prepare::prepare(&self.parts, request, &caller))).await??;
-        let (outlet, events) = event_sink::EventSink::new(self.parts.options.write_timeout);
+        let (sink, events) = event_sink::EventSink::new(self.parts.options.write_timeout);
         let handle = RunHandle {
             id: prepared.response.id.clone(),
             encoding: prepared.encoding,
@@ -207,9 +208,9 @@ impl Engine {
             events,
         };
         let memory = std::mem::take(&mut prepared.memory_permits);
-        // On the heap before it is spawned: a run is large, and would be copied on its way there.
-        let run = Box::new(run::Run::new(Arc::clone(self), prepared, caller, outlet, started));
-        // The run outlives the request's handler and still belongs to its trace.
+        // Boxed before it is spawned: a run is large, and would be copied into the task.
+        let run = Box::new(run::Run::new(Arc::clone(self), prepared, caller, sink, started));
+        // The run outlives the request's handler and still belongs to its span.
         let span = tracing::Span::current();
         let task = async move {
             run.drive().await;
@@ -220,7 +221,7 @@ impl Engine {
         Ok(handle)
     }
 
-    /// Nobody is asked for what could not be kept.
+    /// Refuses a request that is to be stored while the store cannot be written to, before the model is asked.
     async fn check_storage(&self, request: &CreateResponse) -> Result<(), ApiError> {
         if request.store && self.parts.store.is_impaired() {
             self.parts.store.check_writable().await?;
@@ -228,28 +229,28 @@ impl Engine {
         Ok(())
     }
 
-    /// A place among those who run something, until it is dropped; also for what is no response. Waits for it within
-    /// `server.queue_timeout`.
+    /// Waits for a permit of the run semaphore, at most `server.queue_timeout`. The request is in flight until the
+    /// returned value is dropped. Also used by routes that run tools without a response.
     pub async fn admit(&self, requester: &Requester) -> Result<AdmittedRequest, ApiError> {
         self.parts.in_flight.admit(&self.parts.admission.runs, requester).await
     }
 
-    /// Who may do how much at a time.
+    /// The semaphores of admission control.
     pub fn admission(&self) -> &Arc<Admission> {
         &self.parts.admission
     }
 
-    /// The model servers.
+    /// Routes models to providers.
     pub fn router(&self) -> &Arc<ProviderRouter> {
         &self.parts.router
     }
 
-    /// The tools that the gateway runs.
+    /// The registry of server-side tools.
     pub fn toolbox(&self) -> &Arc<ToolRegistry> {
         &self.parts.toolbox
     }
 
-    /// Servers of more tools.
+    /// The MCP servers.
     pub fn mcp(&self) -> &Arc<McpServers> {
         &self.parts.mcp
     }
@@ -259,7 +260,7 @@ impl Engine {
         &self.parts.agents
     }
 
-    /// Where responses are kept.
+    /// The store of responses.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.parts.store
     }

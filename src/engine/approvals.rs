@@ -1,4 +1,4 @@
-//! Calls that a person has to allow: how answers find their requests, and what they are worth.
+//! Approvals of MCP calls: finds the request that an answer is to, and checks that the answer is valid for the call.
 //!
 //! A request is an item; beside it the store keeps hashes of the arguments, and of the tool's definition with the
 //! credentials of its server, the owner, and until when it can be answered. An approval is good for one call: of the
@@ -22,41 +22,37 @@ use crate::response::turn::ToolCallRequest;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval};
 use crate::tools::canonical_arguments;
 
-/// A call that a person has allowed.
+/// An approved call.
 pub(super) struct ApprovedCall {
-    /// The request that was answered.
     request: Id,
-    /// What was allowed.
     pub call: ToolCallRequest,
-    /// Of the call and of the tool, as they were shown.
+    /// Hashes of the call and of the tool, compared with those that were stored with the request.
     claim: ApprovalClaim,
-    /// The tool is another one than the person was shown, or would be called with other credentials.
+    /// The tool's definition or the credentials of its server have changed since the user was asked.
     pub is_outdated: bool,
     param: String,
 }
 
-/// What a request has to make approved calls with.
+/// What answers to approval requests are checked against.
 pub(super) struct ApprovalContext<'a> {
-    /// The servers with their tools.
     pub servers: &'a [ListedServer],
-    /// Whether calls are made at all.
     pub executes_tools: bool,
-    /// How many may be made.
+    /// `max_tool_calls` of the run.
     pub max_calls: Option<u64>,
 }
 
-/// Whether a request of this server waits for an answer that this input gives.
+/// Whether the input answers an approval request of this server.
 pub(super) fn has_approved_call(label: &str, past: &[Item], input: &[Item]) -> bool {
     answers(past, input).any(|(_, answer, request)| answer.approve && request.server_label == label)
 }
 
-/// Checks the answers of the input, and finds the calls that are allowed by them.
+/// Checks the answers of the input and returns the calls that they approve.
 pub(super) async fn check(
     parts: &EngineParts,
     owner: &Owner,
     past: &[Item],
     input: &[Item],
-    means: ApprovalContext<'_>,
+    context: ApprovalContext<'_>,
 ) -> Result<Vec<ApprovedCall>, ApiError> {
     if !past.iter().chain(input).any(|item| request(item).is_some() || answer(item).is_some()) {
         return Ok(Vec::new());
@@ -69,14 +65,14 @@ pub(super) async fn check(
     for ((i, answer, request), known) in answers.into_iter().zip(known) {
         let param = format!("input[{i}].approval_request_id");
         match known {
-            // A client that replays a conversation replays its denials.
+            // A denial that is no longer pending is one that the client replays with its conversation: nothing to do.
             None if !answer.approve => {}
             None => return Err(not_open(&param, &request.id)),
             Some(known) if !answer.approve => denied.push((param, known)),
-            Some(known) => approved.push(verify(parts, request, &known, &means, param)?),
+            Some(known) => approved.push(verify(parts, request, &known, &context, param)?),
         }
     }
-    if let Some(most) = means.max_calls.filter(|most| *most < approved.len() as u64) {
+    if let Some(most) = context.max_calls.filter(|most| *most < approved.len() as u64) {
         return Err(ApiError::invalid(
             "invalid_value",
             "max_tool_calls",
@@ -91,7 +87,7 @@ pub(super) async fn check(
     Ok(approved)
 }
 
-/// Calls that were denied cannot be allowed later.
+/// Claims the requests of denied calls, so that they cannot be approved later.
 async fn deny(
     parts: &EngineParts,
     owner: &Owner,
@@ -105,7 +101,7 @@ async fn deny(
     });
     match parts.store.claim_approvals(owner, claims.collect(), unix_now()).await? {
         ClaimOutcome::Granted => Ok(()),
-        // Somebody else was faster, and may have allowed it.
+        // A concurrent request has answered it first, and may have approved it.
         ClaimOutcome::Unknown | ClaimOutcome::Used | ClaimOutcome::Mismatch => Err(not_open(&param, &first)),
     }
 }
@@ -114,7 +110,7 @@ fn verify(
     parts: &EngineParts,
     request: &McpApprovalRequest,
     known: &PendingApproval,
-    means: &ApprovalContext<'_>,
+    context: &ApprovalContext<'_>,
     param: String,
 ) -> Result<ApprovedCall, ApiError> {
     let call = ToolCallRequest {
@@ -128,14 +124,14 @@ fn verify(
         return Err(ApiError::invalid("approval_mismatch", param, message));
     }
     let label = &request.server_label;
-    let Some(server) = means.servers.iter().find(|server| server.label().as_ref() == label) else {
+    let Some(server) = context.servers.iter().find(|server| server.label().as_ref() == label) else {
         let message = format!(
             "The MCP server '{}' of the approved call is not among 'tools'.",
             truncate_for_display(label)
         );
         return Err(ApiError::invalid("invalid_value", param, message));
     };
-    if !means.executes_tools {
+    if !context.executes_tools {
         let message = "Tools are not executed in this request, so that no call can be approved.";
         return Err(ApiError::invalid("invalid_value", param, message));
     }
@@ -157,14 +153,14 @@ fn verify(
             arguments: known.arguments,
             definition: known.definition,
         },
-        // A tool that is gone is not found when it is called.
+        // If the tool is gone altogether, the call itself fails with "not found".
         is_outdated: subject.is_some_and(|subject| !is_same(subject)),
         call,
         param,
     })
 }
 
-/// Uses approvals up, right before their calls are made: all of them or none.
+/// Consumes all these approvals or none, right before their calls are made.
 pub(super) async fn claim(
     parts: &EngineParts,
     owner: &Owner,
@@ -181,23 +177,23 @@ pub(super) async fn claim(
 }
 
 impl ApprovedCall {
-    /// The request, as the call's item names it.
+    /// The id of the approval request, as the call's item shows it.
     pub(super) fn request_id(&self) -> String {
         self.request.to_string()
     }
 }
 
-/// Keeps what persons are asked, before they can answer.
+/// Stores the approval requests of a response before its client can answer them.
 pub(super) async fn persist_requests(
     parts: &EngineParts,
     prepared: &PreparedRun,
-    asked: &[ApprovalRequest],
+    approval_requests: &[ApprovalRequest],
 ) -> Result<(), ApiError> {
-    if asked.is_empty() {
+    if approval_requests.is_empty() {
         return Ok(());
     }
     let expires_at = unix_now().saturating_add_unsigned(parts.mcp.approvals_expire_after().as_secs());
-    let pending = asked.iter().map(|ApprovalRequest { id, call }| {
+    let pending = approval_requests.iter().map(|ApprovalRequest { id, call }| {
         let label = call.namespace.as_deref().unwrap_or_default();
         let server = prepared.servers.iter().find(|server| &**server.label() == label);
         let subject = server.and_then(|server| server.approval_subject(&call.name));
@@ -214,8 +210,8 @@ pub(super) async fn persist_requests(
     Ok(parts.store.add_approvals(pending.collect()).await?)
 }
 
-/// The conversation as the model sees it: requests and answers are left out, but for calls that were denied, and
-/// requests that have state of the provider for the call that they lead to.
+/// The conversation as the model sees it: without approval requests and answers. A denied call becomes a call with an
+/// error. A request that carries provider state for its call stays.
 pub(super) fn project_for_model(items: Vec<HistoryEntry>) -> Vec<HistoryEntry> {
     if !items.iter().any(|(item, _)| request(item).is_some() || answer(item).is_some()) {
         return items;
@@ -259,15 +255,15 @@ fn denied(request: McpApprovalRequest, reason: Option<&str>) -> McpCall {
     }
 }
 
-/// The answers of the input with the requests that they are to, but for those whose calls were made already.
+/// The approving and denying answers of the input with their requests, without those whose calls were made already.
 fn answers<'a>(
     past: &'a [Item],
     input: &'a [Item],
 ) -> impl Iterator<Item = (usize, &'a McpApprovalResponse, &'a McpApprovalRequest)> {
-    // Most inputs have none: nothing is looked for in a long conversation then.
+    // Without an answer in the input, a long conversation is not searched.
     let any = input.iter().any(|item| answer(item).is_some());
     let (past, input) = if any { (past, input) } else { (&[][..], &[][..]) };
-    // What is stored goes before what a client replays.
+    // Stored requests take precedence over those that a client replays.
     let requests: HashMap<&str, &McpApprovalRequest> =
         input.iter().chain(past).filter_map(request).map(|request| (request.id.as_str(), request)).collect();
     let made: HashSet<&str> = past.iter().chain(input).filter_map(made_by).collect();
@@ -279,14 +275,15 @@ fn answers<'a>(
     })
 }
 
-/// Each answer is to a request before it, each request has one answer at most, and none is left open.
+/// Checks that each answer is to an earlier request, that each request has at most one answer, and that none is left
+/// open.
 fn check_pairs(past: &[Item], input: &[Item]) -> Result<(), ApiError> {
     let mut open: Vec<&str> = Vec::new();
     let mut seen: HashMap<&str, bool> = HashMap::new();
     let items = past.iter().map(|item| (None, item));
     for (i, item) in items.chain(input.iter().enumerate().map(|(i, item)| (Some(i), item))) {
         if let Some(request) = request(item) {
-            // A client that continues a response and replays it too means the same request.
+            // A client that continues a response and replays its items repeats the same request.
             if seen.insert(request.id.as_str(), false).is_none() {
                 open.push(request.id.as_str());
             }
@@ -342,7 +339,7 @@ fn answer(item: &Item) -> Option<&McpApprovalResponse> {
     }
 }
 
-/// The request by which a call was allowed that has been made.
+/// The approval request that led to a call which has been made.
 fn made_by(item: &Item) -> Option<&str> {
     match item {
         Item::McpCall(call) => call.approval_request_id.as_deref(),
@@ -351,7 +348,7 @@ fn made_by(item: &Item) -> Option<&str> {
     }
 }
 
-/// Nobody learns whether it was another's, is used up, or has expired.
+/// Does not say which of the three it is: a caller could find out about requests of others.
 fn not_open(param: &str, id: &Id) -> ApiError {
     ApiError::invalid(
         "approval_not_open",
@@ -363,7 +360,7 @@ fn not_open(param: &str, id: &Id) -> ApiError {
     )
 }
 
-/// Of a call: its server, its tool and its arguments, each with its length in front.
+/// Hashes server, tool and arguments of a call, each with its length in front.
 fn hash(call: &ToolCallRequest) -> [u8; 32] {
     let arguments = canonical_arguments(&call.arguments);
     let label = call.namespace.as_deref().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Enforces what the client allowed, between the model's answer and the machine.
+//! Enforces `tool_choice`, allowed tools and the limit of calls on what the model calls, before the machine sees it.
 //!
-//! Every tool stays visible to the model (prompt caches), so a model may call what it must not. Such a
-//! call never becomes an item, not even in a stream; it goes back to the model as an error.
+//! Every tool stays visible to the model (for its prompt cache), so a model may call a tool that it must not. Such
+//! a call never becomes an item, not even in a stream; the model is given an error for it in the next turn.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::protocol::item::{CustomToolCallOutput, FunctionCallOutput};
 use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallKind, HistoryItem, ModelEvent, ModelTool, Presentation, ProviderFields};
 
-/// A call that did not pass.
+/// A call that was rejected.
 #[derive(Debug, Clone)]
 pub(super) struct RejectedCall {
     kind: CallKind,
@@ -23,42 +23,40 @@ pub(super) struct RejectedCall {
     namespace: Option<String>,
     arguments: String,
     objection: Rejection,
-    /// What the provider wants back with it.
+    /// Provider fields of the call, to be sent back with it.
     fields: Option<Box<ProviderFields>>,
 }
 
-/// Why a call does not pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Rejection {
-    /// The model must not make it, for this reason.
+    /// The request does not allow the call; why is said to the model.
     Forbidden(String),
-    /// The run has made as many calls as it may.
+    /// The run has reached `max_tool_calls`.
     Limit,
-    /// It is only dropped, and the model is not told: it may make it again in the next turn, or nothing follows.
+    /// The call is dropped without an error to the model, which may make it again in the next turn.
     Dropped(&'static str),
 }
 
-/// Watches one turn.
+/// Filters the calls of one turn after the other.
 pub(super) struct CallFilter {
     allowed: AllowedTools,
-    /// What must be called, as long as it was not.
+    /// What must be called, until it was.
     required: RequiredTools,
     tools: Arc<[Arc<ModelTool>]>,
     parallel: bool,
-    /// Calls of this turn that passed.
+    /// Calls of this turn that were let through.
     passed: usize,
-    /// Calls of the gateway's tools that may still pass in this turn.
+    /// Calls of server-side tools that this turn may still make.
     left: u64,
-    /// A call was ignored in this run as it was beyond the limit.
+    /// A call of this run was rejected as it was beyond `max_tool_calls`.
     limit_exceeded: bool,
-    /// Bytes of what did not pass, over all turns.
+    /// Bytes of rejected calls, over all turns.
     bytes: usize,
     denied: BTreeMap<u32, RejectedCall>,
 }
 
 impl CallFilter {
-    /// `demand`: what must be called in the first turn. `tools`: those of the request. `parallel`: whether a turn
-    /// may hold several calls.
+    /// `required` holds until it is met; `parallel`: whether a turn may hold several calls.
     pub(super) fn new(
         allowed: AllowedTools,
         required: RequiredTools,
@@ -78,7 +76,7 @@ impl CallFilter {
         }
     }
 
-    /// Other tools from now on, and other places of the allowed ones among them.
+    /// Replaces the tools, after a server has changed its own; `allowed` are places among the new ones.
     pub(super) fn replace_tools(&mut self, allowed: AllowedTools, tools: Arc<[Arc<ModelTool>]>) {
         if self.allowed != AllowedTools::None {
             self.allowed = allowed;
@@ -86,18 +84,18 @@ impl CallFilter {
         self.tools = tools;
     }
 
-    /// From now on no call passes.
+    /// Rejects every call from now on.
     pub(super) fn deny_all(&mut self) {
         self.allowed = AllowedTools::None;
     }
 
-    /// A turn begins, in which this many calls of the gateway's tools may still be made.
+    /// Begins a turn that may make up to this many calls of server-side tools.
     pub(super) fn begin_turn(&mut self, left: u64) {
         self.left = left;
         self.passed = 0;
     }
 
-    /// Lets an event pass, or keeps it.
+    /// Returns the event if it may pass; collects it otherwise.
     pub(super) fn filter(&mut self, event: ModelEvent) -> Option<ModelEvent> {
         let size = event.size();
         match event {
@@ -107,7 +105,7 @@ impl CallFilter {
                     self.left = self.left.saturating_sub(u64::from(is_run_here(kind)));
                     return Some(ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields });
                 };
-                tracing::debug!(tool = %name, ?objection, "a call was not let through");
+                tracing::debug!(tool = %name, ?objection, "rejected a tool call");
                 self.limit_exceeded |= objection == Rejection::Limit;
                 self.bytes += size;
                 let arguments = String::new();
@@ -135,39 +133,39 @@ impl CallFilter {
         }
     }
 
-    /// Bytes of what was kept back.
+    /// Bytes of rejected calls, which count against the size limits of the run.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether anything of this turn was kept back that the model will be told of.
+    /// Whether a call of this turn was rejected with an error to the model.
     pub(super) fn has_rejected(&self) -> bool {
         self.denied.values().any(RejectedCall::is_told)
     }
 
-    /// Whether the turn has calls that something follows from.
+    /// Whether the turn has calls that are made or answered with an error.
     pub(super) fn has_calls(&self) -> bool {
         self.passed > 0 || self.has_rejected()
     }
 
-    /// Whether a call was ignored in this run as it was beyond the limit.
+    /// Whether a call of this run was rejected as it was beyond `max_tool_calls`.
     pub(super) fn limit_exceeded(&self) -> bool {
         self.limit_exceeded
     }
 
-    /// Whether the turn lacks the call that is demanded. One that was beyond the limit was made, and ignored.
+    /// Whether the turn lacks the call that `tool_choice` requires. A call beyond the limit counts as made.
     pub(super) fn lacks_required_call(&self) -> bool {
         self.required != RequiredTools::None
             && self.passed == 0
             && self.denied.values().all(|denied| denied.objection != Rejection::Limit)
     }
 
-    /// Nothing is demanded any more.
+    /// The required call was made.
     pub(super) fn clear_required(&mut self) {
         self.required = RequiredTools::None;
     }
 
-    /// Ends the turn: what was denied in it and must be told to the model, in order.
+    /// Ends the turn and returns its rejected calls that the model is told of, in their order.
     pub(super) fn end_turn(&mut self) -> Vec<RejectedCall> {
         std::mem::take(&mut self.denied).into_values().filter(RejectedCall::is_told).collect()
     }
@@ -193,18 +191,18 @@ impl CallFilter {
     }
 }
 
-/// Whether the gateway makes the call in this run, so that it counts against the limit.
+/// Whether the call is made by the gateway in this run, so that it counts against `max_tool_calls`.
 fn is_run_here(kind: CallKind) -> bool {
     matches!(kind, CallKind::Server(surface) if surface != Presentation::Approval)
 }
 
 impl RejectedCall {
-    /// Whether the model is told.
+    /// Whether the model is given an error for the call.
     fn is_told(&self) -> bool {
         !matches!(self.objection, Rejection::Dropped(_))
     }
 
-    /// Whether it was wrong to make it.
+    /// Whether the call was the model's mistake.
     pub(super) fn is_mistake(&self) -> bool {
         matches!(self.objection, Rejection::Forbidden(_))
     }
@@ -217,7 +215,7 @@ impl RejectedCall {
         }
     }
 
-    /// The call and its error, as the model sees them in the next turn.
+    /// The call and its error, for the conversation of the next turn.
     pub(super) fn into_history(mut self, ids: &mut IdGenerator) -> Vec<HistoryItem> {
         let call_fields = self.fields.take().map(|fields| *fields);
         let call_id = ids.next("call").to_string();
@@ -302,15 +300,15 @@ mod tests {
 
     #[test]
     fn a_call_outside_the_allowed_tools_never_passes_nor_do_its_arguments() {
-        let mut gate = gate(AllowedTools::Only([0].into()), true);
-        assert!(gate.filter(start(0, "b")).is_none());
-        assert!(gate.filter(ModelEvent::CallDelta { slot: 0, delta: "{}".into() }).is_none());
-        assert!(gate.filter(start(1, "a")).is_some());
-        let denied = gate.end_turn();
+        let mut filter = gate(AllowedTools::Only([0].into()), true);
+        assert!(filter.filter(start(0, "b")).is_none());
+        assert!(filter.filter(ModelEvent::CallDelta { slot: 0, delta: "{}".into() }).is_none());
+        assert!(filter.filter(start(1, "a")).is_some());
+        let denied = filter.end_turn();
         assert_eq!(denied.len(), 1);
         assert_eq!(denied[0].arguments, "{}");
         assert_eq!(
-            gate.bytes(),
+            filter.bytes(),
             start(0, "b").size() + 2,
             "what is kept back counts against the limits of size"
         );
@@ -319,10 +317,10 @@ mod tests {
 
     #[test]
     fn a_tool_that_does_not_exist_is_answered() {
-        let mut gate = gate(AllowedTools::All, true);
-        assert!(gate.filter(start(0, "zzz")).is_none());
-        assert_eq!(gate.end_turn().len(), 1);
-        assert!(gate.end_turn().is_empty(), "a turn's denials are told once");
+        let mut filter = gate(AllowedTools::All, true);
+        assert!(filter.filter(start(0, "zzz")).is_none());
+        assert_eq!(filter.end_turn().len(), 1);
+        assert!(filter.end_turn().is_empty(), "a turn's denials are told once");
     }
 
     #[test]
@@ -344,21 +342,21 @@ mod tests {
             }
             other => other,
         };
-        let mut gate = gate(AllowedTools::All, true);
-        gate.begin_turn(1);
+        let mut filter = gate(AllowedTools::All, true);
+        filter.begin_turn(1);
         let kinds = [
             CallKind::Function,
             CallKind::Server(Presentation::Approval),
             CallKind::Server(Presentation::Mcp),
         ];
         for (slot, kind) in (0..).zip(kinds) {
-            assert!(gate.filter(call(slot, kind)).is_some(), "{kind:?}");
+            assert!(filter.filter(call(slot, kind)).is_some(), "{kind:?}");
         }
-        assert!(!gate.limit_exceeded());
-        assert!(gate.filter(call(3, CallKind::Server(Presentation::Hidden))).is_none());
-        assert!(gate.limit_exceeded() && gate.has_rejected());
-        assert!(gate.filter(call(4, CallKind::Function)).is_some());
-        let denied = gate.end_turn();
+        assert!(!filter.limit_exceeded());
+        assert!(filter.filter(call(3, CallKind::Server(Presentation::Hidden))).is_none());
+        assert!(filter.limit_exceeded() && filter.has_rejected());
+        assert!(filter.filter(call(4, CallKind::Function)).is_some());
+        let denied = filter.end_turn();
         assert!(denied.len() == 1 && !denied[0].is_mistake(), "the model is told, and did nothing wrong");
     }
 }

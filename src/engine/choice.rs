@@ -1,5 +1,5 @@
-//! `tool_choice` and the lists of allowed tools: what they name must be there; together they say what may be
-//! called.
+//! Resolves `tool_choice` and `allowed_tools` against the tools of the request: which calls may be made, and which
+//! must.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,30 +12,28 @@ use crate::protocol::tool_choice::{AllowedMode, ToolChoice, ToolRef};
 use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallChoice, CallKind, ModelTool, Presentation};
 
-/// Which calls may pass.
+/// The tools that may be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum AllowedTools {
-    /// Any of the request's tools.
     All,
-    /// Those in these places among the tools.
+    /// Those at these places in the list of tools.
     Only(HashSet<usize>),
-    /// None: `tool_choice: "none"`.
+    /// `tool_choice: "none"`.
     None,
 }
 
-/// Which calls must be made in the first turn.
+/// The calls that must be made in the first turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum RequiredTools {
-    /// None need be.
     None,
-    /// At least one of those that may: `required`.
+    /// At least one of the allowed tools: `required`.
     Any,
-    /// At least one of those in these places, and no other: a forced choice.
+    /// At least one of those at these places, and no other: a forced choice.
     OneOf(HashSet<usize>),
 }
 
 impl RequiredTools {
-    /// Whether a call of the tool in this place may be made.
+    /// Whether the tool at this place may be called.
     pub(super) fn admits(&self, place: usize) -> bool {
         match self {
             Self::None | Self::Any => true,
@@ -44,7 +42,7 @@ impl RequiredTools {
     }
 }
 
-/// What a request says of the calls of its tools.
+/// `tool_choice` and `allowed_tools` of a request, resolved.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CallPolicy {
     /// Holds in every turn.
@@ -54,11 +52,11 @@ pub(super) struct CallPolicy {
 }
 
 impl CallPolicy {
-    /// Checks what the choice and the lists name. What they allow is their intersection.
+    /// Checks that the tools named by `tool_choice` and `allowed_tools` exist; what both allow is allowed.
     ///
-    /// `omitted`: types of tools that the request has and that were left out: what is not served cannot be chosen.
-    /// `tolerant`: what is allowed may be gone, or not be known as its server could not be asked: then it allows
-    /// nothing, and is no mistake of the request.
+    /// `omitted`: types of tools that were left out of the request, as they are not served; choosing one is an
+    /// error. `tolerant`: tools may be missing because their server could not be listed; a name that is not found
+    /// then allows nothing and is no error.
     pub(super) fn new(
         request: &CreateResponse,
         tools: &[Arc<ModelTool>],
@@ -68,7 +66,7 @@ impl CallPolicy {
         let names = ToolIndex::new(request, tools);
         let listed = listed(request, &names, tolerant)?;
         let nothing = Self { allowed: AllowedTools::None, required: RequiredTools::None };
-        let (chosen, demand) = match &request.tool_choice {
+        let (by_choice, required) = match &request.tool_choice {
             ToolChoice::None => return Ok(nothing),
             ToolChoice::Required if tools.is_empty() => {
                 return Err(ApiError::invalid(
@@ -80,38 +78,38 @@ impl CallPolicy {
             ToolChoice::Auto => (None, RequiredTools::None),
             ToolChoice::Required => (None, RequiredTools::Any),
             ToolChoice::Allowed { mode, tools: refs } => {
-                let demand = match mode {
+                let required = match mode {
                     AllowedMode::None => return Ok(nothing),
                     AllowedMode::Auto => RequiredTools::None,
                     AllowedMode::Required => RequiredTools::Any,
                 };
-                (Some(chosen(refs, &names, omitted, tolerant)?), demand)
+                (Some(chosen(refs, &names, omitted, tolerant)?), required)
             }
             forced => {
-                // It binds the first inference only, and narrows nothing after it.
+                // A forced choice restricts the first inference only.
                 let forced = as_ref(forced);
                 refuse_omitted(&forced, omitted, "tool_choice")?;
                 let places = named_by(&forced, &names, "tool_choice")?;
                 (None, RequiredTools::OneOf(places.into_iter().collect()))
             }
         };
-        let allowed = match (chosen, listed) {
+        let allowed = match (by_choice, listed) {
             (None, None) => AllowedTools::All,
             (Some(places), None) | (None, Some(places)) => AllowedTools::Only(places),
             (Some(a), Some(b)) => AllowedTools::Only(a.intersection(&b).copied().collect()),
         };
-        let choice = Self { allowed, required: demand };
+        let choice = Self { allowed, required };
         if choice.required != RequiredTools::None && choice.demanded(tools.len()).is_empty() && !tolerant {
             return Err(ApiError::invalid(
                 "invalid_value",
                 "tool_choice",
-                "Tool choice demands a call of a tool that 'allowed_tools' does not allow.",
+                "Tool choice requires a call of a tool that 'allowed_tools' does not allow.",
             ));
         }
         Ok(choice)
     }
 
-    /// Places of the tools of which one is to be called; `tools`: how many there are.
+    /// Places of the tools of which one must be called, among `tools` many.
     fn demanded(&self, tools: usize) -> Vec<usize> {
         let is_allowed = |place: &usize| match &self.allowed {
             AllowedTools::All => true,
@@ -121,7 +119,7 @@ impl CallPolicy {
         (0..tools).filter(is_allowed).filter(|place| self.required.admits(*place)).collect()
     }
 
-    /// What the provider is told as long as the demand is not met.
+    /// The choice that the provider is sent until the required call was made.
     pub(super) fn first(&self, tools: usize) -> CallChoice {
         match (&self.required, &self.allowed) {
             (RequiredTools::None, _) => self.later(),
@@ -134,7 +132,7 @@ impl CallPolicy {
         }
     }
 
-    /// What it is told when it is asked once more: the one tool by its name, where only one is left.
+    /// The choice for the retry after a missing call: names the tool if only one is required.
     pub(super) fn again(&self, tools: usize) -> CallChoice {
         match self.demanded(tools).as_slice() {
             [place] => CallChoice::One(*place),
@@ -142,14 +140,14 @@ impl CallPolicy {
         }
     }
 
-    /// What it is told once nothing is demanded any more.
+    /// The choice for later turns, without a required call.
     pub(super) fn later(&self) -> CallChoice {
         match &self.allowed {
             AllowedTools::All => CallChoice::Auto,
             AllowedTools::None => CallChoice::None,
             AllowedTools::Only(places) => {
                 let mut places: Vec<usize> = places.iter().copied().collect();
-                // The same bytes in every turn.
+                // Sorted, so that every turn sends the same bytes (prompt caches).
                 places.sort_unstable();
                 CallChoice::Among { places, required: false }
             }
@@ -157,7 +155,7 @@ impl CallPolicy {
     }
 }
 
-/// The tools by what they may be named by: lists name many of many.
+/// The tools by name and by server: a request may name many of many.
 struct ToolIndex<'a> {
     tools: &'a [Arc<ModelTool>],
     by_name: HashMap<&'a str, Vec<usize>>,
@@ -165,7 +163,7 @@ struct ToolIndex<'a> {
 }
 
 impl<'a> ToolIndex<'a> {
-    /// Of a request that names none, none.
+    /// Empty if the request names no tools.
     fn new(request: &CreateResponse, tools: &'a [Arc<ModelTool>]) -> Self {
         let names_none =
             matches!(request.tool_choice, ToolChoice::None | ToolChoice::Auto | ToolChoice::Required)
@@ -188,14 +186,14 @@ impl<'a> ToolIndex<'a> {
         self.by_server.get(label).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Those of some places that are meant.
+    /// Those of `places` whose tool matches.
     fn among(&self, places: &[usize], wanted: impl Fn(&ModelTool) -> bool) -> Vec<usize> {
         let is_wanted = |place: &usize| self.tools.get(*place).is_some_and(|tool| wanted(tool));
         places.iter().copied().filter(is_wanted).collect()
     }
 }
 
-/// Places of the tools in the request's own list; `None`: it has none.
+/// Places of the tools in `allowed_tools`; `None` if the request has no such list.
 fn listed(
     request: &CreateResponse,
     names: &ToolIndex<'_>,
@@ -204,7 +202,7 @@ fn listed(
     let mut listed: Option<HashSet<usize>> = None;
     let mut seen = HashSet::new();
     for (i, name) in request.allowed_tools.iter().enumerate() {
-        // Many tools may have one name, in namespaces: looked up once.
+        // Several tools in different namespaces may have one name; it is looked up once.
         if !seen.insert(name.as_str()) {
             continue;
         }
@@ -217,7 +215,7 @@ fn listed(
     Ok(listed)
 }
 
-/// Places of the tools that the choice allows.
+/// Places of the tools that `tool_choice` allows.
 fn chosen(
     refs: &[ToolRef],
     names: &ToolIndex<'_>,
@@ -261,7 +259,7 @@ fn as_ref(choice: &ToolChoice) -> ToolRef {
     }
 }
 
-/// The places of the tools that a reference means; never none.
+/// The places of the tools that a reference names; never empty.
 fn named_by(named: &ToolRef, names: &ToolIndex<'_>, path: &str) -> Result<Vec<usize>, ApiError> {
     let (places, name) = match named {
         ToolRef::Function { name } | ToolRef::Custom { name } => (names.called(name).to_vec(), name.as_str()),
@@ -284,7 +282,7 @@ fn named_by(named: &ToolRef, names: &ToolIndex<'_>, path: &str) -> Result<Vec<us
                     tool.kind == CallKind::Server(Presentation::WebSearch)
                         || tool.name == super::search::TOOL_NAME && tool.kind != CallKind::Custom
                 };
-                // A hosted tool is called what it is, whatever it is asked for by.
+                // `web_search_preview` and the dated names all mean the one hosted search tool.
                 let all: Vec<usize> = (0..names.tools.len()).collect();
                 (names.among(&all, hosted), kind.as_str())
             }

@@ -1,8 +1,8 @@
-//! Compaction: a long history gives way to the user's messages and a summary that the model writes, without tools.
+//! Compaction: replaces a long history by the user's messages and a summary that the model writes, without tools.
 //!
-//! Asked for by the input item `compaction_trigger`, or by `POST /v1/responses/compact`, which puts one behind its
-//! input. The summary is sealed to the tenant: any model may read it later. It is all that is left of what it
-//! stands for, so one that cannot be opened is refused and never left out.
+//! A compaction is requested by the input item `compaction_trigger`, or by `POST /v1/responses/compact`, which
+//! appends one to its input. The summary is sealed to the tenant, so that any of its models may read it later. As it
+//! replaces what came before, a summary that cannot be opened is refused, never left out.
 
 use super::states::HistoryEntry;
 use super::truncate;
@@ -14,12 +14,12 @@ use crate::protocol::tool_choice::ToolChoice;
 use crate::response::seal::SummarySeal;
 use crate::response::turn::HistoryItem;
 
-/// Tokens of the user's messages that are kept as they are beside a summary, by estimate.
+/// Estimated tokens of the user's messages that are kept as they are beside a summary.
 const MAX_RETAINED_TOKENS: usize = 64_000;
-/// At most this share of a context window, where it is known.
+/// The kept messages take at most this fraction of the context window, if it is known.
 const RETAINED_WINDOW_DIVISOR: u64 = 4;
 
-/// What the model is asked for.
+/// The last message to the model, which asks for the summary.
 const SUMMARY_PROMPT: &str = "\
 Stop working on the task and write a summary of this conversation. It will take the place of everything above: \
 whoever goes on with the work will see the user's messages and your summary, and nothing else of what was said, \
@@ -31,34 +31,34 @@ called or found. So put down what they need:
 Facts only, as brief as they allow. If an earlier summary is part of the conversation, take over what still holds. \
 Answer with the summary alone; call no tools.";
 
-/// What stands before a summary that the model is shown.
+/// Precedes the summary in the message that shows it to the model.
 const SUMMARY_PREFIX: &str = "\
 The earlier part of this conversation was replaced by this summary. Go on from where it ends.";
 
-/// Whether the response is to be a compaction.
+/// Whether the input asks for a compaction.
 pub(super) fn is_asked(input: &[Item]) -> bool {
     matches!(input.last(), Some(Item::CompactionTrigger(_)))
 }
 
-/// A request for no tools, in the place of one whose tools a compaction does without.
+/// An empty request, used instead of the client's to collect no tools.
 pub(super) fn without_tools() -> CreateResponse {
     CreateResponse { tool_choice: ToolChoice::None, ..CreateResponse::default() }
 }
 
-/// The last thing that the model is told.
+/// The message that asks the model for the summary.
 pub(super) fn question() -> HistoryItem {
     Item::Message(Message::user(SUMMARY_PROMPT)).into()
 }
 
-/// A compaction as the model sees it.
+/// A compaction item as the model sees it.
 pub(super) fn shown(compaction: &Compaction, seal: &SummarySeal) -> Result<HistoryItem, ApiError> {
-    // Those of the request were opened before: see `check`.
+    // Compactions of the request were opened before, in `check`.
     let summary = seal.open(&compaction.encrypted_content).ok_or_else(ApiError::internal)?;
     let text = format!("{SUMMARY_PREFIX}\n\n<summary>\n{summary}\n</summary>");
     Ok(Item::Message(Message::user(text)).into())
 }
 
-/// Refuses compactions that the model would have to see and that cannot be opened.
+/// Refuses the request if a compaction that the model has to see cannot be opened.
 pub(super) fn check(past: &[Item], input: &[Item], seal: &SummarySeal) -> Result<(), ApiError> {
     let items: Vec<&Item> = past.iter().chain(input).collect();
     for (i, item) in items.iter().enumerate().skip(first_that_counts(&items)) {
@@ -86,14 +86,14 @@ fn not_opened(param: String, compaction: &Compaction) -> ApiError {
     )
 }
 
-/// Where the conversation begins that counts: at the last compaction that stands behind its trigger, which says
-/// that it was made of everything before.
+/// The place of the first item that the model sees: the last compaction item that directly follows its trigger, which
+/// shows that it was made of all items before it.
 fn first_that_counts(items: &[&Item]) -> usize {
     let is_made_of_all = |pair: &[&Item]| matches!(pair, [Item::CompactionTrigger(_), Item::Compaction(_)]);
     items.windows(2).rposition(is_made_of_all).map_or(0, |place| place + 1)
 }
 
-/// Puts the retained messages in the place of what was compacted.
+/// Replaces the items before the last compaction by the retained messages.
 pub(super) fn apply(mut items: Vec<HistoryEntry>, window: Option<u64>) -> Vec<HistoryEntry> {
     let begin = first_that_counts(&items.iter().map(|(item, _)| item).collect::<Vec<_>>());
     if begin == 0 {
@@ -104,7 +104,7 @@ pub(super) fn apply(mut items: Vec<HistoryEntry>, window: Option<u64>) -> Vec<Hi
     kept.into_iter().map(|item| (item, None)).chain(rest).collect()
 }
 
-/// The messages that stay as they are beside a summary: instructions, and what the user said last.
+/// The messages that are kept beside a summary: instructions, and the latest of the user's.
 pub(super) fn retained(items: &[HistoryEntry], window: Option<u64>) -> Vec<Item> {
     let share = window
         .map_or(usize::MAX, |window| usize::try_from(window / RETAINED_WINDOW_DIVISOR).unwrap_or(usize::MAX));
@@ -119,7 +119,7 @@ pub(super) fn retained(items: &[HistoryEntry], window: Option<u64>) -> Vec<Item>
                     room = left;
                     kept.push(item.clone());
                 }
-                // What is older is not kept either: a conversation with holes says something else.
+                // Older messages are dropped, too, even if they are small: the conversation must have no gaps.
                 None => room = 0,
             },
             Role::Assistant => {}
@@ -129,7 +129,7 @@ pub(super) fn retained(items: &[HistoryEntry], window: Option<u64>) -> Vec<Item>
     kept
 }
 
-/// The error of a compaction for which the model wrote nothing.
+/// The error if the model wrote no summary.
 pub(super) fn failed() -> ApiError {
     ApiError::new(
         502,

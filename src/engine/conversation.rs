@@ -1,5 +1,6 @@
-//! The size of a conversation, bounded before it is read: its history, what is referred to and the input together count
-//! against `engine.max_conversation_bytes`, and what a run holds of the store against its tenant's and key's share.
+//! Limits the size of a conversation before it is read: stored history, referred items and input together count
+//! against `engine.max_conversation_bytes`, and the memory that a run takes for them against the share of its tenant
+//! and key.
 
 use super::{EngineParts, RunContext};
 use crate::admission::{CONVERSATION_COPIES, Permit, Requester, Resource};
@@ -7,23 +8,23 @@ use crate::protocol::error::ApiError;
 use crate::protocol::request::CreateResponse;
 use crate::store::{ReadLimit, StoreError};
 
-/// So much is read by each run without asking for a share: most conversations are smaller, and are read at once.
+/// Up to this size, stored items are read without a permit: most conversations are smaller.
 const UNRESERVED_BYTES: u64 = 64 << 10;
 
-/// What a conversation may still grow by.
+/// How many bytes of conversation a request may still load.
 pub(super) struct ConversationBudget<'a> {
     conversations: &'a Resource,
     requester: Requester,
-    /// The setting.
+    /// `engine.max_conversation_bytes`.
     max: usize,
     left: u64,
-    /// The field to which most of it is due.
+    /// The field that the error names: the one that most of the conversation is due to.
     param: &'static str,
     permits: Vec<Permit>,
 }
 
 impl<'a> ConversationBudget<'a> {
-    /// The budget of a request, of which its input takes a part.
+    /// Starts with the size of the input.
     pub(super) fn new(
         parts: &'a EngineParts,
         caller: &RunContext,
@@ -44,7 +45,7 @@ impl<'a> ConversationBudget<'a> {
         Ok(budget)
     }
 
-    /// Reads a part of the conversation, once there is room for it. It is counted before it is read.
+    /// Reads a part of the conversation after acquiring memory for it. It is measured before it is read.
     pub(super) async fn read<T, F: Future<Output = Result<T, StoreError>>>(
         &mut self,
         read: impl Fn(ReadLimit) -> F,
@@ -66,12 +67,12 @@ impl<'a> ConversationBudget<'a> {
         }
     }
 
-    /// Bytes of the conversation so far, its input among them.
+    /// Bytes of the conversation so far, with its input.
     pub(super) fn used(&self) -> u64 {
         self.max as u64 - self.left
     }
 
-    /// What the run holds until its end.
+    /// The memory permits, which the run holds until its end.
     pub(super) fn into_permits(self) -> Vec<Permit> {
         self.permits
     }

@@ -1,4 +1,4 @@
-//! The request as its response repeats it: serialised once, shared by every snapshot.
+//! The echo of the request in its response: serialised once, shared by every snapshot.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::protocol::id::IdGenerator;
 use crate::protocol::request::{CreateResponse, ServiceTier};
 use crate::protocol::response::{OutputItems, RequestEcho, Response, ResponseStatus, RunReport, to_raw};
 
-/// The response as it is created.
+/// The response as it is created, before its run begins.
 pub(super) fn created(
     request: &CreateResponse,
     model: &str,
@@ -25,7 +25,7 @@ pub(super) fn created(
         incomplete_details: None,
         output: OutputItems::new(dialect),
         usage: None,
-        // A wish until the end, which tells what the provider reported.
+        // The requested tier until the response ends; then the tier that the provider reported.
         service_tier: request.service_tier.unwrap_or(ServiceTier::Auto).as_str().to_owned(),
         echo: Arc::new(echo(request, model, dialect)),
         antwort: RunReport::echo(request.antwort.clone()),

@@ -1,7 +1,7 @@
-//! Where a run's events leave: a bounded channel to whoever asked.
+//! Sends a run's events to its client over a bounded channel.
 //!
-//! Holds events back until the run is committed to an answer of status 200, and turns a reader that takes
-//! nothing for too long into one that is gone.
+//! Holds events back until the run is committed to an answer with status 200, and treats a client that reads
+//! nothing for `server.write_timeout` as disconnected.
 
 use std::time::Duration;
 
@@ -10,57 +10,57 @@ use tokio::sync::mpsc;
 use crate::protocol::error::ApiError;
 use crate::response::machine::Events;
 
-/// Batches between a run and its reader. Each holds what one upstream read brought, so this bounds memory.
+/// Batches between a run and its client. A batch holds the events of one upstream read, so this bounds memory.
 const CHANNEL_CAPACITY: usize = 16;
 
-/// What comes out of a run.
+/// What a run sends.
 #[derive(Debug)]
 pub(crate) enum RunOutput {
-    /// Events that happened together, in order; the last batch ends with a terminal event.
+    /// Events that happened together, in order; the last batch ends with the terminal event.
     Events(Events),
-    /// Instead of any event: the request came to nothing. Only ever first and last.
+    /// The request failed before any event was sent. Only ever the first and last message.
     Rejected(Box<ApiError>),
 }
 
-/// The reader is gone, or takes nothing.
+/// The client has disconnected, or has read nothing for `server.write_timeout`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Disconnected;
 
-/// The run's end of the channel.
+/// The sending end of a run's channel.
 pub(super) struct EventSink {
     to: mpsc::Sender<RunOutput>,
     buffer: Events,
     committed: bool,
     write_timeout: Duration,
-    /// The reader missed something. It gets nothing more: a stream with a hole must not look whole.
+    /// A batch could not be sent. Nothing is sent after it: a stream with a gap must not look complete.
     broken: bool,
 }
 
 impl EventSink {
-    /// An outlet and the reader's end. `patience`: how long a reader may take nothing.
-    pub(super) fn new(patience: Duration) -> (Self, mpsc::Receiver<RunOutput>) {
+    /// A sink, and the receiver for the transport.
+    pub(super) fn new(write_timeout: Duration) -> (Self, mpsc::Receiver<RunOutput>) {
         let (to, from) = mpsc::channel(CHANNEL_CAPACITY);
-        (Self { to, buffer: Events::new(), committed: false, write_timeout: patience, broken: false }, from)
+        (Self { to, buffer: Events::new(), committed: false, write_timeout, broken: false }, from)
     }
 
-    /// Where the machine writes.
+    /// The buffer that the machine appends to.
     pub(super) fn events(&mut self) -> &mut Events {
         &mut self.buffer
     }
 
-    /// Whether something has left, so that the answer's status is 200.
+    /// Whether the answer's status is decided to be 200.
     pub(super) fn is_committed(&self) -> bool {
         self.committed
     }
 
-    /// From now on the answer is a response, though nothing leaves yet. What has happened is dropped: it is in the
-    /// terminal event, which is all that is waited for.
+    /// Decides on status 200 without sending anything, for requests that do not stream. Events so far are dropped:
+    /// the terminal event holds their result.
     pub(super) fn commit(&mut self) {
         self.committed = true;
         self.buffer.clear();
     }
 
-    /// Lets everything leave that waits.
+    /// Sends what is in the buffer.
     pub(super) async fn flush(&mut self) -> Result<(), Disconnected> {
         self.committed = true;
         if self.broken {
@@ -81,13 +81,13 @@ impl EventSink {
         sent
     }
 
-    /// Answers with an error instead of a response.
+    /// Answers the request with an error instead of a response.
     pub(super) async fn reject(self, error: ApiError) {
-        // A reader that has gone needs no answer.
+        // A client that has disconnected needs no answer.
         let _gone = self.to.send_timeout(RunOutput::Rejected(Box::new(error)), self.write_timeout).await;
     }
 
-    /// Resolves when the reader has gone.
+    /// Resolves when the client has disconnected.
     pub(super) async fn closed(&self) {
         self.to.closed().await;
     }
@@ -98,15 +98,15 @@ mod tests {
     use super::*;
     use crate::protocol::event::{ResponseEvent, StreamEvent};
 
-    /// They were kept until the end: 270 bytes for each letter of a provider that streams to a client who does not.
+    /// Events of a run without a stream were once kept until its end: 270 bytes for each letter of the answer.
     #[test]
     fn where_nobody_streams_no_events_are_kept() {
-        let (mut outlet, _reader) = EventSink::new(Duration::from_secs(1));
+        let (mut sink, _reader) = EventSink::new(Duration::from_secs(1));
         for sequence_number in 0..100 {
             let error = ApiError::internal().body;
-            outlet.events().push(StreamEvent { sequence_number, event: ResponseEvent::Error { error } });
-            outlet.commit();
+            sink.events().push(StreamEvent { sequence_number, event: ResponseEvent::Error { error } });
+            sink.commit();
         }
-        assert!(outlet.is_committed() && outlet.buffer.is_empty());
+        assert!(sink.is_committed() && sink.buffer.is_empty());
     }
 }

@@ -1,4 +1,5 @@
-//! What came before: the lineage of a continued response, referred items, and whether calls and outputs pair.
+//! The prior conversation: the chain of a continued response, items that the input refers to, and the check that
+//! calls and outputs pair.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,19 +16,19 @@ use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{HistoryItem, ProviderState};
 use crate::store::Owner;
 
-/// What a response continues.
+/// The conversation that a response continues.
 #[derive(Default)]
 pub(super) struct PriorConversation {
-    /// The items of the responses before it.
+    /// Items of the earlier responses of the chain.
     pub items: Vec<Item>,
-    /// The sealed state that is stored beside them, by place.
+    /// Sealed provider state that is stored beside these items, by place.
     pub states: HashMap<usize, Arc<str>>,
-    /// The first of these responses.
+    /// The first response of the chain.
     pub root: Option<Id>,
 }
 
-/// What came before, the input with every reference replaced by the item that it names, and what the conversation may
-/// still grow by.
+/// Loads the chain and replaces references of the input by the stored items. Also returns what is left of the
+/// conversation's size limit.
 pub(super) async fn load<'a>(
     parts: &'a EngineParts,
     caller: &RunContext,
@@ -103,8 +104,8 @@ async fn resolve(
         .collect()
 }
 
-/// Drops calls from the input that the history already holds: clients that continue a response and replay
-/// it too mean the same call.
+/// Drops calls of the input that the history already holds: a client that continues a response and also replays its
+/// items means the same call.
 pub(super) fn drop_repeated_calls(history: &[Item], input: &mut Vec<Item>) {
     if history.is_empty() {
         return;
@@ -113,8 +114,8 @@ pub(super) fn drop_repeated_calls(history: &[Item], input: &mut Vec<Item>) {
     input.retain(|item| any_call_id(item).is_none_or(|id| !known.contains(id)));
 }
 
-/// Checks that every output answers a call before it, and that no call is left without an output. A function gives
-/// one; a custom tool may tell how far it is before it is done, as the programs of coding agents do.
+/// Checks that every output answers an earlier call and that no call is left without one. A function call has exactly
+/// one output; a custom tool call may have several, as coding agents report progress by them.
 pub(super) fn check_pairs(history: &[Item], input: &[Item]) -> Result<(), ApiError> {
     let mut open: HashMap<&str, bool> = HashMap::new();
     let items = history.iter().map(|item| (None, item));
@@ -157,7 +158,7 @@ pub(super) fn check_pairs(history: &[Item], input: &[Item]) -> Result<(), ApiErr
     }
 }
 
-/// By what a call is known to the provider; those that the gateway ran hold their outputs themselves.
+/// The id under which the provider knows a call. Items of calls that the gateway made hold their outputs themselves.
 fn any_call_id(item: &Item) -> Option<&str> {
     match item {
         Item::McpCall(call) => Some(call.id.as_str()),
@@ -166,7 +167,7 @@ fn any_call_id(item: &Item) -> Option<&str> {
     }
 }
 
-/// The id by which outputs find a call.
+/// The `call_id` by which outputs refer to a call.
 pub(super) fn call_id(item: &Item) -> Option<&str> {
     #[cfg(test)]
     super::complexity_tests::look();
@@ -188,7 +189,7 @@ fn output_of(item: &Item) -> Option<&str> {
 /// An item of this run as the next inference sees it, with the provider's state.
 pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<HistoryItem> {
     match item {
-        // It carries something for clients only.
+        // Such an item has only encrypted content, which is for clients.
         Item::Reasoning(item) if state.is_none() && item.content.is_empty() && item.summary.is_empty() => {
             None
         }
@@ -197,10 +198,11 @@ pub(super) fn of_this_run(item: &Item, state: Option<ProviderState>) -> Option<H
     }
 }
 
-/// What is not reasoning, as the model sees it.
+/// An item other than reasoning as the model sees it.
 pub(super) fn shown(item: Item) -> Option<HistoryItem> {
     match item {
-        // Declarations, wishes, and words to the user: no conversation. What came of a trigger stands behind it.
+        // Declarations, triggers and messages to the user are no part of the conversation. A trigger is followed by
+        // its compaction.
         Item::AdditionalTools(_)
         | Item::UserMessage(_)
         | Item::McpListTools(_)
@@ -214,7 +216,7 @@ pub(super) fn shown(item: Item) -> Option<HistoryItem> {
     }
 }
 
-/// The two are one and the same to the model.
+/// The model sees both types of call in the same form.
 fn as_mcp_call(call: ServerToolCall) -> McpCall {
     McpCall {
         id: call.id,

@@ -1,8 +1,7 @@
-//! The requests in flight, from their admission to their end: what a shutdown waits for, and what it ends at its
-//! deadline.
+//! The requests in flight, from admission to end: what a shutdown waits for, and aborts at its drain deadline.
 //!
-//! One registry for a process, whichever engine works on a request. Whoever was admitted is in it, so that nothing can
-//! begin behind the back of a shutdown that found nothing in flight.
+//! One registry for the process, shared by all engines. An admitted request is always in it, so that no request
+//! can begin unseen by a shutdown that found nothing in flight.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,18 +18,18 @@ use crate::protocol::error::ApiError;
 #[derive(Debug, Default)]
 pub struct InFlight {
     requests: TaskTracker,
-    /// The drain deadline has passed.
+    /// Cancelled when the drain deadline passes.
     abort_token: CancellationToken,
 }
 
 impl InFlight {
-    /// A registry with nothing in it.
+    /// An empty registry.
     pub fn new() -> Arc<Self> {
         Arc::default()
     }
 
-    /// A request with its place among `runs`, which it waits for. It counts before it has it: once `runs` are closed,
-    /// whoever has a place is in the registry.
+    /// Waits for a permit of `runs`. The request is counted before it has the permit: once `runs` is closed, every
+    /// request that holds one is in the registry.
     pub(super) async fn admit(
         self: &Arc<Self>,
         runs: &Resource,
@@ -41,13 +40,13 @@ impl InFlight {
         Ok(AdmittedRequest { _permit: permit, _counted: counted, registry: Arc::clone(self) })
     }
 
-    /// Resolves when what is in flight has to end.
+    /// Cancelled when the requests in flight have to end.
     pub(super) fn abort_token(&self) -> &CancellationToken {
         &self.abort_token
     }
 
-    /// Waits for the requests in flight to end; those that have not by the deadline are ended. Nothing may be
-    /// admitted any more.
+    /// Waits for the requests in flight to end and aborts those that have not by the deadline. `runs` must be closed
+    /// before.
     pub async fn drain(&self, deadline: Duration) {
         self.requests.close();
         if tokio::time::timeout(deadline, self.requests.wait()).await.is_err() {
@@ -61,7 +60,7 @@ impl InFlight {
     }
 }
 
-/// A request that was admitted: it has a place, and a shutdown waits for it, until this is dropped.
+/// An admitted request: holds its permit, and is waited for by a shutdown, until it is dropped.
 #[derive(Debug)]
 pub struct AdmittedRequest {
     _permit: Permit,
@@ -70,11 +69,11 @@ pub struct AdmittedRequest {
 }
 
 impl AdmittedRequest {
-    /// Runs a future, unless a shutdown has to end it first. The future is pinned by the caller: taken by value it would
-    /// be stored twice in the caller's own future, which is copied for each request.
+    /// Runs a future unless a shutdown aborts it. The future is pinned by the caller: passed by value it would be
+    /// stored twice in the caller's own future, which is copied for each request.
     ///
     /// # Errors
-    /// 503 `server_shutting_down` if it has.
+    /// 503 `server_shutting_down` if it was aborted.
     pub async fn run_until_aborted<T>(&self, work: Pin<&mut impl Future<Output = T>>) -> Result<T, ApiError> {
         tokio::select! {
             biased;
@@ -86,7 +85,7 @@ impl AdmittedRequest {
     }
 }
 
-/// What a request ends with that a shutdown ends.
+/// The error of a request that a shutdown has aborted.
 pub(super) fn shutting_down(message: &str) -> ApiError {
     ApiError::new(503, "server_error", "server_shutting_down", message)
         .with_retry_after(Duration::from_secs(1))

@@ -1,4 +1,4 @@
-//! The journal of a run's calls, kept in the store: what the tools' stack writes to.
+//! The journal of a run's tool calls in the store, written to by the journal layer of the tools' stack.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,10 +8,9 @@ use async_trait::async_trait;
 use crate::store::{CallOutcome, Store, StoreError, TurnRecord};
 use crate::tools::{CallKey, Journal, ToolError, ToolErrorCode, ToolOutput};
 
-/// Journals the calls of one stored run.
 pub(super) struct RunJournal {
     store: Arc<dyn Store>,
-    /// Turns that are committed: calls of later ones must not be made.
+    /// Turns that are committed. Calls of later ones must not be made yet.
     turns: AtomicU32,
 }
 
@@ -20,7 +19,7 @@ impl RunJournal {
         Self { store, turns: AtomicU32::new(0) }
     }
 
-    /// Commits a turn with the calls that follow from it, all in one write.
+    /// Commits a turn together with the calls that it makes, in one write.
     pub(super) async fn commit(&self, turn: TurnRecord) -> Result<(), StoreError> {
         let number = turn.turn;
         self.store.commit_turn(turn).await?;
@@ -40,7 +39,7 @@ impl Journal for RunJournal {
     }
 
     fn completed(&self, key: &CallKey, outcome: &Result<ToolOutput, ToolError>) {
-        // After a crash the journal is what clients are shown, too.
+        // After a crash the journal is also what clients are shown.
         let shown = |output: &ToolOutput| output.for_client.as_ref().unwrap_or(&output.for_model).clone();
         let (output, error) = match outcome {
             Ok(output) if output.is_error => {

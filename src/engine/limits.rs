@@ -1,4 +1,4 @@
-//! How far a run may go: the configuration's limits, changed by the agent, lowered by the request.
+//! The limits of a run: the configuration's, overridden by the agent profile, lowered by the request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use crate::protocol::error::ApiError;
 use crate::protocol::request::{CreateResponse, RequestedLimits};
 use crate::protocol::response::Usage;
 
-/// The limits of one run, as they hold.
+/// The limits of one run, in force.
 #[derive(Debug, Clone)]
 pub(super) struct EffectiveLimits {
-    /// In force; `max_tool_calls` is the lower one of the request's and the configuration's.
+    /// `max_tool_calls` is the lower of the request's and the configuration's.
     pub run: RunLimits,
-    /// What tokens cost, where a cost limit is set.
+    /// The price of tokens, if there is a limit of cost.
     price: Option<ModelPrice>,
 }
 
 impl EffectiveLimits {
-    /// What holds for a request. A limit that it asks to raise beyond the ceiling is clamped to it.
+    /// The limits of a request. A value above its ceiling is clamped to it.
     pub(super) fn from_request(
         request: &CreateResponse,
         configured: &RunLimits,
@@ -51,7 +51,7 @@ impl EffectiveLimits {
         Ok(Self { run, price })
     }
 
-    /// The limits as the response shows them.
+    /// The limits as the response echoes them.
     pub(super) fn to_request_limits(&self) -> RequestedLimits {
         RequestedLimits {
             max_turns: Some(self.run.max_turns),
@@ -62,7 +62,7 @@ impl EffectiveLimits {
         }
     }
 
-    /// The limit that the tokens spent so far have reached.
+    /// The limit that the used tokens have reached.
     pub(super) fn reached_by(&self, usage: &Usage) -> Option<&'static str> {
         if self.run.max_total_tokens.is_some_and(|most| usage.total_tokens >= most) {
             return Some("max_total_tokens");
@@ -71,7 +71,7 @@ impl EffectiveLimits {
         self.run.max_cost_usd.is_some_and(|most| cost >= most).then_some("max_cost_usd")
     }
 
-    /// How long the run may take, and what it is called if it takes longer.
+    /// How long the run may take, and the name of the limit that it is.
     pub(super) fn timeout(&self, run_timeout: Duration) -> (Duration, &'static str) {
         match self.run.wall_clock() {
             Some(limit) if limit < run_timeout => (limit, "max_seconds"),
@@ -80,7 +80,7 @@ impl EffectiveLimits {
     }
 }
 
-/// The price of a model; `*` stands for those that are not named.
+/// The price of a model; `*` is the default for models that are not listed.
 pub(super) fn price(prices: &BTreeMap<String, ModelPrice>, model: &str) -> Option<ModelPrice> {
     prices.get(model).or_else(|| prices.get("*")).copied()
 }
@@ -95,7 +95,7 @@ fn apply_overrides(run: &mut RunLimits, agent: &LimitOverrides) {
     run.max_cost_usd = agent.max_cost_usd.or(run.max_cost_usd);
 }
 
-/// What was asked, clamped to the ceiling, or to what holds anyway where there is none.
+/// The requested value, clamped to the ceiling, or to the current value if there is no ceiling.
 fn clamp<T: PartialOrd + Copy>(asked: Option<T>, holds: Option<T>, ceiling: Option<T>) -> Option<T> {
     match (asked, ceiling.or(holds)) {
         (Some(asked), Some(most)) => Some(if asked < most { asked } else { most }),

@@ -1,4 +1,4 @@
-//! The MCP servers of a request: which they are, what tools they have, which of these may be called.
+//! The MCP servers of a request: which it uses, what tools they have, and which of these may be called.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,16 +21,16 @@ use crate::tools::mcp::{
 };
 use crate::tools::{PolicySubject, ToolRegistry};
 
-/// A server that a request, its input or its agent asks for.
+/// A server that a request, its input or its agent profile asks for.
 pub(super) struct RequestedServer {
     binding: ServerHandle,
     audience: AccessScope,
     rules: RequestRules,
-    /// Of its tool in the request.
+    /// The path of its tool in the request.
     path: String,
 }
 
-/// For whom its tools are: the operator's lists of tools may differ by that.
+/// The caller, as the operator's lists of allowed tools are for tenants and agents.
 #[derive(Clone)]
 struct AccessScope {
     toolbox: Arc<ToolRegistry>,
@@ -38,25 +38,25 @@ struct AccessScope {
     agent: Option<Arc<str>>,
 }
 
-/// A server with what it has.
+/// A server with its tools.
 pub(super) struct ListedServer {
     asked: RequestedServer,
     tools: Result<Arc<ServerToolSet>, String>,
-    /// Places of the tools that are offered, and what becomes of calls of them.
+    /// Places of the tools that are offered, and whether calls of them need approval.
     offered: Vec<(usize, CallDecision)>,
-    /// Whether clients are shown the list: it is new to the conversation.
+    /// Whether clients are shown the list, as it is new to the conversation.
     pub is_new: bool,
 }
 
-/// A server that is asked for and has no session yet.
+/// A server that is requested and not yet bound to a session.
 struct UnboundServer {
     found: ResolvedServer,
     rules: RequestRules,
     path: String,
 }
 
-/// Sessions with the servers that are asked for, and with those of the gateway's own tools: all at once, so that no
-/// request holds some that another waits for. Connects to nobody.
+/// Takes sessions for the requested servers and for those of the gateway's own tools, all at once: requests that take
+/// them one by one could deadlock. Does not connect.
 pub(super) async fn bind<'a>(
     parts: &EngineParts,
     request: &'a CreateResponse,
@@ -129,7 +129,7 @@ fn find(
                 }
             }
             Err(error) => {
-                tracing::warn!(server = %label, %error, "an agent's MCP server is not there for this caller");
+                tracing::warn!(server = %label, %error, "an MCP server of the agent profile is not available to this caller; skipping it");
             }
         }
     }
@@ -143,7 +143,7 @@ fn find(
     }
 }
 
-/// Before any is bound: a binding may take a session, which others wait for.
+/// Checked before sessions are taken: each takes a place in the pool, for which others wait.
 fn check_count(parts: &EngineParts, tools: &[(&Tool, String)]) -> Result<(), ApiError> {
     let mut servers = tools.iter().filter(|(tool, _)| matches!(tool, Tool::Mcp(mcp) if !is_own(mcp)));
     match servers.nth(parts.mcp.max_servers()) {
@@ -160,7 +160,7 @@ fn too_many_servers(parts: &EngineParts, param: &str) -> ApiError {
     ApiError::invalid("array_above_max_length", param, message)
 }
 
-/// Who wants to use servers, as these are told of it.
+/// The caller, as MCP servers are told of it.
 pub(super) fn wanting<'a>(caller: &'a RunContext, request: &'a CreateResponse) -> McpCaller<'a> {
     let note = |key: &str| {
         let found = request.metadata.0.iter().find(|(name, _)| name == key);
@@ -180,7 +180,7 @@ pub(super) fn wanting<'a>(caller: &'a RunContext, request: &'a CreateResponse) -
     }
 }
 
-/// Lists the tools of all servers at the same time. One that fails has none, and sinks nothing else.
+/// Lists the tools of all servers concurrently. One whose list fails has no tools; the others are not affected.
 pub(super) async fn list(
     asked: Vec<RequestedServer>,
     past: &[Item],
@@ -204,15 +204,15 @@ pub(super) async fn list(
 async fn list_one(asked: RequestedServer, past: &[Item], input: &[Item]) -> ListedServer {
     let label = Arc::clone(asked.binding.label());
     let is_of = |list: &&McpListTools| *list.server_label == *label && list.error.is_none();
-    // What a person allows is compared with what the server says now.
+    // An approved call is compared with the tool's definition as it is now.
     let awaited = super::approvals::has_approved_call(&label, past, input);
     let freshness = if awaited { Freshness::Fresh } else { Freshness::Cached };
     let tools = match asked.binding.tools(freshness).await {
         Ok(tools) => Ok(tools),
         Err(error) => {
             error.log(&label, "the tools of an MCP server cannot be listed");
-            // The conversation knows them from before: better than nothing, and the server may be back by the call.
-            // What a client replays is only its word.
+            // The list of an earlier response is used: the server may be back when a tool is called. Only stored
+            // lists are, as a client could replay anything.
             let stored = past.iter().rev().filter_map(list_of).find(is_of);
             let earlier =
                 stored.filter(|_| !awaited).and_then(|list| asked.binding.tools_from_item(&list.tools));
@@ -235,7 +235,7 @@ impl AccessScope {
 }
 
 impl RequestedServer {
-    /// Places of the tools that the request and the operator's lists let through, and what becomes of their calls.
+    /// Places of the tools that the request and the operator's lists allow, and whether their calls need approval.
     fn pick(&self, tools: &Result<Arc<ServerToolSet>, String>) -> Vec<(usize, CallDecision)> {
         let all = tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
         let is_open = |tool: &ServedTool| self.binding.is_offered(tool) && self.audience.may_use(tool);
@@ -255,23 +255,22 @@ fn list_of(item: &Item) -> Option<&McpListTools> {
 }
 
 impl ListedServer {
-    /// The server's name in the request.
     pub(super) fn label(&self) -> &Arc<str> {
         self.asked.binding.label()
     }
 
-    /// The tools that are offered, and what becomes of calls of them.
+    /// The tools that are offered, and whether calls of them need approval.
     pub(super) fn offered(&self) -> impl Iterator<Item = (&ServedTool, CallDecision)> {
         let all = self.tools.as_ref().map(|set| set.tools.as_slice()).unwrap_or_default();
         self.offered.iter().filter_map(|(place, decision)| Some((all.get(*place)?, *decision)))
     }
 
-    /// Why the tools are not known.
+    /// Why the tools could not be listed.
     pub(super) fn problem(&self) -> Option<&str> {
         self.tools.as_ref().err().map(String::as_str)
     }
 
-    /// The tools as clients are shown them, or why there are none.
+    /// The tools as clients see them, or why they could not be listed.
     pub(super) fn shown(&self) -> Result<Vec<McpListedTool>, String> {
         match &self.tools {
             Ok(_) => Ok(self.shown_tools().cloned().collect()),
@@ -283,12 +282,12 @@ impl ListedServer {
         self.offered().map(|(tool, _)| &*tool.listed)
     }
 
-    /// Whether the server has other tools by now.
+    /// Whether the server has said that its tools have changed.
     pub(super) fn has_changed(&self) -> bool {
         self.tools.as_ref().is_ok_and(|set| self.asked.binding.has_changed_since(set))
     }
 
-    /// Lists the tools anew; those that were known stay where that fails. Whether clients are to be shown others.
+    /// Lists the tools again; if that fails, the known ones stay. Returns whether what clients see has changed.
     pub(super) async fn refresh(&mut self) -> bool {
         let before: Vec<McpListedTool> = self.shown_tools().cloned().collect();
         match self.asked.binding.tools(Freshness::Cached).await {
@@ -296,22 +295,24 @@ impl ListedServer {
                 self.tools = Ok(tools);
                 self.offered = self.asked.pick(&self.tools);
             }
-            Err(error) => error.log(self.label(), "changed tools cannot be listed"),
+            Err(error) => error
+                .log(self.label(), "listing changed tools of an MCP server failed; keeping the earlier list"),
         }
         !is_same_listing(self.shown_tools(), &before)
     }
 
-    /// What a person allows who allows a call of the tool of this name, if it is offered. A secret.
+    /// What an approval of this tool covers, if it is offered: its definition with the credentials of its server. A
+    /// secret.
     pub(super) fn approval_subject(&self, name: &str) -> Option<[u8; 64]> {
         let set = self.tools.as_ref().ok()?;
         let place = set.place(name)?;
-        // They are in the order of their places.
+        // `offered` is in the order of places.
         self.offered.binary_search_by_key(&place, |(place, _)| *place).ok()?;
         Some(self.asked.binding.approval_subject(set.tools.get(place)?))
     }
 }
 
-/// Whether it is the gateway itself, with its own tools.
+/// Whether the tool names the gateway's built-in server.
 pub(super) fn is_own(tool: &McpTool) -> bool {
     tool.is_configured() && tool.server_label == OWN_SERVER
 }
@@ -344,7 +345,11 @@ fn check(tool: &McpTool, path: &str, earlier: &[UnboundServer]) -> Result<(), Ap
             tool.tunnel_id.is_some(),
             "OpenAI's tunnels are not served; name the server by its 'server_url'.",
         ),
-        ("defer_loading", tool.defer_loading == Some(true), "Tool search is not served yet."),
+        (
+            "defer_loading",
+            tool.defer_loading == Some(true),
+            "Tool search is not supported: omit 'defer_loading'.",
+        ),
     ];
     match unserved.iter().find(|(_, given, _)| *given) {
         Some((field, _, why)) => Err(ApiError::unsupported(format!("{path}.{field}"), *why)),

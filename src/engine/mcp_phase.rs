@@ -1,4 +1,5 @@
-//! What a run does for MCP servers beside calling their tools: shows lists, follows changes, asks for approvals.
+//! What a run does for MCP servers beside calling their tools: emits tool lists, follows changes of them, makes
+//! approved calls.
 
 use super::approvals::{self, ApprovedCall};
 use super::run::{Run, RunError};
@@ -8,7 +9,7 @@ use crate::response::turn::{CallChoice, CallKind, ModelEvent};
 use crate::tools::ToolErrorCode;
 
 impl Run {
-    /// Shows the tools of servers that are new to the conversation.
+    /// Emits the tool lists of servers that are new to the conversation.
     pub(super) fn emit_list_tools(&mut self) -> Result<(), RunError> {
         if !self.prepared.shows_lists {
             return Ok(());
@@ -19,7 +20,7 @@ impl Run {
         Ok(())
     }
 
-    /// Offers the tools anew if a server has said that they are others now.
+    /// Collects the tools again if a server has said that its tools have changed.
     pub(super) async fn refresh_changed_tools(&mut self) -> Result<(), RunError> {
         if !self.prepared.servers.iter().any(|server| server.has_changed()) {
             return Ok(());
@@ -34,16 +35,16 @@ impl Run {
         tool_scope::refresh_tools(&self.engine.parts, &mut self.prepared)?;
         let offer = &self.prepared.offer;
         self.call_filter.replace_tools(offer.choice.allowed.clone(), offer.tools.clone());
-        // Places are others, too.
+        // The places of the tools have changed, too.
         if self.prepared.model_request.tool_choice != CallChoice::None {
             self.prepared.model_request.tool_choice = offer.choice.later();
         }
         Ok(())
     }
 
-    /// Makes the calls that a person has allowed, before the model is asked: as if it had just asked for them.
+    /// Makes the approved calls before the model is asked, as if it had just called them.
     ///
-    /// The end of the response, if a tool or its credentials are others by now and the person is asked again.
+    /// Ends the response if a tool or its credentials have changed, so that the user is asked again.
     pub(super) async fn run_approved(&mut self) -> Result<Option<Termination>, RunError> {
         let approved = std::mem::take(&mut self.prepared.approved);
         if approved.is_empty() {
@@ -52,7 +53,8 @@ impl Run {
         let (outdated, current): (Vec<_>, Vec<_>) = approved.iter().partition(|allowed| allowed.is_outdated);
         let calls = self.replay_approved_calls(&current)?;
         self.check_limits(&calls)?;
-        // All at once, and right before the calls: what is used up is made.
+        // Approvals are consumed all at once and right before the calls, so that a consumed approval is one whose
+        // call is made.
         approvals::claim(&self.engine.parts, &self.prepared.owner, &approved).await?;
         if !calls.is_empty() {
             self.dispatch(&calls).await?;
@@ -68,7 +70,7 @@ impl Run {
         Ok(None)
     }
 
-    /// Writes approved calls as the model would have them.
+    /// Emits approved calls as if the model had made them.
     fn replay_approved_calls(&mut self, approved: &[&ApprovedCall]) -> Result<Vec<ServerCall>, Violation> {
         let kind = CallKind::Server(self.prepared.presentation);
         for (slot, allowed) in (0_u32..).zip(approved) {
@@ -83,8 +85,8 @@ impl Run {
         Ok(self.machine.end_turn(true, self.sink.events())?.server_calls)
     }
 
-    /// Ends calls that were allowed of tools, or with credentials, which are others now: they are shown as failed, so that their approval
-    /// is seen to be used up, and asked for anew.
+    /// Fails calls whose tool or credentials have changed since they were approved, which shows that the approval is
+    /// consumed, and asks for approval again.
     fn request_approval_again(&mut self, outdated: &[&ApprovedCall]) -> Result<(), Violation> {
         for call in self.replay_approved_calls(outdated)? {
             let result = CallResult {

@@ -1,7 +1,7 @@
-//! Which tools the model is offered, under which names, who runs them, and which of them it may call.
+//! The tools that a request offers to the model: their names, who runs them, and which may be called.
 //!
-//! Server-side tools are offered only where the request or its agent asks for them. A client's function stays
-//! the client's, whatever server-side tool has the same name: the server's is then offered as `antwort__name`.
+//! Server-side tools are offered only where the request or its agent profile asks for them. A function of the
+//! client keeps its name: a server-side tool of the same name is offered as `antwort__name`.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,29 +26,28 @@ use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput, ToolNa
 use crate::tools::mcp::{CallDecision, CallerCatalog};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
 
-/// The tools of a request.
 pub(super) struct OfferedTools {
-    /// As the model sees them: the request's in its order, then the agent's.
+    /// As the model sees them: those of the request in its order, then the agent profile's.
     pub tools: Arc<[Arc<ModelTool>]>,
-    /// Who runs them, by their place among the tools; `None`: the client.
+    /// Who runs each tool, by place; `None`: the client.
     pub bindings: Vec<Option<ToolBinding>>,
     /// Which may be called, and which must.
     pub choice: CallPolicy,
-    /// Types of tools that are not served here and were left out, each once.
+    /// Types of tools that are not served and were left out, each once.
     pub omitted: Vec<&'static str>,
 }
 
-/// What happens to a tool of the API that is not served here.
+/// What happens to a tool of the API that the gateway does not serve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnUnservedTool {
     /// The request is refused.
     Refuse,
-    /// The tool is left out, and the client told so.
+    /// The tool is left out, and a header names it.
     Omit,
 }
 
 impl OnUnservedTool {
-    /// As configured; `client`: as suits the client, where it is recognised.
+    /// The configured behaviour; `client` is that for a client that was recognised.
     pub fn from_setting(setting: UnservedTools, client: Option<Self>) -> Self {
         match setting {
             UnservedTools::Auto => client.unwrap_or(Self::Refuse),
@@ -58,26 +57,23 @@ impl OnUnservedTool {
     }
 }
 
-/// Runs a tool on the server.
+/// Binds an offered tool to the server-side tool that runs it.
 #[derive(Clone)]
 pub(super) struct ToolBinding {
-    /// The tool, with all that is around it.
+    /// The tool with its layers.
     pub tool: Arc<RegisteredTool>,
-    /// Arguments that the request has fixed; they replace the model's.
+    /// Arguments fixed by the request, which replace the model's.
     pub fixed_arguments: Map<String, Value>,
 }
 
-/// The server-side tools that a request may ask for.
+/// The server-side tools that a request may use.
 pub(super) struct ServerTools<'a> {
-    /// Decides who may use what.
     pub toolbox: &'a ToolRegistry,
-    /// As the caller has them; the run keeps them.
+    /// The catalogue for this caller, kept by the run.
     pub catalog: &'a CallerCatalog,
-    /// Who asks.
     pub subject: PolicySubject<'a>,
-    /// What calls look like; `None`: they are the client's to run, as tools are not run here.
+    /// How calls are shown to clients; `None`: tools are not executed here, so that calls are the client's to make.
     pub presentation: Option<Presentation>,
-    /// What happens to tools that are not served.
     pub unserved: OnUnservedTool,
 }
 
@@ -94,7 +90,8 @@ impl ServerTools<'_> {
         self.toolbox.check_access(self.subject, tool.definition()).is_ok()
     }
 
-    /// Whether there is none or it is forbidden is nobody's business; that its servers are down is.
+    /// Does not say whether the tool does not exist or is forbidden to the caller, but does if its servers are
+    /// unavailable.
     fn no_such_tool(&self, path: &str, name: &str) -> ApiError {
         match self.catalog.why_unavailable(name) {
             Some(problem) => unavailable(path, name, problem),
@@ -103,9 +100,9 @@ impl ServerTools<'_> {
     }
 }
 
-/// Collects the tools of the request, of its input and of its agent, and checks what the choice names.
+/// Collects the tools of the request, its input and its agent profile, and resolves the tool choice.
 ///
-/// `again`: servers have come to have other tools than when the request was checked.
+/// `again`: a later time in the run, after servers have changed their tools.
 pub(super) fn collect_tools(
     request: &CreateResponse,
     input: &[Item],
@@ -123,7 +120,7 @@ pub(super) fn collect_tools(
         offered: HashMap::new(),
         omitted: Vec::new(),
     };
-    // The client's own come first to their names.
+    // The client's tools are named first.
     for (i, tool) in request.tools.iter().enumerate() {
         tools.add_client_tool(tool, &format!("tools[{i}]"))?;
     }
@@ -149,28 +146,30 @@ pub(super) fn collect_tools(
     for name in agent {
         match server.find(name) {
             Some(tool) => tools.add_server_tool(tool, server.presentation, Map::new()),
-            None => tracing::warn!(tool = %name, "an agent's tool is not there, or not for this caller"),
+            None => {
+                tracing::warn!(tool = %name, "a tool of the agent profile does not exist or is not allowed for this caller; skipping it")
+            }
         }
     }
     tools.add_mcp_tools(servers);
     let choice = CallPolicy::new(request, &tools.tools, &tools.omitted, tolerant)?;
-    let OfferBuilder { tools, bindings: runners, omitted, .. } = tools;
-    Ok(OfferedTools { tools: tools.into(), bindings: runners, choice, omitted })
+    let OfferBuilder { tools, bindings, omitted, .. } = tools;
+    Ok(OfferedTools { tools: tools.into(), bindings, choice, omitted })
 }
 
 impl OfferedTools {
-    /// The place of a tool among the tools.
+    /// The place of a tool in the list.
     pub(super) fn find(tools: &[Arc<ModelTool>], namespace: Option<&str>, name: &str) -> Option<usize> {
         tools.iter().position(|tool| tool.name == name && tool.namespace.as_deref() == namespace)
     }
 
-    /// Who runs the tool that a call names; `None`: nobody here.
+    /// What runs the tool that a call names; `None`: the client.
     pub(super) fn binding(&self, namespace: Option<&str>, name: &str) -> Option<&ToolBinding> {
         let place = Self::find(&self.tools, namespace, name)?;
         self.bindings.get(place)?.as_ref()
     }
 
-    /// Whether any tool is run here.
+    /// Whether the gateway runs any of the tools.
     pub(super) fn has_server_tools(&self) -> bool {
         self.bindings.iter().any(Option::is_some)
     }
@@ -181,9 +180,8 @@ struct OfferBuilder<'a> {
     tools: Vec<Arc<ModelTool>>,
     bindings: Vec<Option<ToolBinding>>,
     names: WireNames,
-    /// Places of the server-side tools, which come behind the client's, by their addresses in the catalogue.
+    /// Places of server-side tools, by their addresses in the catalogue.
     offered: HashMap<usize, usize>,
-    /// Types of tools that were left out.
     omitted: Vec<&'static str>,
 }
 
@@ -213,7 +211,7 @@ impl OfferBuilder<'_> {
         }
     }
 
-    /// Adds tools that the gateway runs.
+    /// Adds a tool that the gateway runs.
     fn add_requested_tool(&mut self, tool: &Tool, path: &str) -> Result<(), ApiError> {
         match tool {
             Tool::Function(_) | Tool::Custom(_) | Tool::Namespace(_) => Ok(()),
@@ -227,7 +225,7 @@ impl OfferBuilder<'_> {
             Tool::Mcp(mcp) if mcp.is_configured() && mcp.server_label == OWN_SERVER => {
                 self.add_builtin_server(mcp, path)
             }
-            // Behind all others, when all names are known.
+            // Added last, when all other names are known.
             Tool::Mcp(_) => Ok(()),
             Tool::WebSearch(_) | Tool::WebSearchPreview(_) => {
                 let Some(found) = self.server.find(search::TOOL_NAME).cloned() else {
@@ -239,18 +237,18 @@ impl OfferBuilder<'_> {
                     Err(error) => return self.leave_out(tool.kind(), error),
                 };
                 self.check_same_options(&found, &fixed, path)?;
-                let surface = self.server.presentation.map(|surface| match surface {
+                let presentation = self.server.presentation.map(|presentation| match presentation {
                     Presentation::Hidden => Presentation::Hidden,
                     _ => Presentation::WebSearch,
                 });
-                self.add_server_tool(&found, surface, fixed);
+                self.add_server_tool(&found, presentation, fixed);
                 Ok(())
             }
             other => self.leave_out(other.kind(), not_served(other.kind(), path)),
         }
     }
 
-    /// Goes on without a tool that is not served, or refuses it.
+    /// Leaves out a tool that is not served, or refuses the request.
     fn leave_out(&mut self, kind: &'static str, error: ApiError) -> Result<(), ApiError> {
         if self.server.unserved == OnUnservedTool::Refuse {
             return Err(error);
@@ -261,7 +259,7 @@ impl OfferBuilder<'_> {
         Ok(())
     }
 
-    /// Of two searches with different options one would have to be ignored.
+    /// There is one search tool: of two searches with different options one would be ignored.
     fn check_same_options(
         &self,
         tool: &Arc<RegisteredTool>,
@@ -275,14 +273,14 @@ impl OfferBuilder<'_> {
                 Err(ApiError::invalid(
                     "invalid_value",
                     path,
-                    "The web search is asked for twice, with different options.",
+                    "The web search is given twice, with different options. Give it once.",
                 ))
             }
             _ => Ok(()),
         }
     }
 
-    /// The built-in tools as a server of the configuration.
+    /// Adds the built-in tools, which the request names as a server of the configuration.
     fn add_builtin_server(&mut self, mcp: &McpTool, path: &str) -> Result<(), ApiError> {
         check_options(mcp, path)?;
         let names = match &mcp.allowed_tools {
@@ -313,12 +311,12 @@ impl OfferBuilder<'_> {
         Ok(())
     }
 
-    /// Offers a server-side tool; one that is offered already is not offered twice, but for a hosted tool, whose
-    /// options must hold whatever was asked for before it.
+    /// Adds a server-side tool, once. A hosted tool replaces an earlier entry of the same tool, as its options must
+    /// hold.
     fn add_server_tool(
         &mut self,
         tool: &Arc<RegisteredTool>,
-        surface: Option<Presentation>,
+        presentation: Option<Presentation>,
         fixed: Map<String, Value>,
     ) {
         let definition = tool.definition();
@@ -327,7 +325,7 @@ impl OfferBuilder<'_> {
         if place.is_some() && !hosted {
             return;
         }
-        let seen = tool.model_tool(surface.map_or(CallKind::Function, CallKind::Server));
+        let seen = tool.model_tool(presentation.map_or(CallKind::Function, CallKind::Server));
         let name = match place.and_then(|place| self.tools.get(place)) {
             Some(earlier) => Some(earlier.wire_name.clone()),
             None => self.own_wire_name(&definition.name),
@@ -342,22 +340,23 @@ impl OfferBuilder<'_> {
         } else {
             seen
         };
-        let runner = surface.map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: fixed });
+        let binding = presentation.map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: fixed });
         match place {
             Some(place) => {
                 self.tools.splice(place..=place, [offered]);
-                self.bindings.splice(place..=place, [runner]);
+                self.bindings.splice(place..=place, [binding]);
             }
             None => {
                 self.names.add_own(&offered.wire_name);
                 self.offered.insert(address(tool), self.tools.len());
                 self.tools.push(offered);
-                self.bindings.push(runner);
+                self.bindings.push(binding);
             }
         }
     }
 
-    /// The tools of MCP servers: each under its own name if it can be told apart by it, else with its server's label.
+    /// Adds the tools of MCP servers: under their own names where these are unambiguous, else qualified by the
+    /// server's label.
     fn add_mcp_tools(&mut self, servers: &[ListedServer]) {
         let server = self.server;
         let own = self.tools.len();
@@ -372,7 +371,7 @@ impl OfferBuilder<'_> {
             let kind = match (decision, server.presentation) {
                 (_, None) => CallKind::Function,
                 (CallDecision::Ask, Some(_)) => CallKind::Server(Presentation::Approval),
-                (_, Some(surface)) => CallKind::Server(surface),
+                (_, Some(presentation)) => CallKind::Server(presentation),
             };
             let tool = &tool.registered;
             let seen = tool.model_tool(kind);
@@ -380,22 +379,23 @@ impl OfferBuilder<'_> {
                 true => seen,
                 false => self.with_label(&seen, tool.label(), &plain),
             };
-            // A client that runs it knows no server: the one name that it sees must tell which tool is meant.
+            // The client, which is to run it, knows no servers: the name alone must identify the tool.
             if server.presentation.is_none() && offered.name != offered.wire_name {
                 let mut named = ModelTool::clone(&offered);
                 named.name.clone_from(&named.wire_name);
                 offered = Arc::new(named);
             }
             self.tools.push(offered);
-            let runner = server
+            let binding = server
                 .presentation
                 .map(|_| ToolBinding { tool: Arc::clone(tool), fixed_arguments: Map::new() });
-            self.bindings.push(runner);
+            self.bindings.push(binding);
         }
         self.label_own(own, &plain);
     }
 
-    /// The gateway's own tools keep their names only where no server has the same; clients' functions always do.
+    /// Qualifies the gateway's own tools whose names a server's tools have, too. Functions of the client always keep
+    /// theirs.
     fn label_own(&mut self, until: usize, plain: &PlainNames) {
         for place in 0..until {
             let Some(tool) = self.tools.get(place).cloned() else { return };
@@ -413,7 +413,7 @@ impl OfferBuilder<'_> {
         Arc::new(tool)
     }
 
-    /// Where a tool of the client has the name: one that tells whose the other is.
+    /// The qualified name for a tool whose own name a tool of the client has.
     fn own_wire_name(&mut self, name: &str) -> Option<ToolName> {
         let catalog = &self.server.catalog.catalog;
         let is_client = self.names.is_client(name);
@@ -441,23 +441,23 @@ fn address(tool: &Arc<RegisteredTool>) -> usize {
     Arc::as_ptr(tool).addr()
 }
 
-/// What means nothing for tools of our own is refused rather than ignored.
+/// Options that mean nothing for built-in tools are refused, not ignored.
 fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
     let refused = |field: &str, why: &str| Err(ApiError::unsupported(format!("{path}.{field}"), why));
     if matches!(mcp.require_approval, Some(ApprovalPolicy::Always | ApprovalPolicy::Rules(_))) {
         return refused(
             "require_approval",
-            "The gateway's own tools are called without approval; only 'never' is served.",
+            "Built-in tools are called without approval: omit 'require_approval' or set it to 'never'.",
         );
     }
     if mcp.authorization.is_some() {
-        return refused("authorization", "The gateway's own tools take no credentials of clients.");
+        return refused("authorization", "Built-in tools take no credentials: omit 'authorization'.");
     }
     if !mcp.headers.is_empty() {
-        return refused("headers", "The gateway's own tools take no headers of clients.");
+        return refused("headers", "Built-in tools take no headers: omit 'headers'.");
     }
     if mcp.defer_loading == Some(true) {
-        return refused("defer_loading", "Tool search is not served yet.");
+        return refused("defer_loading", "Tool search is not supported: omit 'defer_loading'.");
     }
     Ok(())
 }
@@ -497,7 +497,7 @@ fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
     }
 }
 
-/// None of the servers that run a tool can be asked for it.
+/// The error if all servers that run a tool are unavailable.
 fn unavailable(path: &str, name: &str, problem: &str) -> ApiError {
     ApiError::new(
         424,

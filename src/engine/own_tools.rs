@@ -1,4 +1,4 @@
-//! Which of the gateway's own tools a request may come to use, so that only the servers of these are asked.
+//! The gateway's own tools that a request asks for, so that only the MCP servers behind these are contacted.
 
 use std::collections::HashSet;
 
@@ -9,21 +9,22 @@ use crate::protocol::request::CreateResponse;
 use crate::protocol::tool::{McpAllowedTools, McpToolFilter, Tool};
 use crate::tools::mcp::{CallerCatalog, McpCaller, ResolvedServer, ServerHandle};
 
-/// The tools that a request asks for.
+/// The names of the own tools that a request asks for.
 #[derive(Default)]
 pub(super) struct Wanted<'a> {
     all: bool,
     names: HashSet<&'a str>,
 }
 
-/// The same, with sessions with the servers that run some of them.
+/// These names, and handles of the MCP servers that run some of them.
 pub(super) struct Bound<'a> {
     pub wanted: Wanted<'a>,
     pub servers: Vec<ServerHandle>,
 }
 
 impl<'a> Wanted<'a> {
-    /// Those of the request, its input and its agent; none where no server runs any of the gateway's own.
+    /// Those of the request, its input and its agent profile; empty if no MCP server runs any of the gateway's own
+    /// tools.
     pub(super) fn from_request(
         parts: &EngineParts,
         request: &'a CreateResponse,
@@ -44,7 +45,7 @@ impl<'a> Wanted<'a> {
         wanted
     }
 
-    /// The servers of these tools.
+    /// The MCP servers that run these tools.
     pub(super) fn servers(&self, parts: &EngineParts, wanting: McpCaller<'_>) -> Vec<ResolvedServer> {
         parts.mcp.route_servers(wanting, |name| self.contains(name))
     }
@@ -70,7 +71,7 @@ impl<'a> Wanted<'a> {
 }
 
 impl Bound<'_> {
-    /// These tools. Lists those of the servers.
+    /// Lists the servers and returns the catalogue of own tools for this caller.
     pub(super) async fn catalog(
         self,
         parts: &EngineParts,

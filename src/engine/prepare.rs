@@ -1,4 +1,5 @@
-//! Makes a request ready to run: everything that can be refused is refused here, before the model is asked.
+//! Turns a request into a run that can start: everything that can be refused is refused here, before the model is
+//! asked.
 
 use std::sync::Arc;
 
@@ -34,77 +35,71 @@ use crate::response::turn::{HistoryItem, ModelRequest, Presentation, ProviderHin
 use crate::store::Owner;
 use crate::tools::mcp::CallerCatalog;
 
-/// A request that is ready to run.
+/// A request that is validated and ready to run.
 pub(super) struct PreparedRun {
     /// The response as it is created.
     pub response: Response,
-    /// Mints the ids of what it will hold.
+    /// Generates the ids of its items.
     pub ids: IdGenerator,
-    /// How its events are written.
+    /// How its events are encoded.
     pub encoding: EventEncoder,
-    /// How the machine shows things.
     pub options: MachineOptions,
-    /// Whose it is.
     pub owner: Owner,
-    /// What it continues.
+    /// The id of the response that this one continues.
     pub previous: Option<Id>,
-    /// Its own input, to be kept.
+    /// Its own input, which is stored with it.
     pub input: Vec<Item>,
-    /// What is known of the input that clients do not see.
+    /// What the store knows of replayed input beyond what the client has.
     pub found: StoredInput,
-    /// The tools on offer.
+    /// The tools that the model is offered.
     pub offer: OfferedTools,
     /// The gateway's own tools for this caller.
     pub catalog: CallerCatalog,
-    /// What tells its conversation from others.
+    /// Identifies the conversation over its responses.
     pub conversation: Option<Arc<str>>,
     /// MCP servers with their tools.
     pub servers: Vec<ListedServer>,
-    /// What was asked of tools, where servers may come to have others.
+    /// The parts of the request that collect tools, for when servers change theirs.
     pub tool_request: Option<Box<CreateResponse>>,
-    /// Calls that the input allows.
+    /// Approved calls of the input.
     pub approved: Vec<ApprovedCall>,
-    /// Whether tools are run here; if not, one inference is all there is.
+    /// Whether the gateway runs tools; if not, the run is a single inference.
     pub executes_tools: bool,
-    /// How the response ends if it waits for the client's functions.
+    /// How the response ends when it waits for the client's functions.
     pub awaiting_client_status: Termination,
-    /// What calls look like.
+    /// How calls are shown to clients.
     pub presentation: Presentation,
-    /// What happens to tools that are not served.
     pub unserved: OnUnservedTool,
-    /// Whether clients are told how far running tools have come.
+    /// Whether the progress of running tools is streamed to the client.
     pub reports_progress: bool,
-    /// Whether clients are shown the tools of servers.
+    /// Whether `mcp_list_tools` items are shown.
     pub shows_lists: bool,
-    /// How far the run may go.
     pub limits: EffectiveLimits,
-    /// The agent profile.
+    /// The name of the agent profile.
     pub agent: Option<Arc<str>>,
-    /// Whether cached results of tools are left alone.
+    /// Whether cached tool results are not used.
     pub bypass_cache: bool,
-    /// What the answer is held to.
+    /// Validates the answer against `text.format`.
     pub structured: OutputValidator,
-    /// Bytes of the request and the conversation with which the run begins.
+    /// Bytes of the request with its conversation, as the run begins.
     pub request_bytes: u64,
-    /// The run's share of the memory for conversations.
+    /// The run's permits of memory for conversations.
     pub memory_permits: Vec<Permit>,
-    /// Who answers.
     pub provider: Arc<dyn Provider>,
-    /// What the provider is asked; its conversation grows by what each turn brings.
+    /// The request to the provider; its conversation grows with each turn.
     pub model_request: ModelRequest,
-    /// The context that the model has, where it is known.
+    /// The context window, if the model's is known.
     pub budget: Option<ContextBudget>,
-    /// Whether old items may be dropped.
     pub truncation: Truncation,
-    /// Whether the response is kept.
+    /// Whether the response is stored.
     pub store: bool,
-    /// What of a provider's words the client is not told.
+    /// Removes the agent's instructions from errors of the provider.
     pub redaction: Option<Redaction>,
     /// Request fields that were ignored.
     pub ignored: Vec<String>,
     /// Whether the response is a compaction.
     pub is_compaction: bool,
-    /// The messages that stay as they are beside its summary.
+    /// The messages that are kept beside its summary.
     pub retained: Vec<Item>,
 }
 
@@ -126,42 +121,43 @@ pub(super) async fn prepare(
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
     let (past, mut input, mut memory) = history::load(parts, caller, &mut request).await?;
-    let PriorConversation { items: past, states: kept, root } = past;
+    let PriorConversation { items: past, states: stored_states, root } = past;
     let summaries = parts.seal.summaries_of(&caller.owner.tenant);
     compaction::check(&past, &input, &summaries)?;
     let compacts = compaction::is_asked(&input);
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
-    // A compaction is made without tools, whatever the request has for the turns around it.
+    // A compaction has no tools, even if the request names some for the turns around it.
     let no_tools = compaction::without_tools();
-    let (asking, more_tools, tool_agent) =
+    let (tool_source, more_tools, tool_agent) =
         if compacts { (&no_tools, &[][..], None) } else { (&request, &input[..], agent) };
-    let (asked, own) = mcp::bind(parts, asking, more_tools, caller, tool_agent).await?;
-    let servers = mcp::list(asked, &past, &input).await?;
-    let own = own.catalog(parts, mcp::wanting(caller, asking), tool_agent).await;
+    let (requested_servers, own_tools) =
+        mcp::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
+    let servers = mcp::list(requested_servers, &past, &input).await?;
+    let catalog = own_tools.catalog(parts, mcp::wanting(caller, tool_source), tool_agent).await;
     let visibility = visibility(parts, &request);
-    let offering = ToolScope {
+    let scope = ToolScope {
         tenant: &caller.owner.tenant,
         agent: tool_agent.as_ref().map(|agent| agent.name),
         executes_tools: tool_scope::executes_tools(parts, &request, agent.as_ref()),
         presentation: tool_scope::presentation(visibility, caller.dialect),
-        catalog: &own,
+        catalog: &catalog,
         servers: &servers,
         unserved: caller.unserved_tools,
     };
-    let offer = offering.collect_tools(parts, asking, more_tools, false)?;
+    let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
     note_omitted(&offer, caller);
-    let ToolScope { executes_tools: executes, presentation: surface, .. } = offering;
-    let means =
-        ApprovalContext { servers: &servers, executes_tools: executes, max_calls: limits.run.max_tool_calls };
-    let approved = approvals::check(parts, &caller.owner, &past, &input, means).await?;
+    let ToolScope { executes_tools, presentation, .. } = scope;
+    let context = ApprovalContext { servers: &servers, executes_tools, max_calls: limits.run.max_tool_calls };
+    let approved = approvals::check(parts, &caller.owner, &past, &input, context).await?;
 
     let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
-    let items =
-        approvals::project_for_model(states::remembered(past, &kept).chain(found.seen(&input)).collect());
+    let items = approvals::project_for_model(
+        states::remembered(past, &stored_states).chain(found.seen(&input)).collect(),
+    );
     let items = compaction::apply(items, window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
     let conversation = states::conversation(items, &seal, &summaries)?;
@@ -170,16 +166,16 @@ pub(super) async fn prepare(
         bypass_cache: bypasses_cache(&request),
         request_bytes: memory.used() + request.bytes.saturating_sub(request.input_bytes) as u64,
         agent: agent.map(|agent| agent.name.into()),
-        executes_tools: executes,
-        awaiting_client_status: awaiting_client_status(parts, &request, caller, executes, &offer),
-        presentation: surface,
+        executes_tools,
+        awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
+        presentation,
         unserved: caller.unserved_tools,
         reports_progress: request.stream
             && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
-        // Neither that dialect nor the plainest view knows such items.
+        // The dialect of the specification and hidden tools have no such items.
         shows_lists: caller.dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden,
         conversation: conversation_key(&request, root, &ids.response()),
-        catalog: own,
+        catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(tool_scope::tool_request(&request))),
         servers,
         approved,
@@ -227,8 +223,8 @@ fn event_encoder(caller: &RunContext, request: &CreateResponse) -> EventEncoder 
     EventEncoder { dialect: caller.dialect, obfuscate: request.stream_options.include_obfuscation }
 }
 
-/// What tells conversations apart: the first response of a chain, which is this one where it can become the first. Where
-/// nothing is kept there is no chain, and the client's own word counts.
+/// Identifies a conversation by the first response of its chain, or by this response if it may become the first. A
+/// response that is not stored has no chain: the client's own key is used.
 fn conversation_key(request: &CreateResponse, root: Option<Id>, response: &Id) -> Option<Arc<str>> {
     let noted = |key: &str| request.metadata.0.iter().find(|(name, _)| name == key).map(|(_, value)| value);
     match root {
@@ -239,7 +235,7 @@ fn conversation_key(request: &CreateResponse, root: Option<Id>, response: &Id) -
 }
 
 impl PreparedRun {
-    /// Makes the response a compaction: the model is asked for a summary, in no form, which is sealed.
+    /// Makes the run a compaction: the model is asked for a plain-text summary, which is sealed.
     fn compact(&mut self, summaries: Arc<SummarySeal>) -> Result<(), ApiError> {
         if self.model_request.conversation.is_empty() {
             return Err(ApiError::invalid("invalid_value", "input", "There is no conversation to compact."));
@@ -251,7 +247,7 @@ impl PreparedRun {
         Ok(())
     }
 
-    /// Makes the conversation fit before the provider is asked, or refuses it.
+    /// Drops the oldest items so that the conversation fits the context window, or refuses the request.
     fn truncate_to_window(&mut self) -> Result<(), ApiError> {
         let Some(budget) = &self.budget else { return Ok(()) };
         if !truncate::exceeds(&self.model_request.conversation, budget) {
@@ -261,11 +257,11 @@ impl PreparedRun {
             return Err(truncate::too_long(truncate::estimate(&self.model_request.conversation), budget));
         }
         let dropped = truncate::drop_oldest(&mut self.model_request.conversation, budget, (1, 1));
-        tracing::debug!(dropped, "the oldest items were left out to fit the context window");
+        tracing::debug!(dropped, "dropped the oldest items to fit the context window");
         Ok(())
     }
 
-    /// Drops more after the provider said that it is too much all the same. False if nothing more can go.
+    /// Drops more items after the provider has said that the conversation is too long. False if nothing more can go.
     pub(super) fn truncate_half(&mut self) -> bool {
         if self.truncation == Truncation::Disabled {
             return false;
@@ -279,11 +275,11 @@ impl PreparedRun {
 fn note_omitted(offer: &OfferedTools, caller: &RunContext) {
     if !offer.omitted.is_empty() {
         let tools = offer.omitted.join(", ");
-        tracing::info!(request_id = %caller.request_id, %tools, "tools that are not served here were left out");
+        tracing::info!(request_id = %caller.request_id, %tools, "omitted tools that are not supported");
     }
 }
 
-/// Refuses or names what nobody knows.
+/// Refuses unknown fields, or returns their names if they are to be ignored.
 fn check_extra(
     parts: &EngineParts,
     request: &CreateResponse,
@@ -302,13 +298,13 @@ fn check_extra(
 fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<BoundSeal>) -> MachineOptions {
     let reasoning = match (parts.options.engine.reasoning, request.reasoning.summary) {
         (DisplaySetting::Off, _) => ReasoningDisplay::Hidden,
-        // A client that asks for a summary shows nothing else.
+        // A client that asks for a summary is shown nothing else.
         (DisplaySetting::Summary, _) | (_, Some(_)) => ReasoningDisplay::Summary,
         (DisplaySetting::ReasoningText, None) => ReasoningDisplay::Text,
     };
     let show_sealed = match (request.include.reasoning_encrypted_content, request.store) {
         (true, _) => ShowSealed::Always,
-        // Nobody else keeps it.
+        // Without a store the state survives only at the client.
         (false, false) => ShowSealed::Needed,
         (false, true) => ShowSealed::Never,
     };
@@ -322,19 +318,21 @@ fn options(parts: &EngineParts, request: &CreateResponse, seal: Arc<BoundSeal>) 
     }
 }
 
-/// How a response ends that waits for the client's functions: as the request, its key, its client or the
-/// configuration says, in this order. Where no tool is run here nothing waits, unless the request says so.
+/// The status of a response that waits for the client's functions: as the request, its key, its client or the
+/// configuration says, in this order. Where tools are not executed nothing waits, unless the request says so.
 fn awaiting_client_status(
     parts: &EngineParts,
     request: &CreateResponse,
     caller: &RunContext,
-    executes: bool,
+    executes_tools: bool,
     offer: &OfferedTools,
 ) -> Termination {
     let asked = request.antwort.as_ref().and_then(|options| options.client_action_status);
     let status = match asked {
         Some(status) => status,
-        None if executes => caller.client_action_status.unwrap_or(parts.options.engine.client_action_status),
+        None if executes_tools => {
+            caller.client_action_status.unwrap_or(parts.options.engine.client_action_status)
+        }
         None => ClientActionStatus::Completed,
     };
     match status {
@@ -349,7 +347,8 @@ fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
     asked.unwrap_or(parts.options.tools.stream_visibility)
 }
 
-/// What becomes of an answer that misses its form: the request's word, else the agent's, else the configuration's.
+/// What happens to an answer that does not match its format: as the request, the agent profile or the configuration
+/// says.
 fn on_mismatch(
     parts: &EngineParts,
     request: &CreateResponse,
@@ -360,7 +359,6 @@ fn on_mismatch(
     asked.or_else(of_agent).unwrap_or(parts.options.engine.structured.on_mismatch)
 }
 
-/// What the answer is held to.
 async fn structured(
     parts: &EngineParts,
     request: &CreateResponse,
@@ -371,7 +369,7 @@ async fn structured(
     OutputValidator::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
 }
 
-/// The run's limits, shown in the echo of a request that has any.
+/// The limits of the run, which are echoed if the request has any.
 fn limits(
     parts: &EngineParts,
     request: &mut CreateResponse,
@@ -398,7 +396,7 @@ fn logprobs(request: &CreateResponse) -> Option<u8> {
     asked.then(|| request.top_logprobs.unwrap_or(0))
 }
 
-/// The request's fields that the model request takes over.
+/// Moves out of the request the fields that go into the model request.
 fn request_fields(request: &mut CreateResponse) -> CreateResponse {
     let kept =
         CreateResponse { truncation: request.truncation, store: request.store, ..CreateResponse::default() };

@@ -1,4 +1,4 @@
-//! Agent profiles: a request that names one takes from it what it does not say itself.
+//! Agent profiles: a request that names one takes from it what it does not set itself.
 
 use std::collections::BTreeMap;
 
@@ -7,17 +7,17 @@ use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
 
-/// A profile that a request has chosen.
+/// The agent profile that a request names.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AgentProfile<'a> {
     pub name: &'a str,
     pub settings: &'a AgentSettings,
 }
 
-/// Finds the profile that the request names, and fills in what the request does not say: the model, its options and
-/// the instructions.
+/// Finds the profile that the request names, and sets the fields that the request leaves open: the model, its options
+/// and the instructions.
 ///
-/// Returns the instructions of the profile: they are the model's to see and not the client's.
+/// Returns the profile's instructions, which the model sees and the client does not.
 pub(super) fn apply<'a>(
     agents: &'a BTreeMap<String, AgentSettings>,
     request: &mut CreateResponse,
@@ -45,7 +45,7 @@ pub(super) fn apply<'a>(
     Ok(Some((AgentProfile { name, settings }, instructions)))
 }
 
-/// What the request does not say is as the profile has it; the echo shows what is in force.
+/// Sets open fields from the profile; the response echoes what is in force.
 fn fill_in(request: &mut CreateResponse, profile: &AgentSettings) {
     if request.model.is_none() {
         request.model.clone_from(&profile.model);
@@ -61,7 +61,7 @@ fn fill_in(request: &mut CreateResponse, profile: &AgentSettings) {
     request.max_output_tokens = request.max_output_tokens.or(profile.max_output_tokens);
 }
 
-/// The template with each `{{name}}` replaced; one without a value is the request's mistake.
+/// Replaces each `{{name}}` of the template; a variable without a value is an error of the request.
 fn render(
     template: &str,
     given: Option<&BTreeMap<String, String>>,

@@ -1,4 +1,4 @@
-//! What is kept of a run: the response as sent, and its items as clients and models see them.
+//! Builds the stored rows of a run: the response as sent, and its items as clients and models see them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ pub(super) fn ended(prepared: &PreparedRun, finished: &FinishedResponse) -> Resp
     record(prepared, &snapshot.response, snapshot.json(), items)
 }
 
-/// The row of a response that is still being made.
+/// The row of a response in progress.
 pub(super) fn running(prepared: &PreparedRun, response: &Response) -> ResponseRecord {
     let output = OutputItems::new(response.output.dialect());
     let snapshot = ResponseSnapshot::new(Response { output, ..response.clone() });
     record(prepared, response, snapshot.json(), input_items(prepared))
 }
 
-/// Items of a response that is still being made, without what only its end will know of them.
+/// Items of a response in progress, without what is known only at its end.
 pub(super) fn output_items(
     prepared: &PreparedRun,
     machine: &ResponseMachine,
@@ -85,7 +85,7 @@ fn input_items(prepared: &PreparedRun) -> Vec<StoredItem> {
         .collect()
 }
 
-/// State that is stored beside an item; a reasoning item holds its own.
+/// Provider state that is stored beside an item; a reasoning item holds its own.
 fn state(prepared: &PreparedRun, item: &Item, sealed: Option<&String>) -> Option<StoredState> {
     let sealed = sealed.filter(|_| !matches!(item, Item::Reasoning(_)))?;
     Some(stored_state(prepared, item, sealed))

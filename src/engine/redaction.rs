@@ -1,11 +1,11 @@
-//! What of a provider's words no client may read: the instructions of an agent profile are the operator's, and a provider
-//! that refuses a request may quote it.
+//! Keeps the instructions of an agent profile, which are the operator's, out of errors: a provider that refuses a
+//! request may quote it.
 
 use crate::provider::{ProviderError, ProviderErrorKind};
 
-/// Letters and digits in a row that are no coincidence.
+/// A quote of at least this many letters and digits is not a coincidence.
 const MIN_QUOTE_LETTERS: usize = 20;
-/// Letters of a word that stands for itself, such as a code name.
+/// A code word, such as a product's name, is recognised alone from this length.
 const MIN_CODE_WORD_LETTERS: usize = 5;
 
 /// A text that clients must not see.
@@ -13,12 +13,11 @@ const MIN_CODE_WORD_LETTERS: usize = 5;
 pub(super) struct Redaction(String);
 
 impl Redaction {
-    /// Keeps this text from clients.
     pub(super) fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
 
-    /// The error with words of ours, if its own quote the text.
+    /// Replaces the provider's message if it quotes the text.
     pub(super) fn apply(&self, error: ProviderError) -> ProviderError {
         let secret = Secret::new(&self.0);
         let code = error.code.filter(|code| !secret.is_quoted_in(code));
@@ -30,16 +29,16 @@ impl Redaction {
             ProviderErrorKind::ContextLength => "The conversation is too long for the model".to_owned(),
             _ => "The model provider failed".to_owned(),
         };
-        let message = format!("{what}; its words are not shown, as they quote the agent's instructions.");
+        let message = format!("{what}. Its message is not shown because it quotes the agent's instructions.");
         ProviderError { code, message, ..error }
     }
 }
 
 /// What a text is recognised by.
 struct Secret {
-    /// Its letters and digits: providers quote with other spaces, escapes and line ends.
+    /// Its letters and digits only: providers quote with other spaces, escapes and line ends.
     letters: String,
-    /// Words of it that are no common ones.
+    /// Its words that are not common ones.
     code_words: Vec<String>,
 }
 
@@ -72,7 +71,7 @@ fn letters_of(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
-/// Whether a word is a name or a number rather than one of a language.
+/// Whether a word is a name or a number rather than a common word.
 fn is_code_word(word: &str) -> bool {
     let odd = |c: char| c.is_numeric() || c.is_uppercase();
     word.chars().count() >= MIN_CODE_WORD_LETTERS && word.chars().skip(1).any(odd)
@@ -97,9 +96,9 @@ mod tests {
             "cannot parse instr13",
         ] {
             let told = told(instructions, quote);
-            assert!(told.contains("status 400") && told.contains("are not shown"), "{quote}: {told}");
+            assert!(told.contains("status 400") && told.contains("is not shown"), "{quote}: {told}");
         }
-        assert!(told("Be kind.", "400: 'be kind.'").contains("are not shown"));
+        assert!(told("Be kind.", "400: 'be kind.'").contains("is not shown"));
     }
 
     #[test]

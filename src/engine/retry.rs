@@ -1,4 +1,4 @@
-//! Asks the model once more: what it said stays, and it is told what is wrong with it.
+//! Asks the model once more within a run: its output is kept, and a message says what is wrong with it.
 
 use super::call_filter::RejectedCall;
 use super::run::{Run, RunError};
@@ -9,8 +9,8 @@ use crate::response::machine::{Termination, Turn};
 use crate::response::turn::CallChoice;
 
 impl Run {
-    /// Whether the model will be asked again after the turn that it has just made: clients are told that what it
-    /// says is not the answer.
+    /// Whether the model will be asked again after this turn: its text is then marked as commentary, not as the
+    /// answer.
     pub(super) fn will_retry_turn(&self) -> bool {
         if self.machine.is_cut_off() {
             return false;
@@ -21,9 +21,9 @@ impl Run {
         !self.call_filter.has_calls() && self.prepared.structured.needs_repair(self.machine.turn_output())
     }
 
-    /// Asks for the answer in its form. Nothing is called for it, so that it is one inference.
+    /// Asks for the answer in its format, without tools, so that it is one inference.
     pub(super) fn ask_for_repair(&mut self, turn: &Turn, problem: &str) -> Result<(), RunError> {
-        tracing::debug!(problem, "the answer misses its form; asking once more");
+        tracing::debug!(problem, "the answer does not match text.format; asking the model once more");
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
         self.finish_turn(turn, output, Vec::new())?;
@@ -36,14 +36,14 @@ impl Run {
         Ok(())
     }
 
-    /// Whether the model is asked once more where it has not made the call that is demanded.
+    /// Whether the model is asked once more when it has not made the required call.
     ///
-    /// Not in a single-shot request, which is one inference.
+    /// Not if tools are not executed: such a request is a single inference.
     pub(super) fn retries_missing_call(&self) -> bool {
         self.prepared.executes_tools && !self.asked_for_call
     }
 
-    /// What follows from a turn without the call that is demanded.
+    /// Decides what follows a turn without the required call.
     pub(super) fn on_missing_call(
         &mut self,
         turn: &Turn,
@@ -59,9 +59,9 @@ impl Run {
         }
     }
 
-    /// Asks for the call. What the model called instead it is told of in the results of these calls.
+    /// Asks for the required call. For other calls it made, the model finds errors in their results.
     fn ask_for_call(&mut self, turn: &Turn, denied: Vec<RejectedCall>) -> Result<(), RunError> {
-        tracing::debug!("the model did not make the call that is demanded; asking once more");
+        tracing::debug!("the model did not make the call that tool_choice requires; asking once more");
         self.asked_for_call = true;
         let is_told = !denied.is_empty();
         let output = self.machine.close_turn(self.sink.events())?;
@@ -84,8 +84,8 @@ impl Run {
         Ok(())
     }
 
-    /// Tells the model something in this run only. As the user: wherever else a message stands, some chat
-    /// templates refuse it or move it to the head.
+    /// Adds a message to the conversation of this run only. As the user: other roles at this place are refused or
+    /// moved to the beginning by some chat templates.
     fn append_user_message(&mut self, text: String) {
         let mut message = Message::user(text);
         message.id = self.prepared.ids.next("msg");

@@ -1,8 +1,8 @@
-//! One run: asks the model, hands its answer to the machine, and ends the response in exactly one way.
+//! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
-//! Owns the order of things in time: when events leave, what is awaited before the terminal event, what
-//! happens when the client goes, a deadline passes or something panics. The order of events on the wire is
-//! the machine's.
+//! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
+//! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
+//! machine's.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -35,32 +35,32 @@ use crate::store::RunRegistration;
 use crate::telemetry::fields::{CAUSE, CODE, KIND, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use crate::telemetry::request_log::RequestLog;
 
-/// Turns in a row in which the model only called what it must not.
+/// After this many turns in a row with only forbidden calls the run fails.
 const MAX_DENIED_TURNS: usize = 3;
-/// A stream that runs for longer is recorded as in progress. Most end before, and are written once.
+/// A stream that runs for longer gets a row in progress. Most end earlier, and are written once.
 const RECORD_AFTER: Duration = Duration::from_millis(500);
 
-/// Of a response that a shutdown ends.
+/// The message of a response that a shutdown ends.
 const SHUTDOWN_MESSAGE: &str =
-    "The gateway was stopped before the response was whole. What was received is kept; try again.";
+    "The gateway was stopped before the response was complete. What was received is kept; try again.";
 
-/// What the provider is sent is written where the run is, up to a request and a conversation of so many bytes.
+/// Up to this size of request and conversation, the provider's request is encoded on the worker thread.
 const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
 
 /// Why a run stops before the model is done.
 pub(super) enum RunError {
-    /// With this error: an HTTP error while nothing has left, a failed response after that.
+    /// An error: the HTTP answer while nothing was sent, a failed response after that.
     Failed(ApiError),
-    /// The provider's answer cannot be: it is malformed.
+    /// The provider's output is malformed.
     InvalidOutput(Violation),
-    /// At this limit.
+    /// The limit of this name is reached.
     LimitReached(&'static str),
-    /// The client is gone or takes nothing.
+    /// The client has disconnected, or does not read.
     Cancelled,
 }
 
 impl RunError {
-    /// Names it in traces.
+    /// `error.type` of traces.
     fn error_type(&self) -> &str {
         match self {
             Self::Failed(error) => error.code(),
@@ -71,24 +71,22 @@ impl RunError {
     }
 }
 
-/// How a run ends.
 enum RunEnd {
     Ended(Termination),
     Rejected(ApiError),
 }
 
-/// What the next thing is that happens by the clock.
+/// What the one timer of a run is set to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RunTimer {
-    /// Status 200 is sent, though nothing has been heard from the provider.
+    /// Sends status 200, though the provider has sent nothing yet.
     Commit,
-    /// The response is recorded as in progress.
+    /// Writes the row in progress.
     Record,
-    /// The run has taken too long.
+    /// Ends the run.
     Deadline,
 }
 
-/// A run in progress.
 pub(super) struct Run {
     pub(super) engine: Arc<Engine>,
     pub(super) prepared: PreparedRun,
@@ -104,24 +102,24 @@ pub(super) struct Run {
     sleep: Pin<Box<Sleep>>,
     first_event: Option<Duration>,
     log: Option<Arc<RequestLog>>,
-    /// Whether the provider has said anything in this turn.
+    /// Whether the provider has sent anything in this turn.
     received: bool,
-    /// A row says that the run is in progress.
+    /// Whether the response has a row.
     pub(super) recorded: bool,
-    /// Inferences that were begun.
+    /// Inferences that were started.
     turns: u32,
-    /// Calls of tools that were made.
+    /// Server-side tool calls that were made.
     pub(super) tool_calls: u32,
-    /// Turns so far that made calls: the journal's number of the next.
+    /// Turns that made calls; the number of the next one in the journal.
     pub(super) journaled_turns: u32,
     denied_turns: usize,
-    /// The model was asked once more for the call that is demanded.
+    /// The model was asked once more for the required call.
     pub(super) asked_for_call: bool,
-    /// Turns in a row all of whose calls failed.
+    /// Turns in a row in which every call failed.
     pub(super) failed_turns: u32,
-    /// The name of the limit that the deadline is.
+    /// The limit that sets the deadline.
     deadline_name: &'static str,
-    /// Of a stream that is stored: its client knows its id, and may delete it before it has a row.
+    /// Of a stored stream: its client knows the id, and may delete the response before it has a row.
     registration: Option<RunRegistration>,
 }
 
@@ -163,7 +161,7 @@ impl Run {
             requester,
             started,
             deadline,
-            // Without a stream the status can wait for the whole answer.
+            // Without a stream, the status can wait for the complete response.
             timer: if prepared.model_request.stream { RunTimer::Commit } else { RunTimer::Deadline },
             sleep: Box::pin(tokio::time::sleep_until(
                 if prepared.model_request.stream { commit_at } else { deadline }.into(),
@@ -184,7 +182,7 @@ impl Run {
         }
     }
 
-    /// Runs to the end; never panics, and always ends in exactly one way.
+    /// Runs to the end. Never panics, and always ends in exactly one way.
     pub(super) async fn drive(mut self: Box<Self>) {
         self.engine.parts.metrics.run_started();
         let outcome = match AssertUnwindSafe(self.agent_loop()).catch_unwind().await {
@@ -198,7 +196,8 @@ impl Run {
         self.end(outcome).await;
     }
 
-    /// The loop: ask, hear, and ask again if the model must be told something first.
+    /// The agent loop: an inference, then the calls that follow from it, until the model is done or a limit is
+    /// reached.
     async fn agent_loop(&mut self) -> Result<Termination, RunError> {
         self.machine.start(self.sink.events());
         self.emit_list_tools()?;
@@ -218,7 +217,7 @@ impl Run {
         Err(RunError::LimitReached("max_turns"))
     }
 
-    /// One turn of the model; a conversation that is too long is cut once if the client allows it.
+    /// One turn of the model. A conversation that is too long is truncated once, if the request allows it.
     async fn infer_with_retry(&mut self) -> Result<Turn, RunError> {
         self.received = false;
         match self.infer_once().await {
@@ -227,7 +226,7 @@ impl Run {
                     return Err(RunError::Failed(error));
                 }
                 tracing::debug!(
-                    "the provider said that the conversation is too long; trying with half of it"
+                    "the provider rejected the conversation as too long; retrying with half of it"
                 );
                 self.infer_once().await
             }
@@ -275,16 +274,17 @@ impl Run {
     async fn stream_turn(&mut self) -> Result<Turn, RunError> {
         let mut stream = self.open_stream().await?;
         if self.turns > 1 {
-            // What the turn before brought is seen before the model has thought about it.
+            // Results of the turn before are sent without waiting for the model's next event.
             self.flush().await?;
         }
-        let mut heard = Vec::new();
+        let mut model_events = Vec::new();
         loop {
-            let more = self.until_cancelled(stream.next(&mut heard)).await?;
-            let happened = !heard.is_empty();
-            // Most events of a model make one of ours: no growing, and no copying for it.
-            self.sink.events().reserve(heard.len() + 2);
-            for event in heard.drain(..) {
+            let more = self.until_cancelled(stream.next(&mut model_events)).await?;
+            let happened = !model_events.is_empty();
+            // Most model events make one event of ours: reserved, so that the buffer does not grow while they are
+            // written.
+            self.sink.events().reserve(model_events.len() + 2);
+            for event in model_events.drain(..) {
                 self.on_model_event(event)?;
             }
             self.check_size()?;
@@ -310,24 +310,25 @@ impl Run {
         Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
     }
 
-    /// An answer that is yet to come: what the provider is sent for it is written now, off the workers if that is much.
+    /// Opens the provider's stream. A large request is encoded on a blocking thread.
     async fn open_stream(&mut self) -> Result<Box<dyn ModelStream>, RunError> {
         let provider = Arc::clone(&self.prepared.provider);
         let call = self.call.clone();
-        let asked = if self.prepared.request_bytes + self.machine.bytes() as u64 <= MAX_INLINE_ENCODE_BYTES {
+        let opened = if self.prepared.request_bytes + self.machine.bytes() as u64 <= MAX_INLINE_ENCODE_BYTES {
             provider.infer(&self.prepared.model_request, &call)
         } else {
             let (admission, requester) = (Arc::clone(self.engine.admission()), self.requester.clone());
-            let ask = self.prepared.model_request.clone();
-            let work =
-                async move { admission.blocking.run(&requester, move || provider.infer(&ask, &call)).await };
-            // Few runs need it, and all would have the room for it.
+            let request = self.prepared.model_request.clone();
+            let work = async move {
+                admission.blocking.run(&requester, move || provider.infer(&request, &call)).await
+            };
+            // Boxed: few runs need this future, and all would reserve the space for it.
             self.until_cancelled(Box::pin(work)).await??
         };
-        asked.map_err(|error| self.provider_failed(error))
+        opened.map_err(|error| self.provider_failed(error))
     }
 
-    /// The provider's words are the client's to read, but for what of them is the operator's, and not the log's.
+    /// The provider's message is shown to the client, without the operator's instructions, and is not logged.
     fn provider_failed(&self, error: ProviderError) -> RunError {
         let error = match &self.prepared.redaction {
             Some(redaction) => redaction.apply(error),
@@ -336,7 +337,7 @@ impl Run {
         RunError::Failed(error.into())
     }
 
-    /// What the provider said cannot be: its answer is malformed, though each piece of it could be read.
+    /// The provider's output is malformed, though each part of it could be parsed.
     fn violated(&self, violation: &Violation) -> RunError {
         let provider = self.prepared.provider.name();
         self.engine.parts.metrics.provider_failure(provider, "malformed");
@@ -354,7 +355,7 @@ impl Run {
         RunError::Failed(ProviderError::new(ProviderErrorKind::Malformed, violation.to_string()).into())
     }
 
-    /// Names the sources in the text with which the turn ends.
+    /// Adds citations of the searched sources to the last text of the turn.
     fn add_citations(&mut self) -> Result<(), RunError> {
         if self.executor.sources.is_empty() {
             return Ok(());
@@ -373,7 +374,7 @@ impl Run {
         }
     }
 
-    /// What follows from a turn: the end, or another turn.
+    /// Decides what follows a turn: the end, or another turn.
     async fn after_turn(&mut self, turn: Turn) -> Result<Option<Termination>, RunError> {
         let lacks_call = self.call_filter.lacks_required_call();
         let denied = self.call_filter.end_turn();
@@ -402,7 +403,7 @@ impl Run {
         let output = self.machine.close_turn(self.sink.events())?;
         self.check_size()?;
         if waits {
-            // Clients know that a person is asked by the items; only functions are theirs to run.
+            // An approval request is visible as an item; `requires_action` is only for functions of the client.
             return Ok(Some(if turn.client_calls > 0 {
                 self.prepared.awaiting_client_status.clone()
             } else {
@@ -420,7 +421,7 @@ impl Run {
         Ok(None)
     }
 
-    /// What follows from a turn in which nothing was called any more: the end, if the answer has its form.
+    /// Decides what follows a turn without calls: the end, or another turn if the answer does not match its format.
     pub(super) fn validate_output(&mut self, turn: &Turn) -> Result<Option<Termination>, RunError> {
         if self.prepared.is_compaction && self.machine.response().output.is_empty() {
             return Ok(Some(Termination::Failed(compaction::failed().body)));
@@ -432,7 +433,7 @@ impl Run {
         }
     }
 
-    /// Adds a turn to the conversation, if its limits allow for another.
+    /// Adds a turn to the conversation, unless a limit is reached.
     pub(super) fn finish_turn(
         &mut self,
         turn: &Turn,
@@ -460,7 +461,7 @@ impl Run {
         )))
     }
 
-    /// Adds to the conversation what the turn brought, in its order.
+    /// Adds the items of a turn to the conversation, in their order.
     pub(super) fn append_history(&mut self, turn: TurnOutput, denied: Vec<RejectedCall>) {
         let TurnOutput { first, mut states, orphan_state: loose } = turn;
         let conversation = &mut self.prepared.model_request.conversation;
@@ -486,16 +487,16 @@ impl Run {
     fn prepare_next_turn(&mut self) {
         let ask = &mut self.prepared.model_request;
         if self.call_filter.limit_exceeded() && self.executor.left() == 0 {
-            // One last inference, which must not ask for what it will not get.
+            // One last inference, without tools, as no more calls would be made.
             ask.tool_choice = CallChoice::None;
             self.call_filter.deny_all();
             return;
         }
-        // A demand that was met is over, or the loop would never end.
+        // The required call was made; requiring it again would never end.
         ask.tool_choice = self.prepared.offer.choice.later();
     }
 
-    /// `max_output_tokens` is for the whole response: what a turn spent is missing in the next.
+    /// `max_output_tokens` is for the whole response: a turn's tokens are subtracted from those of the next.
     fn consume_token_budget(&mut self, turn: &Turn) -> Result<(), RunError> {
         let Some(left) = &mut self.prepared.model_request.max_output_tokens else { return Ok(()) };
         *left = left.saturating_sub(turn.usage.map_or(0, |usage| usage.output_tokens));
@@ -518,7 +519,7 @@ impl Run {
         Ok(())
     }
 
-    /// Lets out what has happened. Without a stream nobody waits for less than the end.
+    /// Sends the events so far. Without a stream, only the end of the run is awaited.
     pub(super) async fn flush(&mut self) -> Result<(), RunError> {
         if !self.prepared.model_request.stream {
             self.sink.commit();
@@ -531,16 +532,16 @@ impl Run {
         Ok(())
     }
 
-    /// Waits for something, while the client may go and the clock goes on.
+    /// Awaits a future unless the client disconnects or the run is aborted, and serves the timer meanwhile.
     pub(super) async fn until_cancelled<T>(&mut self, work: impl Future<Output = T>) -> Result<T, RunError> {
         let mut work = pin!(work);
-        let cut = self.engine.parts.in_flight.abort_token().clone();
+        let abort = self.engine.parts.in_flight.abort_token().clone();
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return Ok(done),
                 () = self.sink.closed() => return Err(RunError::Cancelled),
-                () = cut.cancelled() => return Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
+                () = abort.cancelled() => return Err(RunError::Failed(shutting_down(SHUTDOWN_MESSAGE))),
                 () = &mut self.sleep => {}
             }
             match self.timer {
@@ -554,7 +555,7 @@ impl Run {
         }
     }
 
-    /// A stream whose id the client knows is recorded if it goes on for some time.
+    /// After the commit the client knows the response's id: a stored stream gets a row if it runs for some time.
     fn set_timer_after_commit(&mut self) {
         let record_at = (self.started + RECORD_AFTER).max(Instant::now());
         if self.prepared.store && record_at < self.deadline {
@@ -570,7 +571,7 @@ impl Run {
         self.sleep.as_mut().reset(self.deadline.into());
     }
 
-    /// Nobody waits for this row, so a failure is only logged: the row that counts is the last one.
+    /// A failure is only logged: the row that counts is the one at the end.
     async fn record_running(&mut self) {
         self.set_deadline_timer();
         if self.recorded {
@@ -579,7 +580,9 @@ impl Run {
         let record = record::running(&self.prepared, self.machine.response());
         match self.engine.parts.store.begin(record).await {
             Ok(()) => self.recorded = true,
-            Err(error) => tracing::warn!(%error, "a running response could not be recorded"),
+            Err(error) => {
+                tracing::warn!(%error, "writing the row of a response in progress failed; its end will be written")
+            }
         }
     }
 
@@ -593,25 +596,15 @@ impl Run {
         }
     }
 
-    /// Ends the response: commits its row, then lets the terminal event leave.
+    /// Ends the response: commits its row, then sends the terminal event.
     async fn end(self: Box<Self>, outcome: RunEnd) {
-        let Self {
-            engine,
-            prepared,
-            machine,
-            executor: calls,
-            call,
-            sink: mut outlet,
-            started,
-            first_event,
-            turns,
-            ..
-        } = *self;
-        // Until the row is committed.
+        let Self { engine, prepared, machine, executor, call, mut sink, started, first_event, turns, .. } =
+            *self;
+        // Held until the row is committed.
         let _registration = self.registration;
         let first = first_event.map(|after| started + after);
-        let noted = RunSummary { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
-        calls.cancel();
+        let summary = RunSummary { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
+        executor.cancel();
         let metrics = &engine.parts.metrics;
         let took = started.elapsed();
         let ending = match outcome {
@@ -624,8 +617,8 @@ impl Run {
                     error.code(),
                     took,
                 );
-                noted.refusal(&prepared, error.body.code.clone());
-                return outlet.reject(error).await;
+                summary.refusal(&prepared, error.body.code.clone());
+                return sink.reject(error).await;
             }
         };
         let param = match &ending {
@@ -633,12 +626,12 @@ impl Run {
             _ => None,
         };
         let outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
-        let mut finished = machine.end(ending, outcome, unix_now(), outlet.events());
-        // However it ended: a request that a client sees can be answered.
+        let mut finished = machine.end(ending, outcome, unix_now(), sink.events());
+        // However the response ended, an approval request that its client sees can be answered.
         if let Err(error) =
             approvals::persist_requests(&engine.parts, &prepared, &finished.approval_requests).await
         {
-            finished = finished.into_failed(error.body, outlet.events());
+            finished = finished.into_failed(error.body, sink.events());
         }
         if prepared.store {
             let record = record::ended(&prepared, &finished);
@@ -647,7 +640,7 @@ impl Run {
             metrics.store_commit(committing.elapsed());
             if let Err(error) = committed {
                 let error = ApiError::from(error);
-                finished = finished.into_failed(error.body, outlet.events());
+                finished = finished.into_failed(error.body, sink.events());
             }
         }
         let response = &finished.snapshot.response;
@@ -665,13 +658,13 @@ impl Run {
             let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
             log_failure(&prepared, &call, code, param.as_deref());
         }
-        noted.response(&prepared, response);
-        // A client that has gone finds the response in the store.
-        let _gone = outlet.flush().await;
+        summary.response(&prepared, response);
+        // A client that has disconnected finds the response in the store.
+        let _gone = sink.flush().await;
     }
 }
 
-/// All that an operator needs to find what failed; its message may quote what was said, and stays with the client.
+/// What an operator needs to find the cause. The error's message may quote the conversation, and is not logged.
 fn log_failure(prepared: &PreparedRun, call: &CallContext, code: &str, param: Option<&str>) {
     tracing::warn!(
         {
@@ -686,7 +679,7 @@ fn log_failure(prepared: &PreparedRun, call: &CallContext, code: &str, param: Op
     );
 }
 
-/// State that came without any reasoning, in an item that no client sees.
+/// Provider state without any reasoning, in an item that no client sees.
 fn state_item(state: ProviderState, ids: &mut crate::protocol::id::IdGenerator) -> HistoryItem {
     let item = Item::Reasoning(Reasoning {
         id: ids.next("rs"),

@@ -1,4 +1,4 @@
-//! What a run tells the log of its request, once, when it ends.
+//! The figures of a run in the access log of its request, written once when it ends.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,25 +8,24 @@ use super::prepare::PreparedRun;
 use crate::protocol::response::{Response, Usage};
 use crate::telemetry::request_log::{ModelTarget, RequestLog, RunStats};
 
-/// What the run has counted.
 pub(super) struct RunSummary {
-    /// Of a request over HTTP.
+    /// The log of the HTTP request, if there is one.
     pub log: Option<Arc<RequestLog>>,
     pub turns: u32,
     pub tool_calls: u32,
-    /// When the model's first word came.
+    /// When the provider's first event came.
     pub first_event: Option<Instant>,
 }
 
 impl RunSummary {
-    /// It came to a response.
+    /// The run ended with a response.
     pub(super) fn response(self, prepared: &PreparedRun, response: &Response) {
         let failed = response.error.as_ref().and_then(|error| error.code.clone());
         let incomplete = || response.incomplete_details.as_ref().map(|why| why.reason.clone().into());
         self.tell(prepared, response.usage, failed.or_else(incomplete));
     }
 
-    /// It came to nothing but an error.
+    /// The run ended with an error instead of a response.
     pub(super) fn refusal(self, prepared: &PreparedRun, code: Option<Cow<'static, str>>) {
         self.tell(prepared, None, code);
     }

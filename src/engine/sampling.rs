@@ -1,5 +1,5 @@
-//! MCP servers that may use the model: each request of theirs is a response of its own, without tools, that nobody
-//! keeps. How many there may be in a minute, and how long answers may become, the operator has said.
+//! MCP sampling: a server's request for the model becomes a response of its own, without tools, that is not stored.
+//! The operator's settings limit the requests per minute and the length of answers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -18,37 +18,38 @@ use crate::protocol::response::{Response, ResponseStatus};
 use crate::store::Owner;
 use crate::tools::mcp::{SampleAnswer, SampleContent, SampleMessage, SampleRequest, Sampler};
 
-/// The time in which requests are counted.
+/// The window of the rate limit.
 const RATE_WINDOW: Duration = Duration::from_mins(1);
 
-/// Asks the engine. The servers are there before it, and it is told later.
+/// Answers sampling requests by the engine, which is set after the servers are made.
 pub(crate) struct EngineSampler {
     engine: Mutex<Weak<Engine>>,
     settings: SamplingSettings,
-    /// Requests of each server, and since when they are counted. There are as many as servers are connected to.
+    /// Requests of each server in the current window, with its beginning. Bounded by the number of configured
+    /// servers.
     asked: Mutex<HashMap<Arc<str>, (Instant, u32)>>,
 }
 
 impl EngineSampler {
-    /// A sampler by these settings, if servers may use the model.
+    /// `None` if servers may not use the model.
     pub(crate) fn new(settings: &SamplingSettings) -> Option<Arc<Self>> {
         settings.enabled.then(|| {
             Arc::new(Self { engine: Mutex::default(), settings: settings.clone(), asked: Mutex::default() })
         })
     }
 
-    /// From now on this engine is asked.
+    /// Uses this engine from now on.
     pub(crate) fn ask(&self, engine: &Arc<Engine>) {
         *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
     }
 
-    /// Takes one request of a server's budget.
+    /// Takes one request from a server's rate limit.
     fn spend(&self, server: &Arc<str>) -> Result<(), String> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         asked.retain(|_, (since, _)| since.elapsed() < RATE_WINDOW);
         let (_, times) = asked.entry(Arc::clone(server)).or_insert_with(|| (Instant::now(), 0));
         if *times >= self.settings.max_requests {
-            return Err("too many requests for the model in a minute".to_owned());
+            return Err("the rate limit of sampling requests per minute is reached".to_owned());
         }
         *times += 1;
         Ok(())
@@ -56,10 +57,10 @@ impl EngineSampler {
 
     fn body(&self, request: &SampleRequest) -> Result<Value, String> {
         if !request.stop.is_empty() {
-            return Err("stop sequences are not served".to_owned());
+            return Err("stop sequences are not supported".to_owned());
         }
         let input = request.messages.iter().map(message).collect::<Result<Vec<_>, String>>()?;
-        // What is absent is `null`, which the API takes for absent.
+        // Absent values become `null`, which the API treats as absent.
         let body = json!({
             "model": self.settings.model,
             "instructions": request.system,
@@ -77,7 +78,7 @@ impl Sampler for EngineSampler {
     async fn sample(&self, request: SampleRequest) -> Result<SampleAnswer, String> {
         let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
         let Some(engine) = engine else {
-            return Err("the gateway is stopping".to_owned());
+            return Err("the gateway is shutting down".to_owned());
         };
         self.spend(&request.server)?;
         let body = self.body(&request)?.to_string();
@@ -113,8 +114,8 @@ fn message(message: &SampleMessage) -> Result<Value, String> {
         SampleContent::Image { mime_type, data } if !message.by_model => {
             Ok(json!({"type": "input_image", "image_url": format!("data:{mime_type};base64,{data}")}))
         }
-        SampleContent::Image { .. } => Err("the model has shown no picture".to_owned()),
-        SampleContent::Audio { .. } => Err("recordings are not served".to_owned()),
+        SampleContent::Image { .. } => Err("images of the assistant are not supported".to_owned()),
+        SampleContent::Audio { .. } => Err("audio is not supported".to_owned()),
     });
     let role = if message.by_model { "assistant" } else { "user" };
     Ok(json!({"role": role, "content": content.collect::<Result<Vec<_>, String>>()?}))

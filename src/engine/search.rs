@@ -1,5 +1,4 @@
-//! The hosted web search: what its options mean for the tool behind it, and which parts of an answer cite
-//! what it found.
+//! The hosted web search: turns its options into arguments of the tool behind it, and finds citations in an answer.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,10 +11,9 @@ use crate::protocol::response::to_raw;
 use crate::protocol::tool::{ContentKind, SearchContextSize, Tool, UserLocation};
 use crate::tools::Citation;
 
-/// The server-side tool that searches.
 pub(super) const TOOL_NAME: &str = "web_search";
 
-/// What the model sees of the hosted tool: the options are the request's to set.
+/// The parameters that the model sees: only the query, as options are set by the request.
 pub(super) fn schema() -> Box<RawValue> {
     to_raw(&json!({
         "type": "object",
@@ -25,14 +23,14 @@ pub(super) fn schema() -> Box<RawValue> {
     }))
 }
 
-/// The request's options as arguments of the tool; they replace whatever the model says.
+/// The request's options as arguments of the tool, which replace the model's.
 pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Value>, ApiError> {
     let (size, location, kinds) = match tool {
         Tool::WebSearch(tool) => {
             if tool.external_web_access == Some(false) {
                 return Err(ApiError::unsupported(
                     format!("{path}.external_web_access"),
-                    "There is no search without access to the web.",
+                    "The search needs access to the web: omit 'external_web_access' or set it to true.",
                 ));
             }
             (tool.search_context_size, &tool.user_location, &tool.search_content_types)
@@ -45,7 +43,7 @@ pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Val
     if kinds.as_ref().is_some_and(|kinds| !kinds.contains(&ContentKind::Text)) {
         return Err(ApiError::unsupported(
             format!("{path}.search_content_types"),
-            "Only 'text' is searched for.",
+            "Only 'text' is supported.",
         ));
     }
     let mut fixed = Map::new();
@@ -71,12 +69,12 @@ pub(super) fn fixed_arguments(tool: &Tool, path: &str) -> Result<Map<String, Val
     Ok(fixed)
 }
 
-/// The model's query with the request's options; nothing else of the model's, which was shown nothing else. What
-/// is no object stays what it is: the tool's validation says so better.
+/// The model's query with the request's options. Other arguments of the model are dropped, as it was shown none. Text
+/// that is not an object is left to the tool's validation, which says what is wrong with it.
 pub(super) fn arguments(raw: &str, fixed: &Map<String, Value>) -> String {
     #[derive(serde::Serialize)]
     struct Arguments<'a> {
-        /// As it was written.
+        /// The query as the model wrote it.
         #[serde(skip_serializing_if = "Option::is_none")]
         query: Option<&'a RawValue>,
         #[serde(flatten)]
@@ -84,11 +82,11 @@ pub(super) fn arguments(raw: &str, fixed: &Map<String, Value>) -> String {
     }
     let Ok(said) = serde_json::from_str::<HashMap<String, &RawValue>>(raw) else { return raw.to_owned() };
     let query = said.get("query").copied();
-    // What was JSON before is JSON again.
+    // Both parts were parsed from JSON, so that this cannot fail.
     serde_json::to_string(&Arguments { query, fixed }).unwrap_or_default()
 }
 
-/// Where a text names what was found: each address, or the Markdown link around it, in the order of the text.
+/// The citations in a text: each address of a source, or the Markdown link around it, in the order of the text.
 pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
     let mut found: Vec<(usize, usize, &Citation)> = Vec::new();
     let mut starts = HashSet::new();
@@ -105,7 +103,7 @@ pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
         }
     }
     found.sort_by_key(|(start, ..)| *start);
-    // Counted from one place to the next: a long text may hold many.
+    // Characters are counted from one citation to the next: a long text may hold many.
     let characters =
         |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count()) as u64;
     let (mut byte, mut start_index) = (0, 0);
@@ -123,8 +121,8 @@ pub(super) fn annotations(text: &str, sources: &[Citation]) -> Vec<Annotation> {
     found.into_iter().map(one).collect()
 }
 
-/// Whether what stands behind an address belongs to it: a longer address is another one. Signs that also end
-/// sentences do where they are followed by more.
+/// Whether what follows an address is part of it, so that the text names another, longer address. Punctuation belongs
+/// to it only if more follows.
 fn goes_on(rest: &str) -> bool {
     let mut rest = rest.chars();
     match rest.next() {

@@ -1,7 +1,7 @@
-//! Gives providers back what is theirs, and the model what hosted calls found: opens what clients carry, finds what
-//! is stored beside items that clients replay, and puts each where it belongs in the conversation.
+//! Returns state to providers, and search results to the model: opens sealed state that clients carry, finds what is
+//! stored beside items that clients replay, and attaches each to its item of the conversation.
 //!
-//! A state names the calls that it belongs to by their ids, so that it finds them wherever clients put it.
+//! State names the calls that it belongs to by their ids, so that it is found wherever a client puts it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::tools::canonical_json;
 /// An item with the sealed state that is stored beside it.
 pub(super) type HistoryEntry = (Item, Option<Arc<str>>);
 
-/// Items with the state that is stored beside them, by their places.
+/// Items with the state that is stored beside them, by place.
 pub(super) fn remembered(
     items: Vec<Item>,
     kept: &HashMap<usize, Arc<str>>,
@@ -31,9 +31,9 @@ pub(super) fn remembered(
 /// What the store knows of items that a client replays, by their places in the input.
 #[derive(Default)]
 pub(super) struct StoredInput {
-    /// Sealed state.
+    /// Sealed provider state.
     pub states: HashMap<usize, Arc<str>>,
-    /// Searches with what they found.
+    /// Web searches with their results.
     pub results: HashMap<usize, McpCall>,
 }
 
@@ -47,7 +47,7 @@ impl StoredInput {
     }
 }
 
-/// Finds what is stored of replayed items; of this owner's only.
+/// Finds what is stored of replayed items, of this owner's only.
 pub(super) async fn find(
     parts: &EngineParts,
     owner: &Owner,
@@ -87,7 +87,8 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Places of the items of answers whose state the client carries: it knows better than the store.
+/// Places of the items of those answers whose state the client carries itself, which takes precedence over the
+/// store's.
 fn carried(input: &[Item]) -> HashSet<usize> {
     let begins = |item: &Item| match item {
         Item::Message(message) => message.role != Role::Assistant,
@@ -106,7 +107,7 @@ fn carried(input: &[Item]) -> HashSet<usize> {
     places
 }
 
-/// By what state is found that is stored beside an item of this owner.
+/// The key under which state of an item is stored.
 pub(super) fn key(owner: &Owner, item: &Item) -> StateKey {
     StateKey::new(owner, history::call_id(item).unwrap_or_else(|| item.id().as_str()))
 }
@@ -125,8 +126,8 @@ fn replayed_key(owner: &Owner, item: &Item) -> Option<StateKey> {
     made.then(|| key(owner, item))
 }
 
-/// Whether a replayed item is the stored one. Servers number their calls, so that an id alone says little; our own
-/// ids are each given once.
+/// Whether a replayed item is the stored one. Servers number their calls, so that an id alone is ambiguous; ids of
+/// the gateway are unique.
 fn is_same(stored: &Item, replayed: &Item) -> bool {
     match (stored, replayed) {
         (Item::FunctionCall(a), Item::FunctionCall(b)) => {
@@ -138,7 +139,7 @@ fn is_same(stored: &Item, replayed: &Item) -> bool {
     }
 }
 
-/// The items as the model sees them, with what belongs to them, each in its place; what cannot be shown is left out.
+/// The items as the model sees them, each with its state; what cannot be shown is left out.
 pub(super) fn conversation(
     items: Vec<HistoryEntry>,
     seal: &BoundSeal,
@@ -164,7 +165,7 @@ fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, item: Rea
     let blob = item.encrypted_content.as_deref();
     let opened = blob.and_then(|blob| seal.open(blob));
     if blob.is_some() && opened.is_none() {
-        tracing::info!(item = %item.id, "what another gateway, tenant or provider sealed was left out");
+        tracing::info!(item = %item.id, "dropped encrypted reasoning that was sealed by another gateway or for another tenant or provider");
     }
     let state = match opened {
         Some(OpenedBlob::Results(call)) => return hosted.add_results(contexts, call),
@@ -176,19 +177,19 @@ fn add_reasoning(contexts: &mut Vec<HistoryItem>, hosted: &mut Hosted, item: Rea
     }
 }
 
-/// The hosted calls of a conversation in the making, looked at once each.
+/// The hosted calls of a conversation that is being built; each item is looked at once.
 #[derive(Default)]
 struct Hosted {
-    /// How much of the conversation was looked at.
+    /// How many items were looked at.
     seen: usize,
-    /// Calls with what they gave.
+    /// Calls with their results.
     known: HashSet<Id>,
-    /// Places of those that are shown without.
+    /// Places of those that are shown without results.
     shown: Vec<usize>,
 }
 
 impl Hosted {
-    /// Puts a hosted call with what it gave in the place of the item that clients see of it.
+    /// Puts a hosted call with its results in the place of the item that clients have of it.
     fn add_results(&mut self, contexts: &mut Vec<HistoryItem>, call: McpCall) {
         for (place, context) in contexts.iter().enumerate().skip(self.seen) {
             match &*context.item {
@@ -203,14 +204,14 @@ impl Hosted {
         }
         match self.shown.pop().and_then(|place| contexts.get_mut(place)) {
             Some(context) => context.item = Arc::new(Item::McpCall(call)),
-            // The client kept only this of it.
+            // The client kept only the results.
             None => contexts.push(Item::McpCall(call).into()),
         }
     }
 }
 
-/// Gives calls what came with them, and answers what came behind them. What belongs to a call that is not there, or not
-/// yet, stays where it is.
+/// Attaches state to its calls and to answers before it. State of a call that is missing or comes later stays where
+/// it is.
 pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
     move_back(contexts);
     let holds = |context: &HistoryItem| context.state.as_ref().is_some_and(|state| !state.calls.is_empty());
@@ -228,7 +229,7 @@ pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
             continue;
         };
         for (key, fields) in std::mem::take(&mut state.calls) {
-            // Servers number their calls in each answer anew: the nearest is meant.
+            // Servers number their calls anew in each answer: the nearest is the right one.
             let nearest = calls.get(&key).and_then(|found| nearest(found, place));
             let call = nearest.and_then(|at| contexts.get_mut(at));
             match call {
@@ -242,14 +243,14 @@ pub(super) fn attach_states(contexts: &mut [HistoryItem]) {
     }
 }
 
-/// The nearest of some places, which are in order; of two the earlier.
+/// The nearest of some sorted places; of two the earlier.
 fn nearest(places: &[usize], to: usize) -> Option<usize> {
     let (before, after) = places.split_at_checked(places.partition_point(|at| *at < to))?;
     let near = before.last().into_iter().chain(after.first());
     near.copied().min_by_key(|at| at.abs_diff(to))
 }
 
-/// Moves what came behind an answer to the item of the answer that it stands behind.
+/// Moves state that trails an answer to the item of the answer before it.
 fn move_back(contexts: &mut [HistoryItem]) {
     let mut answer = None;
     for place in 0..contexts.len() {
@@ -272,7 +273,7 @@ fn move_back(contexts: &mut [HistoryItem]) {
     }
 }
 
-/// The ids by which a call may be meant.
+/// The ids by which state may refer to a call.
 fn call_keys(item: &Item) -> impl Iterator<Item = &str> {
     let (own, asked) = match item {
         Item::McpCall(call) => (Some(call.id.as_str()), call.approval_request_id.as_deref()),

@@ -1,4 +1,5 @@
-//! Whether an answer keeps to the form that the client asked for, and what becomes of one that does not.
+//! Structured outputs: validates an answer against `text.format`, and decides what happens to one that does not
+//! match.
 
 use serde_json::Value;
 
@@ -12,48 +13,44 @@ use crate::protocol::request::{OnMismatch, TextFormat};
 use crate::protocol::response::StructuredValidation;
 use crate::protocol::schema::CompiledSchema;
 
-/// Bytes of a schema that is compiled at once: less than starting a thread's work would cost.
+/// A schema up to this size is compiled in place: less work than starting a blocking task.
 const SMALL_SCHEMA: usize = 4 << 10;
 
-/// What answers are held to, and what is known of the latest one.
+/// Validates answers, and remembers the verdict on the latest one.
 pub(super) struct OutputValidator {
     form: OutputFormat,
     strict: bool,
     on_mismatch: OnMismatch,
     answer: Validity,
-    /// The model was told what was wrong with its first answer.
+    /// The model was already asked to repair its answer.
     asked_again: bool,
 }
 
-/// Made before the model is asked, so that a schema that is none is refused at once.
+/// Compiled before the model is asked, so that an invalid schema is refused at once.
 enum OutputFormat {
-    /// Anything goes.
     Free,
-    /// A JSON object.
     Object,
-    /// JSON of a schema.
     Schema(Box<CompiledSchema>),
 }
 
-/// The latest answer.
+/// The verdict on the latest answer.
 enum Validity {
     NotJudged,
     Valid,
     Invalid(String),
 }
 
-/// What follows from an answer.
 pub(super) enum OutputVerdict {
     /// The response is completed.
     Accept,
-    /// It fails.
+    /// The response fails.
     Fail(ApiError),
-    /// The model is asked once more; this is wrong with what it said.
+    /// The model is asked once more, and told this problem.
     Repair(String),
 }
 
 impl OutputValidator {
-    /// What `format` demands. A schema of some size is compiled off the workers, on this requester's share of threads.
+    /// Compiles `format`. A larger schema is compiled on a blocking thread, within this requester's share.
     pub(super) async fn new(
         format: &TextFormat,
         on_mismatch: OnMismatch,
@@ -76,7 +73,7 @@ impl OutputValidator {
         Ok(Self { form, strict, on_mismatch, answer: Validity::NotJudged, asked_again: false })
     }
 
-    /// For what is no answer and has no form.
+    /// Accepts any answer.
     pub(super) fn unconstrained() -> Self {
         let on_mismatch = OnMismatch::Keep;
         Self {
@@ -88,19 +85,19 @@ impl OutputValidator {
         }
     }
 
-    /// The model is about to answer: what was said before is not the answer any more.
+    /// Forgets the verdict on an earlier answer: the model is about to give another.
     pub(super) fn begin_answer(&mut self) {
         self.answer = Validity::NotJudged;
     }
 
-    /// Whether judging what has been said of a turn will lead to a repair.
+    /// Whether validating this turn will lead to a repair.
     pub(super) fn needs_repair(&self, turn: &[Item]) -> bool {
         self.on_mismatch == OnMismatch::Repair
             && !self.asked_again
             && matches!(self.form.check(turn), Validity::Invalid(_))
     }
 
-    /// Judges the turn with which the model ends its work.
+    /// Validates the turn with which the model ends its work.
     pub(super) fn validate(&mut self, turn: &[Item]) -> OutputVerdict {
         self.answer = self.form.check(turn);
         let Validity::Invalid(problem) = &self.answer else { return OutputVerdict::Accept };
@@ -117,7 +114,7 @@ impl OutputValidator {
         }
     }
 
-    /// What the response says of its answer.
+    /// The verdict that the response shows.
     pub(super) fn verdict(&self) -> Option<StructuredValidation> {
         if matches!(self.form, OutputFormat::Free) {
             return None;
@@ -133,7 +130,7 @@ impl OutputValidator {
 }
 
 impl OutputFormat {
-    /// Checks the last message. A refusal is an answer in no form, and is not judged.
+    /// Checks the last message. A refusal has no format and is not checked.
     fn check(&self, turn: &[Item]) -> Validity {
         if matches!(self, Self::Free) {
             return Validity::NotJudged;
@@ -164,7 +161,7 @@ fn compile(schema: &RawJson) -> Result<CompiledSchema, ApiError> {
     let invalid = |why: String| ApiError::invalid("invalid_json_schema", "text.format.schema", why);
     let value: Value = serde_json::from_str(schema.get())
         .map_err(|error| invalid(format!("The schema cannot be read: {error}.")))?;
-    // Patterns were counted when the request was read.
+    // The number of patterns was checked when the request was read.
     CompiledSchema::compile_prechecked(&value)
         .map_err(|error| invalid(format!("The schema is not valid: {}.", truncate_for_display(&error))))
 }
@@ -175,12 +172,11 @@ fn schema_violation(problem: &str) -> ApiError {
         "model_error",
         "invalid_structured_output",
         format!(
-            "The model's answer does not keep to 'text.format': {problem}. The text is kept in the output."
+            "The model's answer does not match 'text.format': {problem}. The text is kept in the output."
         ),
     )
 }
 
-/// What the last assistant message of a turn says.
 enum Said {
     Text(String),
     Refusal,

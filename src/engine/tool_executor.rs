@@ -1,5 +1,4 @@
-//! Runs the calls of one turn that are the gateway's to run: journalled, in parallel, their results in the
-//! order of the calls.
+//! Executes the server-side calls of a turn: journalled first, in parallel, with results in the order of the calls.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,21 +24,21 @@ use crate::tools::{
     ToolContext, ToolError, ToolErrorCode, ToolOutput, canonical_arguments,
 };
 
-/// What the run knows of its calls over all turns.
+/// Executes calls, and keeps what is counted over all turns of the run.
 pub(super) struct ToolCallExecutor {
     context: Arc<ToolContext>,
     journal: Option<Arc<RunJournal>>,
     /// How often each call was made, by server, tool and arguments.
     call_counts: HashMap<(Option<String>, String, Vec<u8>), u32>,
-    /// How much of the output the journal holds.
+    /// How many output items the journal holds.
     journaled_items: usize,
-    /// What searches have found, to be cited.
+    /// Sources found by searches, to be cited.
     pub sources: Vec<Citation>,
     user_messages: UserMessages,
     parallel: usize,
 }
 
-/// What came of a call: for its item, or the end of the run.
+/// The result of a call for its item, or the error that ends the run.
 pub(super) type CallResultOrError = Result<CallResult, ApiError>;
 
 impl ToolCallExecutor {
@@ -89,23 +88,23 @@ impl ToolCallExecutor {
         self.context.budget.remaining()
     }
 
-    /// Tells running tools that nobody waits for them any more.
+    /// Tells running tools that their results are no longer needed.
     pub(super) fn cancel(&self) {
         self.context.cancel.cancel();
     }
 
-    /// Counts the calls; whether one was made too often with the same arguments.
-    pub(super) fn exceeds_repeat_limit(&mut self, calls: &[ServerCall], most: u32) -> bool {
+    /// Counts the calls, and returns whether one was made more than `max` times with the same arguments.
+    pub(super) fn exceeds_repeat_limit(&mut self, calls: &[ServerCall], max: u32) -> bool {
         calls.iter().any(|made| {
             let ToolCallRequest { namespace, name, arguments } = &made.call;
             let key = (namespace.clone(), name.clone(), canonical_arguments(arguments));
             let times = self.call_counts.entry(key).or_insert(0);
             *times += 1;
-            *times > most
+            *times > max
         })
     }
 
-    /// Commits the turn with its calls, before any of them is made. Whether the response has a row now.
+    /// Commits the turn with its calls before any of them is made. Returns whether the response has a row now.
     pub(super) async fn commit(
         &mut self,
         prepared: &PreparedRun,
@@ -131,7 +130,7 @@ impl ToolCallExecutor {
         Ok(true)
     }
 
-    /// Makes the calls; `listener` hears how far they have come, by slot. What comes of them comes in the order of the calls, whichever is done first.
+    /// Makes the calls concurrently; results come in the order of the calls. `listener` receives progress, by slot.
     pub(super) fn execute(
         &self,
         response: &Id,
@@ -163,7 +162,7 @@ impl ToolCallExecutor {
         stream::iter(made).buffered(self.parallel).boxed()
     }
 
-    /// What a call's item shows of its outcome; an error where the run must end.
+    /// What a call's item shows of its result; an error if the run must end.
     pub(super) fn result(
         &mut self,
         call: &ServerCall,
@@ -222,7 +221,7 @@ fn journalled(made: &ServerCall) -> JournaledCall {
     }
 }
 
-/// Of a search: what was asked and found.
+/// The query and sources of a search.
 fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
     if call.call.name != search::TOOL_NAME {
         return None;
@@ -233,8 +232,8 @@ fn searched(call: &ServerCall, found: &[Citation]) -> Option<Search> {
 }
 
 fn fatal(error: &ToolError) -> ApiError {
-    // The message is for the model, and may quote what it said.
-    tracing::warn!(code = error.code.as_str(), "a call ended its run");
+    // The tool's message is for the model, and may quote what it said: it is not shown.
+    tracing::warn!(code = error.code.as_str(), "a tool call failed fatally; failing the run");
     let kind = "server_error";
     match error.code {
         ToolErrorCode::StorageError => {

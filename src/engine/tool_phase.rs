@@ -1,4 +1,4 @@
-//! The calls of one turn: counted against the limits, committed, made, and shown as they end.
+//! The server-side calls of one turn: checked against the limits, committed, executed, and emitted as they end.
 
 use futures_util::{FutureExt, StreamExt};
 use tokio::sync::mpsc;
@@ -8,20 +8,19 @@ use crate::protocol::error::ApiError;
 use crate::response::machine::ServerCall;
 use crate::tools::{ToolError, ToolOutput};
 
-/// Reports of running tools that wait to be shown; more are dropped.
+/// Progress reports that wait to be emitted; further ones are dropped.
 const PROGRESS_CAPACITY: usize = 16;
 
-/// What came of a call.
 type ToolResult = Result<ToolOutput, ToolError>;
 
 impl Run {
-    /// Runs what the model asked the gateway to run, and shows what came of it.
+    /// Executes the calls of a turn and emits their results.
     pub(super) async fn run_calls(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
         self.check_limits(calls)?;
         self.dispatch(calls).await
     }
 
-    /// Counts the calls, which are about to be made, against the limits of the run.
+    /// Counts the calls against the limits of the run, before they are made.
     pub(super) fn check_limits(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
         let limits = &self.prepared.limits;
         if let Some(limit) = limits.reached_by(&self.machine.usage()) {
@@ -33,7 +32,7 @@ impl Run {
         Ok(())
     }
 
-    /// Makes calls and shows what comes of them.
+    /// Executes calls and emits their results.
     pub(super) async fn dispatch(&mut self, calls: &[ServerCall]) -> Result<(), RunError> {
         self.recorded = self
             .executor
@@ -53,7 +52,7 @@ impl Run {
         drop(listener);
         let mut all_failed = true;
         for made in calls {
-            // Whoever follows the stream sees what runs, unless it is over before it could be seen.
+            // The client of a stream sees the running calls, unless they end at once.
             let ready = outcomes.next().now_or_never();
             let outcome = match ready {
                 Some(outcome) => outcome,
@@ -63,7 +62,8 @@ impl Run {
                 }
             };
             let Some(outcome) = outcome else { break };
-            // Tools have the run's deadline, too: that one of them kept it is not the news.
+            // Tools have the run's deadline, too: if it has passed, that is what ends the run, not the tool's
+            // timeout.
             self.check_deadline()?;
             let result = self.executor.result(made, outcome)?;
             all_failed &= result.error.is_some();
@@ -73,7 +73,7 @@ impl Run {
         self.count_failed_turn(all_failed)
     }
 
-    /// Waits for what came of a call, and shows meanwhile how far calls have come.
+    /// Waits for the next result, and emits progress meanwhile.
     async fn outcome_of(
         &mut self,
         outcomes: &mut (impl futures_util::Stream<Item = ToolResult> + Unpin),
@@ -90,7 +90,7 @@ impl Run {
             match self.until_cancelled(next).await? {
                 Ok(outcome) => return Ok(outcome),
                 Err((slot, message)) => {
-                    // A tool that never stops reporting keeps no run alive.
+                    // A tool that never stops reporting must not keep the run alive.
                     self.check_deadline()?;
                     self.machine.report_progress(slot, message, self.sink.events())?;
                     self.flush().await?;
@@ -113,7 +113,7 @@ impl Run {
     }
 }
 
-/// A report of a running tool, for those who listen.
+/// The next progress report, if reports are wanted.
 async fn reported(reports: &mut Option<mpsc::Receiver<(u32, String)>>) -> Option<(u32, String)> {
     reports.as_mut()?.recv().await
 }

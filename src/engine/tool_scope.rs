@@ -1,4 +1,5 @@
-//! For whom tools are offered, and how: at the beginning of a run, and again when servers have come to have others.
+//! For whom tools are collected, and how they are shown: at the start of a run, and again when servers have changed
+//! theirs.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use crate::response::turn::Presentation;
 use crate::tools::PolicySubject;
 use crate::tools::mcp::CallerCatalog;
 
-/// Whether the gateway runs tools. Each may switch it off, none may switch it on against another.
+/// Whether the gateway executes tools: the configuration, the request and the agent profile must all allow it.
 pub(super) fn executes_tools(
     parts: &EngineParts,
     request: &CreateResponse,
@@ -35,7 +36,7 @@ pub(super) fn presentation(visibility: ToolVisibility, dialect: Dialect) -> Pres
     }
 }
 
-/// For whom tools are offered, and how.
+/// For whom tools are collected, and how they are shown.
 pub(super) struct ToolScope<'a> {
     pub tenant: &'a str,
     pub agent: Option<&'a str>,
@@ -67,10 +68,10 @@ impl ToolScope<'_> {
     }
 }
 
-/// Offers the tools anew, after servers have come to have others.
+/// Collects the tools again after servers have changed theirs.
 pub(super) fn refresh_tools(parts: &EngineParts, prepared: &mut PreparedRun) -> Result<(), ApiError> {
     let Some(request) = &prepared.tool_request else { return Ok(()) };
-    let offering = ToolScope {
+    let scope = ToolScope {
         tenant: &prepared.owner.tenant,
         agent: prepared.agent.as_deref(),
         executes_tools: prepared.executes_tools,
@@ -79,13 +80,13 @@ pub(super) fn refresh_tools(parts: &EngineParts, prepared: &mut PreparedRun) -> 
         servers: &prepared.servers,
         unserved: prepared.unserved,
     };
-    let offer = offering.collect_tools(parts, request, &prepared.input, true)?;
+    let offer = scope.collect_tools(parts, request, &prepared.input, true)?;
     prepared.model_request.tools = Arc::clone(&offer.tools);
     prepared.offer = offer;
     Ok(())
 }
 
-/// What a request says of its tools. A forced choice is over by the time that it is needed again.
+/// The parts of a request that collect tools. A forced choice was met before they are needed again.
 pub(super) fn tool_request(request: &CreateResponse) -> CreateResponse {
     CreateResponse {
         tools: request.tools.clone(),

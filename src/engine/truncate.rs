@@ -1,7 +1,7 @@
 //! Fits a conversation into a model's context window.
 //!
-//! Tokens are estimated, not counted: every model has a tokenizer of its own. The estimate is low for
-//! most texts, so a request is refused only when it surely does not fit; the provider has the last word.
+//! Tokens are estimated: every model has a tokenizer of its own. The estimate is low for most texts, so that only
+//! a request that surely does not fit is refused; the provider has the last word.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,20 +11,19 @@ use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Role, ToolOutput};
 use crate::response::turn::{HistoryItem, ModelTool, ToolInput};
 
-/// Bytes of text that make a token, about.
+/// Bytes of text per token, about.
 const BYTES_PER_TOKEN: usize = 4;
-/// A picture, a recording or a file counts as this many tokens: what they cost differs by model.
+/// An image, a recording or a file counts as this many tokens: the real cost differs by model.
 const TOKENS_PER_ATTACHMENT: usize = 256;
-/// What a message costs beside its text.
+/// Tokens of a message beside its text.
 const TOKENS_PER_ITEM: usize = 4;
 
-/// The context a request takes.
+/// A context window, and what is reserved in it.
 pub(super) struct ContextBudget {
-    /// Tokens the window holds.
     pub window: u64,
-    /// Tokens kept free for the answer.
+    /// Tokens reserved for the answer.
     pub answer: u64,
-    /// Tokens that instructions and tools take.
+    /// Tokens of instructions and tools.
     pub fixed: usize,
 }
 
@@ -74,10 +73,10 @@ pub(super) fn exceeds(conversation: &[HistoryItem], budget: &ContextBudget) -> b
     estimate(conversation) > budget.room()
 }
 
-/// Drops the oldest items until the rest fits into the share `numerator/denominator` of the room.
+/// Drops the oldest items until the rest fits into `numerator/denominator` of the room.
 ///
-/// Instructions of the system and the developer stay, a call goes with its output, and the last item stays
-/// whatever its length. Returns how many items were dropped.
+/// System and developer messages stay, a call is dropped with its output, and the last item stays whatever its
+/// length. Returns how many items were dropped.
 pub(super) fn drop_oldest(
     conversation: &mut Vec<HistoryItem>,
     budget: &ContextBudget,
@@ -90,7 +89,7 @@ pub(super) fn drop_oldest(
     dropped.iter().filter(|dropped| **dropped).count()
 }
 
-/// Which items have to go, by their places.
+/// Marks the items that have to go, by place.
 fn oldest_beyond(conversation: &[HistoryItem], room: usize) -> Vec<bool> {
     let mut total = estimate(conversation);
     let mut dropped = vec![false; conversation.len()];
@@ -113,7 +112,7 @@ fn oldest_beyond(conversation: &[HistoryItem], room: usize) -> Vec<bool> {
     dropped
 }
 
-/// The places of calls and outputs by the ids that they share.
+/// Places of calls and outputs, by the ids that they share.
 struct Pairs<'a>(HashMap<&'a str, Vec<usize>>);
 
 impl<'a> Pairs<'a> {
@@ -127,7 +126,7 @@ impl<'a> Pairs<'a> {
         Self(places)
     }
 
-    /// All that must go with an item: a call's output, an output's call.
+    /// The places that must go together with an item: a call's output, an output's call.
     fn take(&mut self, item: &Item) -> Vec<usize> {
         pair_id(item).and_then(|id| self.0.remove(id)).unwrap_or_default()
     }
@@ -157,7 +156,7 @@ pub(super) fn tokens(item: &Item) -> usize {
         Item::CustomToolCall(call) => call.name.len() + call.input.len(),
         Item::FunctionCallOutput(output) => return TOKENS_PER_ITEM + output_tokens(&output.output),
         Item::CustomToolCallOutput(output) => return TOKENS_PER_ITEM + output_tokens(&output.output),
-        // It holds its output.
+        // A call of the gateway holds its output.
         Item::McpCall(call) => {
             let given = call.output.as_ref().map_or(0, String::len)
                 + call.error.as_ref().map_or(0, |error| error.message().len());

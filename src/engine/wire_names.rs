@@ -1,7 +1,7 @@
-//! The names under which a model is offered tools: no two the same, and none that poses as another server's.
+//! The names under which tools are offered to the model: unique, and none that looks like another server's.
 //!
-//! `label__name` says whose a tool is, to the model and to whoever tells it what to call. So a server's tool that would
-//! be called so is never taken at its word where the label is somebody else's: it gets its own server's label in front.
+//! `label__name` tells the model which server a tool belongs to. A server's tool whose own name begins with
+//! another server's label is therefore qualified by its own label.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ enum Holder {
     Server,
 }
 
-/// The names that are given away.
+/// The names that are taken.
 pub(super) struct WireNames {
     holders: HashMap<String, Holder>,
     /// Labels of servers, and namespaces of the client.
@@ -29,19 +29,19 @@ impl WireNames {
         Self { holders: HashMap::new(), labels: HashSet::from([OWN_SERVER.to_owned()]) }
     }
 
-    /// From now on, names that begin so are this server's or namespace's alone.
+    /// Reserves names that begin with this label for this server or namespace.
     pub(super) fn add_label(&mut self, label: &str) {
         if !self.labels.contains(label) {
             self.labels.insert(label.to_owned());
         }
     }
 
-    /// Gives a name to a tool of the client. False if another has it.
+    /// Takes a name for a tool of the client. False if it is taken.
     pub(super) fn add_client(&mut self, name: &str) -> bool {
         self.holders.insert(name.to_owned(), Holder::Client).is_none()
     }
 
-    /// Gives a name to a tool of the gateway's own. The client's have theirs already.
+    /// Takes a name for one of the gateway's own tools; the client's tools were named before.
     pub(super) fn add_own(&mut self, name: &str) {
         self.holders.insert(name.to_owned(), Holder::Gateway);
     }
@@ -56,7 +56,7 @@ impl WireNames {
         self.holders.contains_key(name)
     }
 
-    /// Gives away `label__name`, or the first `label2__name` … that nobody has and that says whose it is.
+    /// Takes `label__name`, or the first of `label2__name` … that is free and begins with no other label.
     pub(super) fn qualify(
         &mut self,
         label: &str,
@@ -64,7 +64,8 @@ impl WireNames {
         is_free: impl Fn(&str) -> bool,
     ) -> Option<ToolName> {
         let is_own = |wanted: &str| self.label_of(wanted).is_none_or(|found| found == label);
-        // Flat, so that no number leaves it below another label: of `a__b`, `a__b2` would be a name of `a` for ever.
+        // Flattened, so that a number leads out of another label's names: `a__b2` would still begin with the label
+        // `a`.
         let flat = flatten(label);
         let numbered = (2..).map(|n| wire_name(Some(&format!("{flat}{n}")), name));
         let mut candidates = std::iter::once(wire_name(Some(label), name)).chain(numbered);
@@ -73,14 +74,14 @@ impl WireNames {
         Some(found.into())
     }
 
-    /// The label that a name begins with; the longest, where several do.
+    /// The label that a name begins with; the longest, if several do.
     fn label_of<'n>(&self, name: &'n str) -> Option<&'n str> {
         let ends = name.as_bytes().windows(2).enumerate().filter(|(_, pair)| *pair == b"__");
         ends.filter_map(|(end, _)| name.get(..end)).rfind(|label| self.labels.contains(*label))
     }
 }
 
-/// A label with one underscore for several.
+/// A label with runs of underscores collapsed into one.
 fn flatten(label: &str) -> String {
     let mut flat = String::with_capacity(label.len());
     for letter in label.chars() {
@@ -91,13 +92,13 @@ fn flatten(label: &str) -> String {
     flat
 }
 
-/// The tools of servers, which keep their names where nobody else has them and they pose as nobody's.
+/// The names of servers' tools that need no label: unambiguous, and beginning with no other label.
 pub(super) struct PlainNames {
     bearers: HashMap<String, usize>,
 }
 
 impl PlainNames {
-    /// The names that servers' tools would like to keep, each with its server's label.
+    /// Counts the names of servers' tools, each with its server's label.
     pub(super) fn new<'t>(names: &WireNames, wanted: impl Iterator<Item = (&'t str, String)>) -> Self {
         let mut bearers: HashMap<String, usize> = HashMap::new();
         for (label, plain) in wanted {
@@ -108,14 +109,14 @@ impl PlainNames {
         Self { bearers }
     }
 
-    /// Whether a server's tool of this name could be told apart by it alone.
+    /// Whether a server's tool is unambiguous by this name alone.
     pub(super) fn is_kept(&self, names: &WireNames, label: &str, plain: &str) -> bool {
         self.bearers.get(plain) == Some(&1)
             && !names.is_taken(plain)
             && names.label_of(plain).is_none_or(|found| found == label)
     }
 
-    /// Whether a server's tool would have this name, were there no other.
+    /// Whether any server's tool has this name.
     pub(super) fn wants(&self, plain: &str) -> bool {
         self.bearers.contains_key(plain)
     }
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(names.qualify("a__b", "c", any).as_deref(), Some("a_b2__c"));
     }
 
-    /// It was looked for without end.
+    /// This search once never ended.
     #[test]
     fn a_name_is_found_for_every_label() {
         let long = format!("a__{}", "b".repeat(61));

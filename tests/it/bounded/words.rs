@@ -46,7 +46,7 @@ async fn an_agents_instructions_are_not_shown_by_way_of_a_providers_error() {
                 assert_eq!(answer.status, ours, "{:#}", answer.body);
                 let told = answer.body.to_string();
                 assert!(!told.contains("roses") && !told.contains("ACME77"), "{told}");
-                assert!(told.contains("are not shown"), "{told}");
+                assert!(told.contains("is not shown"), "{told}");
             }
         }
         // In the middle of a stream, where it becomes part of the response, stored as it is.
