@@ -1,8 +1,8 @@
-//! How a response is made, free of any input or output: turns in, events out.
+//! How a response is made, without any I/O: model events in, response events out.
 //!
-//! `turn` says what is asked of a model and what it answers; `machine` turns answers into the stream of
-//! events; `fold` holds the response as they build it up; `size` says what of it counts against limits; `seal` keeps
-//! provider state safe in clients' hands.
+//! `turn` defines one inference, its request and its events; `machine` turns model events into the events of a
+//! response; `accumulator` builds the response from these; `size` measures them for limits; `seal` encrypts provider
+//! state that clients carry; `json_scanner` finds the end of JSON that arrives in pieces.
 
 pub(crate) mod accumulator;
 pub(crate) mod json_scanner;

@@ -1,8 +1,8 @@
-//! The response as the events of its stream build it up.
+//! Builds a response from the events of its stream, as a client would.
 //!
-//! The machine keeps its own state here, so what it streams, what is stored and what a JSON body says cannot differ.
-//! Events that close something repeat what is here, and are made of it; the judge in `tests` folds finished streams
-//! with code of its own and compares.
+//! The machine keeps its state here, so that the stream, the stored row and the JSON body cannot differ. Events
+//! that close something are made of this state; a validator in the tests accumulates finished streams with code of
+//! its own and compares.
 
 use crate::protocol::content::{ContentPart, OutputText, Refusal};
 use crate::protocol::event::{OutputContent, ResponseEvent};
@@ -15,28 +15,25 @@ pub(crate) struct ResponseAccumulator {
     response: Response,
 }
 
-/// An event that does not fit the stream before it.
+/// An event that does not fit the events before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the event refers to an item or part that is not there, or not of its kind")]
 pub struct InvalidEvent;
 
 impl ResponseAccumulator {
-    /// A response of which no event has been seen.
     pub(crate) fn new(response: Response) -> Self {
         Self { response }
     }
 
-    /// The response so far.
     pub(crate) fn response(&self) -> &Response {
         &self.response
     }
 
-    /// The response, of which nothing more will come.
     pub(crate) fn into_response(self) -> Response {
         self.response
     }
 
-    /// Changes the item at a place, where the event that says so is made of what became of it.
+    /// Changes an item; the event that announces the change is made of the result.
     pub(super) fn change_item(
         &mut self,
         index: u32,
@@ -47,7 +44,7 @@ impl ResponseAccumulator {
         Ok(item)
     }
 
-    /// Takes in an event that adds something.
+    /// Applies an event that adds something.
     pub(crate) fn apply(&mut self, event: &ResponseEvent) -> Result<(), InvalidEvent> {
         match event {
             ResponseEvent::Hosted(_) | ResponseEvent::ToolProgress { .. } => {}

@@ -1,28 +1,25 @@
-//! How much of a JSON value has come, where its text comes in pieces: each byte is looked at once.
+//! Finds the end of a JSON value whose text arrives in pieces, looking at each byte once.
 
 use serde::de::IgnoredAny;
 
-/// How much of an object or a list has come, by its brackets.
+/// How much of an object or a list has arrived, by its brackets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum JsonScanner {
-    /// Nothing.
     #[default]
     Empty,
-    /// Its beginning.
     Partial {
-        /// Brackets that are open.
+        /// Open brackets.
         depth: u32,
-        /// It ends within a string.
+        /// The text ends within a string.
         in_string: bool,
-        /// It ends within an escape of that.
+        /// The text ends within an escape sequence.
         escaped: bool,
     },
-    /// All of it; what follows is something else.
+    /// The value is complete; what follows is something else.
     Complete,
 }
 
 impl JsonScanner {
-    /// Takes in more of the text.
     pub(crate) fn advance(&mut self, text: &str) {
         for byte in text.bytes() {
             *self = self.after(byte);
@@ -50,20 +47,20 @@ impl JsonScanner {
     }
 }
 
-/// Whether a text that grows is an object or a list, and nothing else. Costs what has come since it was asked last, and
-/// nothing where nobody asks: the text is parsed once, where its brackets close.
+/// Whether a growing text is exactly one object or list. Scans only what was added since the last question, and
+/// parses the text once, when its brackets are closed.
 #[derive(Debug, Default)]
 pub(crate) struct JsonCompleteness {
     extent: JsonScanner,
     looked_at: usize,
     is_valid: bool,
-    /// Bytes that were looked at, over all.
+    /// Bytes that were looked at in all.
     #[cfg(test)]
     work: usize,
 }
 
 impl JsonCompleteness {
-    /// Whether the text is complete. It is the one of the last time, with more behind it.
+    /// Whether the text, which extends that of the last call, is complete.
     pub(crate) fn is_complete(&mut self, text: &str) -> bool {
         let new = text.as_bytes().get(self.looked_at..).unwrap_or_default();
         #[cfg(test)]
@@ -72,7 +69,7 @@ impl JsonCompleteness {
         }
         for (place, byte) in (self.looked_at..).zip(new) {
             if self.extent == JsonScanner::Complete {
-                // JSON has no other spaces.
+                // JSON has no other white space.
                 self.is_valid &= matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
                 continue;
             }
@@ -98,7 +95,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Each question parsed all that had come: the square of what a call has, where something waits behind it.
+        /// Each question once parsed the whole text: quadratic in the length of a call's arguments.
         #[test]
         fn each_byte_is_looked_at_twice_at_most_and_the_answer_is_that_of_a_parser(
             pieces in prop::collection::vec(r#"[\[\]{}":,a1\\ \n]{0,6}|\{"a":|"b\\"c"|\}"#, 0..40),

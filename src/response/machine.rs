@@ -1,10 +1,10 @@
-//! Turns a model's answers into the stream of events of one response.
+//! Turns model events into the events of one response.
 //!
-//! The only place that mints item ids, counts indexes and sequence numbers, and decides the order of
-//! events. Items are written one after the other: each is added, filled and done before the next is
-//! added, even where a provider interleaves parallel calls. What belongs to another item meanwhile waits.
+//! The only place that generates item ids, counts indexes and sequence numbers, and decides the order of events.
+//! Items are written one after the other: each is added, filled and done before the next is added, even if a provider
+//! interleaves parallel calls. Events of another item are pending meanwhile.
 //!
-//! Knows no provider, no clock and no client: time, ids and sealing are handed in.
+//! Knows no provider, clock or client: time, ids and sealing are passed in.
 
 mod call;
 mod compaction;
@@ -51,39 +51,39 @@ pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
 /// Events in the order in which they happened.
 pub type Events = Vec<StreamEvent>;
 
-/// What the machine must know of the request.
+/// What the machine has to know of the request.
 #[derive(Clone, Default)]
 pub struct MachineOptions {
     /// How raw reasoning is shown.
     pub reasoning: ReasoningDisplay,
     /// Whether log probabilities are shown.
     pub logprobs: bool,
-    /// Seals what later responses need; without it none of it is kept.
+    /// Seals what later responses need; without it, none of that is kept.
     pub seal: Option<Arc<dyn Seal>>,
-    /// Whether clients carry it.
+    /// Whether clients carry sealed state.
     pub show_sealed: ShowSealed,
-    /// Whether clients see the steps of calls that the gateway runs, and not only their items.
+    /// Whether clients see progress events of server-side calls, not only their items.
     pub server_steps: bool,
-    /// The response is a compaction: what the model writes is a summary, sealed by this.
+    /// Seals the summary of a compaction; `None` for any other response.
     pub summary: Option<Arc<dyn SealSummary>>,
 }
 
-/// Whether clients carry what is sealed. What they do not is kept with the stored items.
+/// Whether clients carry sealed state. What they do not carry is stored with the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShowSealed {
     /// Never: it is stored.
     #[default]
     Never,
-    /// Where items do not show it anyway: nothing is stored.
+    /// Only what items do not show anyway; nothing is stored.
     Needed,
-    /// Wherever there is any: `include: ["reasoning.encrypted_content"]`.
+    /// Always: `include: ["reasoning.encrypted_content"]`.
     Always,
 }
 
 /// How raw reasoning is shown to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReasoningDisplay {
-    /// As what it is.
+    /// As reasoning text.
     #[default]
     Text,
     /// As a summary: the only form that some clients show.
@@ -92,27 +92,27 @@ pub enum ReasoningDisplay {
     Hidden,
 }
 
-/// Makes opaque what clients carry.
+/// Encrypts what clients carry.
 pub trait Seal: Send + Sync {
     /// The blob that stands for the state.
     fn seal(&self, state: &ProviderState) -> String;
-    /// The blob that stands for a hosted call with what it gave.
+    /// The blob that stands for a hosted call with its results.
     fn seal_results(&self, call: &McpCall) -> String;
 }
 
-/// The model's answer broke the rules in a way that cannot be mended.
+/// The model's answer breaks the protocol in a way that cannot be repaired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// Arguments for a call that was complete and closed.
+    /// Arguments for a call that is closed.
     #[error("arguments came for a tool call that was already complete")]
     LateArguments,
     /// Arguments for a call that never began.
     #[error("arguments came for a tool call that never began")]
     UnknownCall,
-    /// A summary that could not be sent back to the gateway.
+    /// A summary that is too long to be sent back by clients.
     #[error("the summary is longer than {MAX_SUMMARY_BYTES} bytes")]
     LongSummary,
-    /// The machine contradicted itself. A bug of ours.
+    /// The machine contradicted itself: a bug.
     #[error("events were produced out of order")]
     Misplaced,
 }
@@ -126,60 +126,60 @@ impl From<InvalidEvent> for Violation {
 /// How a response ends.
 #[derive(Debug, Clone)]
 pub enum Termination {
-    /// The model gave its answer.
+    /// The model has answered.
     Completed,
     /// Functions wait for the client.
     RequiresAction,
-    /// A limit or filter ended it.
+    /// A limit or a filter ended it.
     Incomplete(String),
-    /// It failed.
+    /// The response failed.
     Failed(ErrorBody),
-    /// It was cancelled.
+    /// The response was cancelled.
     Cancelled,
 }
 
-/// One turn of the model, as far as the model made it: what the gateway was asked to run is still to be run.
+/// One turn of the model; its server-side calls are still to be made.
 #[derive(Debug)]
 pub struct Turn {
-    /// Why the model stopped; `None`: it never said so.
+    /// Why the model stopped; `None` if it did not say.
     pub finish: Option<FinishReason>,
-    /// Calls that are for the client to run.
+    /// Calls that the client makes.
     pub client_calls: usize,
-    /// Calls that are for the gateway to run, in order. Each is to be finished by [`ResponseMachine::finish_call`].
+    /// Calls that the gateway makes, in order. Each is finished by [`ResponseMachine::finish_call`].
     pub server_calls: Vec<ServerCall>,
-    /// Calls that a person has to allow first.
+    /// Calls that need approval first.
     pub approval_calls: usize,
-    /// Tokens spent, if the provider said.
+    /// Tokens used, if the provider reported them.
     pub usage: Option<Usage>,
 }
 
-/// A call that is for the gateway to run.
+/// A call that the gateway makes.
 #[derive(Debug, Clone)]
 pub struct ServerCall {
     /// Its number in the turn.
     pub slot: u32,
-    /// What is called, with what.
+    /// The call.
     pub call: ToolCallRequest,
 }
 
-/// What a turn left behind, for the next one.
+/// What a turn adds to the conversation.
 #[derive(Debug, Default)]
 pub struct TurnOutput {
-    /// Where its output begins in the response's.
+    /// The place of its first item in the output.
     pub first: usize,
-    /// State of the provider, by the place in the output of the item that holds it or belongs to it.
+    /// Provider state, by the place of the item that holds it or that it belongs to.
     pub states: BTreeMap<u32, ProviderState>,
-    /// State of a turn that has no item to hold it.
+    /// State of a turn without an item to hold it.
     pub orphan_state: Option<ProviderState>,
 }
 
-/// A call whose turn it is to be written.
+/// A call that is about to be written.
 #[derive(Debug)]
 struct CallStart {
     slot: u32,
     call_id: Option<String>,
     call: ToolCallRequest,
-    /// What the provider sent with it and wants back.
+    /// Fields that the provider sent with it and wants returned.
     fields: Option<Box<ProviderFields>>,
 }
 
@@ -194,32 +194,32 @@ enum OpenItem {
     Buffered(BufferedCall),
 }
 
-/// What is known of the turn so far.
+/// The current turn.
 #[derive(Debug, Default)]
 struct TurnState {
-    /// Where the turn's output begins.
+    /// The place of its first item in the output.
     first: usize,
     pending: PendingQueue,
     finish: Option<FinishReason>,
-    /// What the model says is not its answer: it will be asked again.
+    /// The text is commentary, not the answer: the model will be asked again.
     is_commentary: bool,
     usage: Option<Usage>,
     client_calls: usize,
     server_calls: Vec<ServerCall>,
     approval_calls: usize,
-    /// By which requests calls of this turn were allowed, by slot.
+    /// Approval requests of the calls of this turn, by slot.
     approved: Vec<(u32, String)>,
-    /// Server calls whose items are closed and whose results are still to come.
+    /// Server-side calls whose items are closed and whose results are still to come.
     hidden: Vec<HiddenCall>,
     closed_slots: Vec<u32>,
-    /// Nothing more is run: open calls end incomplete.
+    /// The turn was cut off: open calls end incomplete.
     truncated: bool,
-    /// The turn's calls are being made: one without a result may have had its effect.
+    /// The calls are being made: one without a result may have had its effect.
     dispatched: bool,
     state: AnswerState,
 }
 
-/// Writes one response.
+/// The state machine of one response.
 pub struct ResponseMachine {
     accumulator: ResponseAccumulator,
     ids: IdGenerator,
@@ -228,21 +228,21 @@ pub struct ResponseMachine {
     open: OpenItem,
     turn: TurnState,
     usage: Option<Usage>,
-    /// What the provider said; the last word counts.
+    /// As the provider reported it; the last report counts.
     service_tier: Option<ServiceTier>,
     sealed: BTreeMap<u32, String>,
     history: BTreeMap<u32, Item>,
     approval_requests: Vec<ApprovalRequest>,
     summary: Summary,
-    /// Of all that has come.
+    /// Size of everything so far.
     bytes: usize,
-    /// Of the item that was begun last.
+    /// Size of the item that was added last.
     item_bytes: usize,
     largest_item: usize,
 }
 
 impl ResponseMachine {
-    /// A machine for a response that is about to be created.
+    /// A machine for a new response.
     pub fn new(response: Response, ids: IdGenerator, options: MachineOptions) -> Self {
         Self {
             accumulator: ResponseAccumulator::new(response),
@@ -268,37 +268,37 @@ impl ResponseMachine {
         self.accumulator.response()
     }
 
-    /// Bytes received so far, of everything that is held: text, arguments, results, and what comes with them. What
-    /// the machine holds, and what its snapshots say, is no more than this times a constant (see `size`).
+    /// Bytes so far of everything that is held: text, arguments, results and their overhead. The memory of the
+    /// machine and the size of its snapshots are bounded by a constant factor of this (see `size`).
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes of the item that has most of them.
+    /// Bytes of the largest item.
     pub fn largest_item(&self) -> usize {
         self.largest_item
     }
 
-    /// Counts what has come, and goes into the item that was begun last.
+    /// Counts bytes that have come and belong to the last item.
     fn count(&mut self, bytes: usize) {
         self.bytes += bytes;
         self.count_in_item(bytes);
     }
 
-    /// Counts what goes into the item that was begun last, and was counted when it came.
+    /// Counts bytes that belong to the last item and were counted when they came.
     fn count_in_item(&mut self, bytes: usize) {
         self.item_bytes += bytes;
         self.largest_item = self.largest_item.max(self.item_bytes);
     }
 
-    /// Opens the stream.
+    /// Emits the first events of the stream.
     pub fn start(&mut self, out: &mut Events) {
         let snapshot = Arc::new(ResponseSnapshot::new(self.accumulator.response().clone()));
         self.emit_infallible(ResponseEvent::Created { response: Arc::clone(&snapshot) }, out);
         self.emit_infallible(ResponseEvent::InProgress { response: snapshot }, out);
     }
 
-    /// Takes in a piece of the model's answer.
+    /// Processes a model event.
     pub fn push(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
         let size = event.size();
         self.bytes += size;
@@ -333,7 +333,7 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Keeps what the model asks the gateway to run: some of it may have to wait to be written.
+    /// Counts a call and collects its arguments, as writing it may have to wait.
     fn note_call(&mut self, event: &ModelEvent) -> Result<(), Violation> {
         match event {
             ModelEvent::CallStarted { kind: CallKind::Server(Presentation::Approval), .. } => {
@@ -361,21 +361,21 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Ends the model's part of a turn: closes what is open and says what the model asked for.
+    /// Ends the model's part of a turn: closes the open item and returns the calls of the model.
     ///
-    /// `kept_back`: it said something that is not shown, so that nothing to show is no silence.
-    pub fn end_turn(&mut self, kept_back: bool, out: &mut Events) -> Result<Turn, Violation> {
-        let cut = self.is_cut_off();
-        self.turn.truncated = cut;
+    /// `has_rejected`: calls of the model were rejected and not shown, so that an empty turn is no empty answer.
+    pub fn end_turn(&mut self, has_rejected: bool, out: &mut Events) -> Result<Turn, Violation> {
+        let truncated = self.is_cut_off();
+        self.turn.truncated = truncated;
         self.drain_pending(FlushMode::Force, out)?;
         match &self.open {
-            OpenItem::Server(_) | OpenItem::Buffered(_) if !cut => self.finish_open_arguments(out)?,
-            _ => self.close(if cut { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
+            OpenItem::Server(_) | OpenItem::Buffered(_) if !truncated => self.finish_open_arguments(out)?,
+            _ => self.close(if truncated { ItemStatus::Incomplete } else { ItemStatus::Completed }, out)?,
         }
-        if !cut {
+        if !truncated {
             self.write_compaction(out)?;
         }
-        let silent = self.response().output.len() == self.turn.first && !kept_back;
+        let silent = self.response().output.len() == self.turn.first && !has_rejected;
         if silent && self.options.summary.is_none() && self.turn.finish == Some(FinishReason::Stop) {
             // A model may have nothing to say; clients expect a message all the same.
             self.open_text(out)?;
@@ -395,75 +395,75 @@ impl ResponseMachine {
         })
     }
 
-    /// From now on the turn's calls are being made.
+    /// The calls of the turn are being made from now on.
     pub fn dispatch_calls(&mut self) {
         self.turn.dispatched = true;
     }
 
-    /// Ends a turn, all of whose calls that the gateway runs have been finished.
+    /// Ends a turn after all its server-side calls were finished.
     pub fn close_turn(&mut self, out: &mut Events) -> Result<TurnOutput, Violation> {
         self.drain_pending(FlushMode::Force, out)?;
         self.close(ItemStatus::Completed, out)?;
         self.finalize_state(out)?;
         let TurnState { first, state, .. } = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
-        let (states, loose) = state.into_parts();
-        Ok(TurnOutput { first, states, orphan_state: loose })
+        let (states, orphan_state) = state.into_parts();
+        Ok(TurnOutput { first, states, orphan_state: orphan_state })
     }
 
-    /// What the model sees in the place of an item.
+    /// The item at this place as the model sees it.
     pub fn visible(&self, index: u32) -> Option<&Item> {
         self.history_of(index).or_else(|| self.response().output.get(index as usize))
     }
 
-    /// What the model sees in the place of an item, if that is another one.
+    /// The item that the model sees at this place, if it is not that of clients.
     pub fn history_of(&self, index: u32) -> Option<&Item> {
         self.history.get(&index)
     }
 
-    /// Sealed state of the provider that is stored with the item in this place, and that clients do not carry.
+    /// Sealed provider state that is stored with the item at this place, and that clients do not carry.
     pub fn sealed_state(&self, index: u32) -> Option<&String> {
         self.sealed.get(&index)
     }
 
-    /// The place of the first item that is not whole: it is being written, or its call is still to be finished.
+    /// The place of the first item that is not finished: it is being written, or its call has no result yet.
     pub fn first_unfinished(&self) -> usize {
         let open = match &self.open {
             OpenItem::Nothing | OpenItem::Buffered(_) => None,
-            // One item at a time: what is open is the last.
+            // Only the last item can be open.
             _ => self.response().output.len().checked_sub(1),
         };
         let hidden = self.turn.hidden.iter().map(|call| call.output_index as usize).min();
         open.into_iter().chain(hidden).min().unwrap_or(self.response().output.len())
     }
 
-    /// Tokens spent in the turns so far.
+    /// Tokens used in the turns so far.
     pub fn usage(&self) -> Usage {
         self.usage.unwrap_or_default()
     }
 
-    /// The text that is being written.
+    /// The text of the open message.
     pub fn open_text_so_far(&self) -> Option<&str> {
         let OpenItem::Message(open) = &self.open else { return None };
         self.text_of(open)
     }
 
-    /// Whether the model was cut off, so that what it said is no whole answer.
+    /// Whether the model was cut off, so that its answer is not complete.
     pub fn is_cut_off(&self) -> bool {
         matches!(self.turn.finish, Some(FinishReason::Length | FinishReason::ContentFilter))
     }
 
-    /// What the model is saying is not its answer, as it will be asked again: the message that is open says so.
+    /// Marks the open message as commentary: the model will be asked again.
     pub fn mark_commentary(&mut self) {
         self.turn.is_commentary = true;
     }
 
-    /// What has been written of the turn.
+    /// The items of the turn so far.
     pub fn turn_output(&self) -> &[Item] {
         self.response().output.get(self.turn.first..).unwrap_or_default()
     }
 
-    /// Ends the response; what is still open is closed as incomplete.
+    /// Ends the response; open items are closed as incomplete.
     pub fn end(
         mut self,
         ending: Termination,
@@ -472,7 +472,7 @@ impl ResponseMachine {
         out: &mut Events,
     ) -> FinishedResponse {
         self.turn.truncated = true;
-        // A violation here cannot change the ending any more; what can be written is.
+        // A violation here cannot change the ending any more; as much as possible is written.
         let _closed = self.drain_pending(FlushMode::Force, out);
         let _closed = self.close(ItemStatus::Incomplete, out);
         self.abort_hidden_calls();
@@ -481,10 +481,10 @@ impl ResponseMachine {
             self.usage.get_or_insert_default().add(&usage);
         }
         let Self {
-            accumulator: fold,
+            accumulator: accumulator,
             sealed,
             history,
-            approval_requests: asked,
+            approval_requests: approval_requests,
             usage,
             service_tier,
             mut sequence,
@@ -494,7 +494,7 @@ impl ResponseMachine {
             out.push(StreamEvent { sequence_number: sequence, event });
             sequence += 1;
         };
-        let mut response = fold.into_response();
+        let mut response = accumulator.into_response();
         response.usage = usage;
         service_tier.unwrap_or(ServiceTier::Default).as_str().clone_into(&mut response.service_tier);
         response.antwort = Some(RunReport::with_outcome(response.antwort, outcome));
@@ -526,13 +526,13 @@ impl ResponseMachine {
         };
         let snapshot = Arc::new(ResponseSnapshot::new(response));
         number(event(Arc::clone(&snapshot)), out);
-        FinishedResponse { snapshot, sealed, history, approval_requests: asked }
+        FinishedResponse { snapshot, sealed, history, approval_requests: approval_requests }
     }
 
-    /// Writes what waits, as far as the open item allows.
-    fn drain_pending(&mut self, patience: FlushMode, out: &mut Events) -> Result<(), Violation> {
+    /// Writes pending events, as far as the open item allows.
+    fn drain_pending(&mut self, mode: FlushMode, out: &mut Events) -> Result<(), Violation> {
         while let Some(next) = self.turn.pending.front() {
-            if !self.continues_open_call(next) && !self.try_close_open(patience, out)? {
+            if !self.continues_open_call(next) && !self.try_close_open(mode, out)? {
                 return Ok(());
             }
             let Some((event, arguments)) = self.turn.pending.pop() else { return Ok(()) };
@@ -544,9 +544,9 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Closes the open call, if that can be done, so that something else may be written.
-    fn try_close_open(&mut self, patience: FlushMode, out: &mut Events) -> Result<bool, Violation> {
-        if patience == FlushMode::WhenComplete && !self.is_open_call_complete() {
+    /// Closes the open call if that is possible, so that another item can be written.
+    fn try_close_open(&mut self, mode: FlushMode, out: &mut Events) -> Result<bool, Violation> {
+        if mode == FlushMode::WhenComplete && !self.is_open_call_complete() {
             return Ok(false);
         }
         match &self.open {
@@ -554,7 +554,8 @@ impl ResponseMachine {
                 let status = if self.turn.truncated { ItemStatus::Incomplete } else { ItemStatus::Completed };
                 self.close(status, out)?;
             }
-            // Like a client's, a hidden call that is not the last is whole; what waits for a result is not.
+            // A hidden call that is not the last has complete arguments, like one of a client; others wait for their
+            // results.
             OpenItem::Server(call) if self.turn.truncated && !call.is_hidden() => {
                 self.close(ItemStatus::Incomplete, out)?;
             }
@@ -565,7 +566,7 @@ impl ResponseMachine {
         Ok(!matches!(self.open, OpenItem::Server(_)))
     }
 
-    /// Declares the open call's arguments whole, if it is one that the gateway runs or asks for.
+    /// Declares the arguments of an open server-side or buffered call complete.
     fn finish_open_arguments(&mut self, out: &mut Events) -> Result<(), Violation> {
         match &self.open {
             OpenItem::Server(_) => self.finish_server_arguments(out),
@@ -574,7 +575,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Writes a piece of the answer whose turn it is, into the item that is open then.
+    /// Writes an event into the open item, or opens one for it.
     fn write(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
         let size = event.size();
         self.write_piece(event, out)?;
@@ -591,13 +592,13 @@ impl ResponseMachine {
             ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
             ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
                 let call = ToolCallRequest { name, namespace, arguments: String::new() };
-                let begun = CallStart { slot, call_id, call, fields };
+                let start = CallStart { slot, call_id, call, fields };
                 match kind {
-                    CallKind::Server(surface) if BufferedCall::is_one(surface) => {
-                        self.open_buffered_call(begun, surface, out)
+                    CallKind::Server(presentation) if BufferedCall::is_one(presentation) => {
+                        self.open_buffered_call(start, presentation, out)
                     }
-                    CallKind::Server(surface) => self.open_server_call(begun, surface, out),
-                    CallKind::Function | CallKind::Custom => self.open_call(begun, kind, out),
+                    CallKind::Server(presentation) => self.open_server_call(start, presentation, out),
+                    CallKind::Function | CallKind::Custom => self.open_call(start, kind, out),
                 }
             }
             ModelEvent::CallDelta { slot, delta } if self.continues_server_call(slot) => {
@@ -612,7 +613,6 @@ impl ResponseMachine {
         }
     }
 
-    /// Closes the open item, if there is one.
     fn close(&mut self, status: ItemStatus, out: &mut Events) -> Result<(), Violation> {
         match std::mem::replace(&mut self.open, OpenItem::Nothing) {
             OpenItem::Nothing => Ok(()),
@@ -634,7 +634,7 @@ impl ResponseMachine {
         Ok(output_index)
     }
 
-    /// Ends the item at a place of the output.
+    /// Changes the item at a place and emits that it is done.
     fn finish_item(
         &mut self,
         output_index: u32,
@@ -656,17 +656,17 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// For events that add nothing: they say that something begins, or repeat what was written.
+    /// For events that do not change the accumulated response: they announce, or repeat what was written.
     fn emit_infallible(&mut self, event: ResponseEvent, out: &mut Events) {
         out.push(StreamEvent { sequence_number: self.sequence, event });
         self.sequence += 1;
     }
 }
 
-/// How long what waits for an open call goes on waiting.
+/// Whether pending events wait for the open call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FlushMode {
-    /// Until the call's arguments are a whole JSON value.
+    /// Until the call's arguments are complete JSON.
     WhenComplete,
     /// No longer: the turn is over.
     Force,

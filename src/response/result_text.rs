@@ -1,4 +1,4 @@
-//! How the model is told what came of a call that the gateway made: in plain text, or in an envelope of JSON.
+//! The text in which the model is given the result of a server-side call: plain, or in a JSON envelope.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ enum Data<'a> {
     Text(&'a str),
 }
 
-/// The result of the call with this id: its text, or the message of its failure.
+/// The text of a call's result, or of its error message.
 pub(crate) fn format_result<'a>(
     format: ResultFormat,
     id: &str,
@@ -42,11 +42,12 @@ pub(crate) fn format_result<'a>(
             Envelope { id, success: false, data: None, error: Some(message) }
         }
     };
-    // Texts and checked JSON can always be written.
+    // Strings and valid JSON can always be serialised.
     Cow::Owned(serde_json::to_string(&envelope).unwrap_or_default())
 }
 
-/// An object or a list is itself; whatever else is text, as a number that a tool wrote as text may be too long for one.
+/// An object or a list is embedded as JSON. Everything else stays text: a number that a tool wrote may not fit one of
+/// JSON.
 fn data(text: &str) -> Data<'_> {
     let json = text.trim_ascii();
     match serde_json::from_str(json) {

@@ -1,10 +1,10 @@
-//! Seals what clients carry from one response to the next and cannot read or forge: provider state, what
-//! hosted calls gave, and summaries.
+//! Encrypts what clients carry from one response to the next and can neither read nor forge: provider state, results
+//! of hosted calls, and summaries.
 //!
-//! Form: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag.
-//! Associated data binds a blob to its kind and the tenant, provider state also to the provider, so that a blob of one
-//! kind never opens as one of another. State and results that cannot be opened are dropped by the caller, never
-//! forwarded; a summary stands for a whole history, and the caller refuses one that cannot be opened.
+//! Format: `aw1.` and base64url of key id (4 bytes), nonce (12 bytes) and AES-256-GCM ciphertext with tag. The
+//! associated data binds a blob to its kind and tenant, provider state also to the provider, so that a blob of one
+//! kind never opens as another. State and results that cannot be opened are dropped by the caller, never forwarded; a
+//! summary stands for a whole history, and the caller refuses a request whose summary cannot be opened.
 
 use std::sync::Arc;
 
@@ -22,34 +22,34 @@ use crate::protocol::item::hosted::McpCall;
 
 const VERSION: &str = "aw1.";
 const KEY_ID_LEN: usize = 4;
-/// Begins the associated data of summaries. No text begins so: it is no UTF-8, as tenants and providers are.
+/// Begins the associated data of summaries. Not UTF-8, unlike tenants and providers, so that no other data begins so.
 const SUMMARY: &[u8] = b"\xffcompaction\0";
-/// Tells the key of fingerprints from the one that seals.
+/// Derives the key of fingerprints from a seal key.
 const FINGERPRINTS: &[u8] = b"antwort fingerprints\0";
 /// Length of a seal key, in bytes.
 pub(crate) const KEY_LEN: usize = 32;
 
-/// The keys of a deployment: the first seals, all open.
+/// The seal keys of a deployment: the first one seals, each of them opens.
 pub struct SealKeys {
     keys: Vec<SealKey>,
     random: SystemRandom,
 }
 
 struct SealKey {
-    /// The first bytes of the key's SHA-256: tells keys apart without trying each.
+    /// The first bytes of the key's SHA-256, stored in each blob to find its key.
     id: [u8; KEY_ID_LEN],
     key: LessSafeKey,
-    /// Made of it, for fingerprints.
+    /// Derived from the key, for fingerprints.
     fingerprints: hmac::Key,
 }
 
 /// Why a set of seal keys cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SealKeyError {
-    /// There is none.
+    /// There is no key.
     #[error("no seal key was given")]
     None,
-    /// One is not 32 bytes long.
+    /// A key is not 32 bytes long.
     #[error("seal key {0} is not 32 bytes long (counted from 1)")]
     Length(usize),
 }
@@ -68,15 +68,15 @@ impl SealKeys {
         Ok(Arc::new(Self { keys, random: SystemRandom::new() }))
     }
 
-    /// A fresh key, as raw bytes.
+    /// A new random key, as raw bytes.
     pub fn generate() -> Vec<u8> {
         let mut key = vec![0; KEY_LEN];
-        // The system's generator fails only where there is none; then nothing could be sealed either.
+        // The system's random generator fails only where there is none; then nothing can be sealed either.
         let _filled = SystemRandom::new().fill(&mut key);
         key
     }
 
-    /// The seal for what belongs to one tenant and, as far as it is provider state, one provider.
+    /// The seal of one tenant; provider state is also bound to the provider.
     pub fn bound_to(self: &Arc<Self>, tenant: &str, provider: &str) -> Arc<BoundSeal> {
         let context = |parts: [&[u8]; 2]| parts.join(&0);
         Arc::new(BoundSeal {
@@ -87,8 +87,8 @@ impl SealKeys {
         })
     }
 
-    /// The fingerprints of a secret, by each of the keys; the first is the one to keep. Nobody who has only the
-    /// fingerprint can find out by trying what the secret was.
+    /// Keyed hashes of a secret, one for each key; the first is the one to store. Without the keys a secret cannot be
+    /// found by trying.
     pub fn fingerprints(&self, secret: &[u8]) -> impl Iterator<Item = [u8; 32]> {
         self.keys.iter().map(move |key| {
             let mut fingerprint = [0; 32];
@@ -137,26 +137,27 @@ impl SealKey {
     }
 }
 
-/// What a blob held.
+/// The content of a blob.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OpenedBlob {
-    /// What the provider wants back.
+    /// Provider state.
     State(ProviderState),
-    /// A hosted call with what it gave, as the model sees it.
+    /// A hosted call with its results, as the model sees it.
     Results(McpCall),
 }
 
-/// Seals and opens for one tenant and one provider.
+/// Seals and opens blobs of one tenant and one provider.
 pub struct BoundSeal {
     keys: Arc<SealKeys>,
-    /// What provider state is bound to.
+    /// The associated data of provider state.
     state: Vec<u8>,
-    /// What hosted results are bound to: they are the gateway's own, whichever provider answers next.
+    /// The associated data of hosted results: without the provider, as they are the gateway's own.
     results: Vec<u8>,
 }
 
 impl BoundSeal {
-    /// What is in a blob; `None` where it is not ours, not this tenant's, another provider's state, or damaged.
+    /// The content of a blob; `None` if it was not sealed by this gateway for this tenant and provider, or is
+    /// damaged.
     pub fn open(&self, blob: &str) -> Option<OpenedBlob> {
         if let Some(plain) = self.keys.open(&self.state, blob) {
             return serde_json::from_slice(&plain).ok().map(OpenedBlob::State);
@@ -164,7 +165,7 @@ impl BoundSeal {
         serde_json::from_slice(&self.keys.open(&self.results, blob)?).ok().map(OpenedBlob::Results)
     }
 
-    /// Provider state in a blob.
+    /// The provider state in a blob.
     pub fn open_state(&self, blob: &str) -> Option<ProviderState> {
         match self.open(blob)? {
             OpenedBlob::State(state) => Some(state),
@@ -175,7 +176,7 @@ impl BoundSeal {
     fn seal_json(&self, context: &[u8], content: &impl Serialize) -> String {
         let sealed = serde_json::to_vec(content).ok().and_then(|plain| self.keys.seal(context, &plain));
         sealed.unwrap_or_else(|| {
-            tracing::error!("what later turns need could not be sealed; it is lost to them");
+            tracing::error!("sealing provider state failed; later turns will not have it");
             String::new()
         })
     }
@@ -191,14 +192,15 @@ impl Seal for BoundSeal {
     }
 }
 
-/// Seals and opens summaries for one tenant.
+/// Seals and opens summaries of one tenant.
 pub struct SummarySeal {
     keys: Arc<SealKeys>,
     context: Vec<u8>,
 }
 
 impl SummarySeal {
-    /// The summary in a blob; `None` where it is not ours, not this tenant's, no summary, or damaged.
+    /// The summary in a blob; `None` if it was not sealed by this gateway for this tenant, is no summary, or is
+    /// damaged.
     pub fn open(&self, blob: &str) -> Option<String> {
         String::from_utf8(self.keys.open(&self.context, blob)?).ok()
     }

@@ -1,8 +1,7 @@
-//! The size of what a response is made of, in bytes: what counts against `engine.max_response_bytes` and
-//! `engine.max_item_bytes`.
+//! The size of a response in bytes, which counts against `engine.max_response_bytes` and `engine.max_item_bytes`.
 //!
-//! It is an upper bound of what is held, but for a small constant factor, in memory as well as in JSON. That is why
-//! things that have hardly any text, such as a citation, are counted with what they take besides.
+//! Within a small constant factor it is an upper bound of what is held in memory and of the JSON. For this, values
+//! with hardly any text, such as citations, are counted with an overhead.
 
 use serde_json::Value;
 
@@ -11,15 +10,15 @@ use super::turn::{ModelEvent, ProviderFields};
 use crate::protocol::content::{Annotation, LogProb, TopLogProb};
 use crate::protocol::item::hosted::McpListedTool;
 
-/// Of an item beside its text: ids, names of fields, its place in the output.
+/// Of an item beside its text: ids, names of fields, its entry in the output.
 pub(super) const ITEM_OVERHEAD: usize = 256;
-/// Of a part of an item, or an event that waits, beside its text.
+/// Of a content part, or of a pending event, beside its text.
 pub(super) const PART_OVERHEAD: usize = 128;
-/// Of a text that has hardly any: no allocation is smaller.
+/// Of a short text: no allocation is smaller.
 const MIN_ALLOCATION: usize = 8;
 
 impl ModelEvent {
-    /// How much it adds to what is held of the answer.
+    /// How much the event adds to the size of the response.
     pub fn size(&self) -> usize {
         match self {
             Self::Text { delta, logprobs } => delta.len() + logprobs.iter().map(of_logprob).sum::<usize>(),
@@ -43,7 +42,7 @@ impl ModelEvent {
 }
 
 impl CallResult {
-    /// How much it adds to what is held of the response; its words to the user are an item of their own.
+    /// How much the result adds to the size of the response; a message to the user is an item of its own.
     pub(super) fn size(&self) -> usize {
         let search = self.search.as_ref().map_or(0, |search| {
             let sources = search.sources.iter().flatten().map(|url| PART_OVERHEAD + url.len()).sum::<usize>();
@@ -53,7 +52,6 @@ impl CallResult {
     }
 }
 
-/// Of a tool in a list that clients see.
 pub(super) fn of_listed(tool: &McpListedTool) -> usize {
     let hints = tool.annotations.as_ref().map_or(0, |hints| hints.get().len());
     let description = tool.description.as_ref().map_or(0, String::len);
@@ -73,7 +71,7 @@ fn of_annotation(annotation: &Annotation) -> usize {
 }
 
 fn of_logprob(logprob: &LogProb) -> usize {
-    // A byte is up to four characters in JSON.
+    // A byte takes up to four characters in JSON.
     let token = |text: &str, bytes: &[u8]| 2 * MIN_ALLOCATION + text.len() + 4 * bytes.len();
     let of_other = |other: &TopLogProb| size_of::<TopLogProb>() + token(&other.token, &other.bytes);
     let others = logprob.top_logprobs.iter().map(of_other).sum::<usize>();

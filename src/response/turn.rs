@@ -1,4 +1,4 @@
-//! One inference, neutral of any provider: what is asked ([`ModelRequest`]) and what comes back
+//! One inference in terms that no provider defines: its request ([`ModelRequest`]) and what the model answers
 //! ([`ModelEvent`]).
 
 pub(crate) mod tool_name;
@@ -17,73 +17,73 @@ use crate::protocol::item::Item;
 use crate::protocol::request::{Metadata, ReasoningRequest, ServiceTier, TextFormat, Verbosity};
 use crate::protocol::response::Usage;
 
-/// What one inference is asked.
+/// The request of one inference.
 #[derive(Debug, Clone)]
 pub struct ModelRequest {
-    /// The provider's own name of the model.
+    /// The provider's name of the model.
     pub model: String,
-    /// Goes first; not part of the history.
+    /// The instructions, which come first and are no part of the conversation.
     pub instructions: Option<String>,
-    /// What the model sees, oldest first.
+    /// The conversation as the model sees it, oldest item first.
     pub conversation: Vec<HistoryItem>,
-    /// All tools, in a stable order; the same in every turn of a run.
+    /// All tools in a stable order, the same in every turn of a run (for prompt caches).
     pub tools: Arc<[Arc<ModelTool>]>,
-    /// As it binds this inference.
+    /// The tool choice of this inference.
     pub tool_choice: CallChoice,
-    /// How results of calls that the gateway made are told.
+    /// The form in which results of server-side calls are written.
     pub result_format: ResultFormat,
-    /// Whether several calls may come in one turn.
+    /// Whether a turn may hold several calls.
     pub parallel_tool_calls: bool,
-    /// Tokens left for this inference.
+    /// Tokens that this inference may use.
     pub max_output_tokens: Option<u64>,
-    /// Form of the answer.
+    /// The format of the answer.
     pub format: TextFormat,
-    /// Length of the answer.
+    /// How long the answer should be.
     pub verbosity: Option<Verbosity>,
-    /// How much to think, and what to show of it.
+    /// How much to reason, and what to show of it.
     pub reasoning: ReasoningRequest,
-    /// Sampling; `None` leaves it to the provider.
+    /// Sampling parameters; `None` leaves them to the provider.
     pub sampling: SamplingParams,
-    /// What some providers take and others refuse: forwarded by the provider's configuration.
+    /// Fields that some providers accept and others refuse; sent as the provider's configuration says.
     pub hints: ProviderHints,
-    /// Fields that are none of the API's and that the provider's configuration lets through.
+    /// Fields outside of the API that the provider's configuration passes through.
     pub extra: Vec<(String, Box<RawValue>)>,
-    /// Whether to ask the provider for a stream.
+    /// Whether the provider is asked for a stream.
     pub stream: bool,
 }
 
-/// Which tools the model may or must call in one inference. Places are those among its tools.
+/// Which tools may or must be called in one inference. Places are those in the list of tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallChoice {
-    /// None.
+    /// No tool.
     None,
-    /// As it likes.
+    /// Any tool or none.
     Auto,
-    /// At least one.
+    /// At least one call.
     Required,
-    /// This one.
+    /// A call of this tool.
     One(usize),
-    /// Only these.
+    /// These tools only.
     Among {
         /// In ascending order.
         places: Vec<usize>,
-        /// At least one of them.
+        /// Whether at least one must be called.
         required: bool,
     },
 }
 
-/// An item as the model sees it, with what only its provider understands.
+/// An item as the model sees it, with the provider's state for it.
 #[derive(Debug, Clone)]
 pub struct HistoryItem {
-    /// The item.
+    /// The item as the model sees it.
     pub item: Arc<Item>,
-    /// State of the provider that made it, if it is the one now asked: of a reasoning item, or of the answer that
-    /// the item is a part of.
+    /// The provider's state of a reasoning item, or of the answer that the item is part of; only if this provider
+    /// made it.
     pub state: Option<ProviderState>,
-    /// Of a call: fields that the provider sent with it and wants back with it.
+    /// Of a call: fields that the provider sent with it, to be returned with it.
     pub call_fields: Option<ProviderFields>,
-    /// Whether another answer of the model begins with it. Calls whose outputs stand in their items do not tell
-    /// of themselves which of them were made in one answer.
+    /// Whether an answer of the model begins with this item. Calls that hold their own outputs do not show otherwise
+    /// which of them were made in one answer.
     pub begins_turn: bool,
 }
 
@@ -96,10 +96,10 @@ impl From<Item> for HistoryItem {
 /// Fields of a message or of a call, by name, as the provider sent them.
 pub type ProviderFields = Map<String, Value>;
 
-/// What a provider wants back with its answer, word for word. Sealed before it leaves the gateway.
+/// What a provider wants returned with its answer, unchanged. Sealed before it leaves the gateway.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProviderState {
-    /// The raw reasoning, also where clients see only a summary or nothing of it.
+    /// The raw reasoning, even if clients see only a summary or nothing of it.
     #[serde(default)]
     pub text: String,
     /// Fields of the assistant message, such as `reasoning_details`.
@@ -108,21 +108,21 @@ pub struct ProviderState {
     /// Fields of calls, such as `extra_content`, by the id under which the call goes back to the provider.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, ProviderFields>,
-    /// Where it stands in the answer that it belongs to.
+    /// The position in the answer that it belongs to.
     #[serde(default, skip_serializing_if = "StatePosition::is_default")]
     pub place: StatePosition,
 }
 
-/// Where provider state stands in its answer.
+/// The position of provider state within its answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StatePosition {
-    /// Before what it belongs to. Behind calls that have their results, another answer begins with it.
+    /// Before the item that it belongs to. After calls with results it begins another answer.
     #[default]
     Leads,
-    /// Amid the answer.
+    /// Between the items of the answer.
     Within,
-    /// Behind the answer: it came when what it belongs to had been written.
+    /// After the answer: it came when the items had been written.
     Trails,
 }
 
@@ -133,12 +133,12 @@ impl StatePosition {
 }
 
 impl ProviderState {
-    /// Whether there is nothing to give back.
+    /// Whether there is nothing to return.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.fields.is_empty() && self.calls.is_empty()
     }
 
-    /// Adds what came later: lists grow, other fields are replaced.
+    /// Adds fields that came later: lists are extended, other fields replaced.
     pub fn merge_fields(&mut self, more: ProviderFields) {
         for (name, value) in more {
             match (self.fields.get_mut(&name), value) {
@@ -150,7 +150,7 @@ impl ProviderState {
         }
     }
 
-    /// Adds what another stretch of the same answer had.
+    /// Adds the state of a later part of the same answer.
     pub fn merge(&mut self, more: Self) {
         if !self.text.is_empty() && !more.text.is_empty() {
             self.text.push_str("\n\n");
@@ -164,90 +164,90 @@ impl ProviderState {
 /// A tool that the model may call, under the name that the provider sees.
 #[derive(Debug, Clone)]
 pub struct ModelTool {
-    /// What is sent upstream: unique in the request, at most 64 characters.
+    /// Sent to the provider: unique in the request, at most 64 characters.
     pub wire_name: ToolName,
     /// The client's name for it.
     pub name: ToolName,
     /// The client's namespace for it.
     pub namespace: Option<String>,
-    /// Shown to the model.
+    /// The description for the model.
     pub description: Option<String>,
-    /// What it takes.
+    /// What its input looks like.
     pub input: ToolInput,
-    /// Whose it is to run, and so which item a call of it becomes.
+    /// Who runs it, and so which type of item a call becomes.
     pub kind: CallKind,
 }
 
-/// What a tool takes.
+/// The input of a tool.
 #[derive(Debug, Clone)]
 pub enum ToolInput {
-    /// A JSON object by this schema (`None`: an empty object).
+    /// A JSON object by this schema; an empty object if there is none.
     Json {
         /// JSON Schema, byte for byte as the client sent it.
         schema: Option<Box<RawValue>>,
-        /// Whether the provider must hold the model to it.
+        /// Whether the provider must enforce the schema.
         strict: Option<bool>,
     },
-    /// Free text. Providers without such tools get a function with one string argument, `input`.
+    /// Free text. Providers without such tools are given a function with one string argument, `input`.
     Text {
-        /// What the text looks like, in words or as a grammar; part of the description upstream.
+        /// Describes the text; added to the tool's description for the provider.
         grammar: Option<String>,
     },
 }
 
-/// Which item a call becomes.
+/// The type of item that a call becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallKind {
     /// `function_call`
     Function,
     /// `custom_tool_call`
     Custom,
-    /// The gateway runs it.
+    /// A call that the gateway makes.
     Server(Presentation),
 }
 
-/// What a call that the gateway runs looks like to clients.
+/// How a server-side call is shown to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presentation {
     /// `mcp_call`: every SDK shows it and none tries to run it.
     Mcp,
-    /// `antwort:tool_call`, in the dialect that knows no `mcp_call`.
+    /// `antwort:tool_call`, for the dialect without `mcp_call`.
     Extension,
     /// `web_search_call`
     WebSearch,
-    /// `function_call`, without a result: seed 001.
+    /// `function_call`, without a result.
     Hidden,
-    /// `mcp_approval_request`: a person has to allow it first.
+    /// `mcp_approval_request`: the call needs approval.
     Approval,
 }
 
-/// A call of a tool that the gateway runs, as the model asked for it.
+/// A server-side call, as the model asked for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCallRequest {
     /// The tool's own name.
     pub name: String,
-    /// Its server's label.
+    /// The label of its server.
     pub namespace: Option<String>,
-    /// The arguments as the model wrote them: a JSON object, if it did well.
+    /// The arguments as the model wrote them; not checked to be JSON.
     pub arguments: String,
 }
 
-/// Sampling parameters as the client gave them.
+/// Sampling parameters as the client set them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct SamplingParams {
     /// 0 to 2.
     pub temperature: Option<f64>,
     /// 0 to 1.
     pub top_p: Option<f64>,
-    /// Penalty for tokens that occurred.
+    /// The presence penalty.
     pub presence_penalty: Option<f64>,
-    /// Penalty for tokens by how often they occurred.
+    /// The frequency penalty.
     pub frequency_penalty: Option<f64>,
-    /// Whether log probabilities are wanted, and how many alternatives a token (0 to 20).
+    /// Whether log probabilities are wanted, and how many alternatives for each token (0 to 20).
     pub logprobs: Option<u8>,
 }
 
-/// Request fields that concern the provider's own bookkeeping.
+/// Request fields for the provider's own bookkeeping.
 #[derive(Debug, Clone, Default)]
 #[allow(missing_docs, reason = "each field is the request field of the same name")]
 pub struct ProviderHints {
@@ -259,70 +259,60 @@ pub struct ProviderHints {
     pub metadata: Metadata,
 }
 
-/// A piece of a model's answer, in the order in which it came.
+/// An event of a model's answer, in the order of arrival.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModelEvent {
     /// Visible text; never empty.
     Text {
-        /// The piece.
+        /// The delta.
         delta: String,
-        /// Of the tokens in it.
+        /// Log probabilities of its tokens.
         logprobs: Vec<LogProb>,
     },
-    /// The model declines.
+    /// A refusal to answer.
     Refusal(String),
     /// Raw reasoning; never empty.
     Reasoning(String),
-    /// Reasoning that the provider calls a summary.
+    /// Reasoning that the provider itself calls a summary.
     ReasoningSummary(String),
-    /// More of what the provider wants back with this answer's message.
+    /// Fields of the assistant message that the provider wants returned.
     ReasoningState(ProviderFields),
-    /// What the provider wants back with a call, where it comes after the call has begun; the last one counts.
-    CallState {
-        /// Which call.
-        slot: u32,
-        /// The fields.
-        fields: Box<ProviderFields>,
-    },
-    /// A source of the text so far.
+    /// Fields of a call that the provider wants returned, sent after the call has begun; the last ones count.
+    CallState { slot: u32, fields: Box<ProviderFields> },
+    /// A citation in the text so far.
     Annotation(Annotation),
     /// A call begins; its name is known.
     CallStarted {
-        /// Number of the call in this turn, by which its arguments find it: 0, 1, 2 …
+        /// The number of the call in this turn (0, 1, 2 …), which its arguments refer to.
         slot: u32,
-        /// What kind of tool is called.
+        /// The kind of the tool.
         kind: CallKind,
-        /// The provider's id for the call, if it gave one in time.
+        /// The provider's id of the call, if it was sent with its beginning.
         call_id: Option<String>,
         /// The client's name of the tool.
         name: String,
         /// The client's namespace of the tool.
         namespace: Option<String>,
-        /// What the provider wants back with the call, if it came with its beginning.
+        /// Fields that the provider wants returned, if they came with the call's beginning.
         fields: Option<Box<ProviderFields>>,
     },
-    /// More of a call's arguments (or of a custom tool's input, decoded).
-    CallDelta {
-        /// Which call.
-        slot: u32,
-        /// The piece.
-        delta: String,
-    },
-    /// Tokens spent; the last one counts.
+    /// A piece of a call's arguments, or of a custom tool's input, decoded.
+    CallDelta { slot: u32, delta: String },
+    /// Tokens used; the last report counts.
     Usage(Usage),
-    /// The tier that served the request.
+    /// The service tier that the provider used.
     ServiceTier(String),
-    /// The answer is whole, or was ended for this reason. Comes once; usage may follow.
+    /// The answer is complete, or was ended for this reason. Sent once; usage may follow.
     Finish(FinishReason),
 }
 
 /// Why a model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
-    /// It was done, with or without calls.
+    /// The model was done, with or without calls.
     Stop,
     /// The token limit.
     Length,
-    /// The provider's filter.
+    /// The provider's content filter.
     ContentFilter,
 }

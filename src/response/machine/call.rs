@@ -1,4 +1,4 @@
-//! Writes calls of functions and custom tools.
+//! Writes `function_call` and `custom_tool_call` items.
 
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
 use crate::protocol::event::ResponseEvent;
@@ -18,7 +18,7 @@ pub(super) struct OpenCall {
 }
 
 impl ResponseMachine {
-    /// Whether the event is more of the call that is being written.
+    /// Whether the event belongs to the call that is being written.
     pub(super) fn continues_open_call(&self, event: &ModelEvent) -> bool {
         let ModelEvent::CallDelta { slot, .. } = event else { return false };
         matches!(&self.open, OpenItem::Call(open) if *slot == open.slot) || self.continues_server_call(*slot)
@@ -68,8 +68,8 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// The provider's id for a call, unless it gave none, one too long to be sent back, or one twice:
-    /// outputs find their calls by it.
+    /// The provider's id of the call, or a new one if it gave none, gave one that is too long to be sent back, or
+    /// gave it twice: outputs refer to their calls by it.
     pub(super) fn unique_call_id(&mut self, given: Option<String>) -> String {
         let taken = |id: &str| {
             self.response().output.iter().any(|item| match item {
@@ -104,13 +104,13 @@ impl ResponseMachine {
         self.emit(event, out)
     }
 
-    /// Whether the open call has all its arguments, as far as one can tell from them; also if there is no open call.
+    /// Whether the open call's arguments are complete JSON; also true if no call is open.
     pub(super) fn is_open_call_complete(&mut self) -> bool {
         match &mut self.open {
             OpenItem::Call(open) => {
                 match self.accumulator.response().output.get(open.output_index as usize) {
                     Some(Item::FunctionCall(call)) => open.completeness.is_complete(&call.arguments),
-                    // Translators hand a custom tool's input over in one piece.
+                    // Translators send a custom tool's input in one piece.
                     Some(Item::CustomToolCall(call)) => !call.input.is_empty(),
                     _ => false,
                 }

@@ -1,29 +1,28 @@
-//! A response that is a compaction: what the model writes is a summary, which no client reads. It becomes one
-//! sealed item when it is whole; thoughts are not part of it, and calls are not made.
+//! A response that is a compaction: the model's text is a summary, which clients do not see. It becomes one sealed
+//! item at the end; reasoning is not part of it, and calls are not made.
 
 use super::{Events, ResponseMachine, Violation};
 use crate::protocol::item::{Compaction, Item};
 use crate::response::turn::ModelEvent;
 
-/// The longest summary, in bytes: sealed, it must fit into an input item again.
+/// The longest summary, in bytes: sealed, it must fit into an input item.
 pub const MAX_SUMMARY_BYTES: usize = 2 << 20;
 
-/// Makes a summary opaque.
+/// Encrypts summaries.
 pub trait SealSummary: Send + Sync {
-    /// The blob that stands for the summary; `None` where it could not be made.
+    /// The blob that stands for the summary; `None` if sealing failed.
     fn seal(&self, summary: &str) -> Option<String>;
 }
 
-/// The summary, as far as the model has written it.
+/// The summary so far.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     text: String,
-    /// The model said that it would not write one.
+    /// The model has refused to write one.
     refused: bool,
 }
 
 impl ResponseMachine {
-    /// Takes in a piece of the summary.
     pub(super) fn append_summary(&mut self, event: ModelEvent) -> Result<(), Violation> {
         match event {
             ModelEvent::Text { delta, .. } => {
@@ -39,7 +38,7 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Writes the item of a summary that is whole. Without one the output stays empty.
+    /// Writes the item of a complete summary. Without a summary the output stays empty.
     pub(super) fn write_compaction(&mut self, out: &mut Events) -> Result<(), Violation> {
         let Some(seal) = self.options.summary.clone() else { return Ok(()) };
         let summary = std::mem::take(&mut self.summary);
@@ -48,7 +47,7 @@ impl ResponseMachine {
             return Ok(());
         }
         let Some(encrypted_content) = seal.seal(text) else {
-            tracing::error!("a summary could not be sealed");
+            tracing::error!("sealing a summary failed; the compaction has no output");
             return Ok(());
         };
         let item = Compaction { id: self.ids.next("cm"), encrypted_content };

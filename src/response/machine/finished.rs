@@ -1,4 +1,4 @@
-//! A response that has ended, and what is kept of it.
+//! A response that has ended, with what is stored of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use crate::protocol::response::{ResponseSnapshot, ResponseStatus};
 pub struct FinishedResponse {
     /// The response with its JSON.
     pub snapshot: Arc<ResponseSnapshot>,
-    /// By place in the output: sealed state of reasoning items, for the history.
+    /// Sealed state of reasoning items, by place in the output.
     pub sealed: BTreeMap<u32, String>,
-    /// By place in the output: what the model sees where clients see another item.
+    /// Items that the model sees in place of those that clients see, by place in the output.
     pub history: BTreeMap<u32, Item>,
-    /// Calls that persons were asked for.
+    /// The approval requests of the response.
     pub approval_requests: Vec<ApprovalRequest>,
 }
 
 impl FinishedResponse {
-    /// Turns an ending that could not be kept into a failure: `out` still holds the terminal event.
+    /// Turns a response whose end could not be stored into a failed one; `out` still holds the terminal event.
     pub fn into_failed(self, error: ErrorBody, out: &mut Events) -> Self {
         let Some(terminal) = out.pop() else { return self };
         if matches!(terminal.event, ResponseEvent::Failed { .. }) {

@@ -1,4 +1,4 @@
-//! What is written of MCP servers beside calls: the lists of their tools, and calls that a person has to allow.
+//! Writes items of MCP servers other than calls: lists of tools, and approval requests.
 
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation, size};
 use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
@@ -8,17 +8,16 @@ use crate::protocol::item::{Item, ItemStatus};
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{Presentation, ProviderFields, ToolCallRequest};
 
-/// A call that is not made before a person has allowed it.
+/// An approval request, with the call that it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalRequest {
-    /// Of its `mcp_approval_request`.
+    /// The id of its `mcp_approval_request` item.
     pub id: Id,
-    /// What would be called, with what.
+    /// The call.
     pub call: ToolCallRequest,
 }
 
-/// A call while its arguments come, of a kind whose item says from its beginning what is called with what: it has
-/// none before they are whole.
+/// A call whose item is written when its arguments are complete, as the item names the call from its beginning.
 #[derive(Debug)]
 pub(super) struct BufferedCall {
     pub(super) slot: u32,
@@ -29,19 +28,19 @@ pub(super) struct BufferedCall {
 }
 
 impl BufferedCall {
-    /// Whether calls of this kind are such.
+    /// Whether calls of this kind are buffered.
     pub(super) fn is_one(surface: Presentation) -> bool {
         matches!(surface, Presentation::Approval | Presentation::WebSearch)
     }
 
-    /// Whether it has all its arguments, as far as one can tell from them.
+    /// Whether the arguments are complete JSON.
     pub(super) fn is_complete(&mut self) -> bool {
         self.completeness.is_complete(&self.call.arguments)
     }
 }
 
 impl ResponseMachine {
-    /// Shows the tools of a server, or why they could not be listed. Between turns only.
+    /// Writes the list of a server's tools, or why they could not be listed. Between turns only.
     pub fn emit_list_tools(
         &mut self,
         server_label: &str,
@@ -75,12 +74,12 @@ impl ResponseMachine {
                 (list.tools, list.error) = (tools, error);
             }
         })?;
-        // It is no part of the model's turn.
+        // The list is not part of the model's turn.
         self.turn.first = self.response().output.len();
         Ok(())
     }
 
-    /// Asks a person for a call whose arguments are whole.
+    /// Requests approval of a call whose arguments are complete.
     pub fn request_approval(&mut self, call: ToolCallRequest, out: &mut Events) -> Result<(), Violation> {
         let id = self.ids.next("mcpr");
         self.bytes += call.name.len() + call.arguments.len();
@@ -105,12 +104,12 @@ impl ResponseMachine {
         Ok(output_index)
     }
 
-    /// The calls that persons were asked for so far.
+    /// The approval requests so far.
     pub fn approval_requests(&self) -> &[ApprovalRequest] {
         &self.approval_requests
     }
 
-    /// Says by which request a call of this turn was allowed, before the call is begun.
+    /// Notes the approval request of a call of this turn, before the call is begun.
     pub fn note_approval(&mut self, slot: u32, approval_request_id: String) {
         self.turn.approved.push((slot, approval_request_id));
     }
@@ -137,17 +136,17 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Shows the call whose arguments have come: as a question, or as a call that waits for its result.
+    /// Writes the item of a call whose arguments have come: an approval request, or a call that waits for its result.
     pub(super) fn emit_buffered_call(
         &mut self,
-        unseen: BufferedCall,
+        buffered: BufferedCall,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        let BufferedCall { slot, presentation: surface, mut call, fields, .. } = unseen;
+        let BufferedCall { slot, presentation, mut call, fields, .. } = buffered;
         if call.arguments.trim().is_empty() {
             call.arguments = "{}".to_owned();
         }
-        if surface == Presentation::Approval {
+        if presentation == Presentation::Approval {
             self.turn.closed_slots.push(slot);
             let id = self.ids.next("mcpr");
             self.flush_state_before_call(slot, id.as_str(), fields, out)?;
@@ -155,21 +154,21 @@ impl ResponseMachine {
             self.place_call(slot, output_index);
             return Ok(());
         }
-        self.open_server_call(CallStart { slot, call_id: None, call, fields }, surface, out)?;
+        self.open_server_call(CallStart { slot, call_id: None, call, fields }, presentation, out)?;
         self.finish_server_arguments(out)
     }
 
-    /// Gives up a call that was cut off: as if it had not been wished, unless it is known what was.
+    /// Drops a call that was cut off, unless its arguments are known: it was never asked for.
     pub(super) fn abort_buffered_call(
         &mut self,
-        mut unseen: BufferedCall,
+        mut buffered: BufferedCall,
         out: &mut Events,
     ) -> Result<(), Violation> {
-        if unseen.presentation == Presentation::Approval || !unseen.is_complete() {
-            self.turn.closed_slots.push(unseen.slot);
+        if buffered.presentation == Presentation::Approval || !buffered.is_complete() {
+            self.turn.closed_slots.push(buffered.slot);
             return Ok(());
         }
-        self.emit_buffered_call(unseen, out)?;
+        self.emit_buffered_call(buffered, out)?;
         self.close(ItemStatus::Incomplete, out)
     }
 }

@@ -6,7 +6,7 @@ use crate::protocol::event::{OutputContent, ResponseEvent};
 use crate::protocol::id::Id;
 use crate::protocol::item::{Item, ItemStatus, Message, Phase, Role};
 
-/// Sources of one text; further ones are dropped.
+/// Annotations of one text; further ones are dropped.
 pub const MAX_ANNOTATIONS: usize = 1024;
 
 /// The message that is being written.
@@ -14,7 +14,7 @@ pub const MAX_ANNOTATIONS: usize = 1024;
 pub(super) struct OpenMessage {
     id: Id,
     output_index: u32,
-    /// The part that is being written; every message that is open has one.
+    /// The part that is being written; every open message has one.
     part: OpenPart,
 }
 
@@ -52,8 +52,7 @@ impl ResponseMachine {
         self.emit(ResponseEvent::RefusalDelta { item_id, output_index, content_index, delta }, out)
     }
 
-    /// Adds a source to the text that is being written. A source of no text has nowhere to go, and nobody reads
-    /// more of them than [`MAX_ANNOTATIONS`].
+    /// Adds an annotation to the open text. Dropped if no text is open, and beyond [`MAX_ANNOTATIONS`].
     pub(super) fn write_annotation(
         &mut self,
         annotation: Annotation,
@@ -81,7 +80,7 @@ impl ResponseMachine {
         )
     }
 
-    /// Makes sure that a text is being written, and says where.
+    /// Opens a text if none is open; returns its item and indexes.
     pub(super) fn open_text(&mut self, out: &mut Events) -> Result<(Id, u32, u32), Violation> {
         self.open_part(PartKind::Text, out)
     }
@@ -125,7 +124,7 @@ impl ResponseMachine {
         Ok((id, output_index, content_index))
     }
 
-    /// The text that an open message is at.
+    /// The text of the part that is being written.
     pub(super) fn text_of(&self, open: &OpenMessage) -> Option<&str> {
         let Ok(Item::Message(message)) = self.output(open.output_index) else { return None };
         match message.content.get(open.part.content_index as usize) {

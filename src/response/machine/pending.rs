@@ -1,26 +1,25 @@
-//! What waits behind the open item, in the order in which it came.
+//! Model events that wait for the open item to be closed, in the order of arrival.
 //!
-//! A call's arguments wait with the beginning of their call, whatever came in between. A piece finds its call by an
-//! index, so that it costs the same however much waits.
+//! Pieces of a call's arguments are collected with the beginning of their call, found by an index, so that a piece
+//! costs the same however many events wait.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::response::turn::{ModelEvent, ProviderFields};
 
-/// The queue.
 #[derive(Debug, Default)]
 pub(super) struct PendingQueue {
     queue: VecDeque<PendingEvent>,
-    /// How many have been taken: places are counted from the first that ever waited.
+    /// How many events were taken out; places are counted from the first event ever.
     taken: usize,
-    /// The place of the call that began last, by slot.
+    /// The place of the latest call of each slot.
     calls: BTreeMap<u32, usize>,
 }
 
 #[derive(Debug)]
 struct PendingEvent {
     event: ModelEvent,
-    /// Of the call that begins here, as far as they have come.
+    /// The arguments so far of the call that begins with this event.
     arguments: String,
 }
 
@@ -52,7 +51,7 @@ impl PendingQueue {
         self.queue.push_back(PendingEvent { event, arguments: String::new() });
     }
 
-    /// The first, and what came of the arguments of a call that begins with it.
+    /// Takes the first event, and the arguments of the call that begins with it.
     pub(super) fn pop(&mut self) -> Option<(ModelEvent, Option<ModelEvent>)> {
         let PendingEvent { event, arguments } = self.queue.pop_front()?;
         let delta = match &event {
@@ -69,7 +68,7 @@ impl PendingQueue {
         Some((event, delta))
     }
 
-    /// What the provider wants back with a call that waits.
+    /// The provider fields of a pending call.
     pub(super) fn call_fields(&mut self, slot: u32) -> Option<&mut Option<Box<ProviderFields>>> {
         match &mut self.call(slot)?.event {
             ModelEvent::CallStarted { fields, .. } => Some(fields),
@@ -99,23 +98,23 @@ mod tests {
 
     #[test]
     fn arguments_wait_with_the_call_that_began_last_under_their_number() {
-        let mut waiting = PendingQueue::default();
+        let mut pending = PendingQueue::default();
         let text = || ModelEvent::Refusal("a".into());
         for event in
             [start(1), text(), start(2), delta(1, "{"), delta(2, "["), start(1), delta(1, "x"), delta(3, "y")]
         {
-            waiting.push(event);
+            pending.push(event);
         }
-        assert_eq!(waiting.len(), 5);
-        assert_eq!(waiting.pop(), Some((start(1), Some(delta(1, "{")))));
-        waiting.push(delta(1, "}"));
-        waiting.push(delta(2, "]"));
-        assert_eq!(waiting.pop(), Some((text(), None)));
-        assert_eq!(waiting.pop(), Some((start(2), Some(delta(2, "[]")))));
-        assert_eq!(waiting.pop(), Some((start(1), Some(delta(1, "x}")))));
-        assert_eq!(waiting.pop(), Some((delta(3, "y"), None)));
-        waiting.push(delta(1, "z"));
-        assert_eq!(waiting.pop(), Some((delta(1, "z"), None)), "its call does not wait any more");
+        assert_eq!(pending.len(), 5);
+        assert_eq!(pending.pop(), Some((start(1), Some(delta(1, "{")))));
+        pending.push(delta(1, "}"));
+        pending.push(delta(2, "]"));
+        assert_eq!(pending.pop(), Some((text(), None)));
+        assert_eq!(pending.pop(), Some((start(2), Some(delta(2, "[]")))));
+        assert_eq!(pending.pop(), Some((start(1), Some(delta(1, "x}")))));
+        assert_eq!(pending.pop(), Some((delta(3, "y"), None)));
+        pending.push(delta(1, "z"));
+        assert_eq!(pending.pop(), Some((delta(1, "z"), None)), "its call does not wait any more");
         assert!(waiting.is_empty() && waiting.calls.is_empty());
     }
 }

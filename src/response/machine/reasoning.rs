@@ -1,4 +1,4 @@
-//! Writes reasoning items: raw text and summaries. The state that goes with them is the business of `state`.
+//! Writes reasoning items: raw text and summaries. Their provider state is the business of `state`.
 
 use super::{Events, OpenItem, ReasoningDisplay, ResponseMachine, Violation, size};
 use crate::protocol::event::{OutputContent, ResponseEvent};
@@ -15,7 +15,7 @@ pub(super) struct OpenReasoning {
     pub(super) state: ProviderState,
 }
 
-/// The part of it that is being written.
+/// The part that is being written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OpenPart {
     None,
@@ -37,7 +37,7 @@ impl ResponseMachine {
         }
     }
 
-    /// What the provider itself calls a summary.
+    /// Reasoning that the provider itself calls a summary.
     pub(super) fn write_summary(&mut self, delta: String, out: &mut Events) -> Result<(), Violation> {
         self.open_reasoning(out)?;
         self.write_summary_text(delta, out)
@@ -69,7 +69,7 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Adds an item that has nothing in it yet.
+    /// Adds an empty reasoning item.
     pub(super) fn add_reasoning(&mut self, out: &mut Events) -> Result<OpenReasoning, Violation> {
         let id = self.ids.next("rs");
         let item = Item::Reasoning(Reasoning {
@@ -105,7 +105,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Closes the part that is being written and opens the next of the given kind.
+    /// Closes the open part and opens one of the given kind.
     fn open_reasoning_part(
         &mut self,
         kind: fn(u32) -> OpenPart,

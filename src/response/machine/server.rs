@@ -1,7 +1,8 @@
-//! Writes calls that the gateway runs: their items stay open until it is known what came of them.
+//! Writes server-side calls: their items stay open until the result is known.
 //!
-//! What the model said behind such a call waits, so that a stream has one open item at a time. Calls whose
-//! results clients do not see ([`Presentation::Hidden`]) are closed at once; their results go to the history only.
+//! Events of the model after such a call are pending until then, as a stream has one open item at a time. Calls
+//! whose results clients do not see ([`Presentation::Hidden`]) are closed at once; their results go into the history
+//! only.
 
 use super::{CallStart, Events, OpenItem, ResponseMachine, Violation};
 use crate::protocol::event::{HostedProgress, HostedStage, ResponseEvent};
@@ -13,7 +14,7 @@ use crate::protocol::item::{FunctionCall, Item, ItemStatus, ServerToolCall, Serv
 use crate::response::json_scanner::JsonCompleteness;
 use crate::response::turn::{Presentation, ToolCallRequest};
 
-/// The server of tools that are the gateway's own.
+/// The server label of the gateway's own tools.
 pub const OWN_SERVER: &str = "antwort";
 
 /// The call that is being written, or waits for its result.
@@ -24,7 +25,7 @@ pub(super) struct OpenServerCall {
     slot: u32,
     presentation: Presentation,
     call: ToolCallRequest,
-    /// All its arguments have come.
+    /// The arguments are complete.
     arguments_done: bool,
     completeness: JsonCompleteness,
 }
@@ -38,45 +39,45 @@ pub(super) struct HiddenCall {
     call: ToolCallRequest,
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Clone, Default)]
 pub struct CallResult {
-    /// What the model reads.
+    /// The text for the model.
     pub output: String,
-    /// What clients are shown of it in place of `output`, where some of that is for the model alone.
+    /// The text for clients in place of `output`, if parts of that are for the model only.
     pub shown: Option<String>,
-    /// Why it failed: a stable code. `output` says it in words.
+    /// The stable code of the failure; `output` describes it.
     pub error: Option<&'static str>,
-    /// How the server said that it failed, where it said so in the terms of its protocol.
+    /// The error that the server returned, in the terms of its protocol.
     pub remote: Option<RemoteError>,
-    /// It was left out: neither done nor failed.
+    /// The call was skipped: neither made nor failed.
     pub skipped: bool,
-    /// Of a search: what was asked and what was found.
+    /// The query and results of a search.
     pub search: Option<Search>,
-    /// What the user is shown in an item of its own.
+    /// A message to the user, shown as an item of its own.
     pub user_message: Option<String>,
 }
 
-/// An error in the terms of the protocol by which a server is called.
+/// An error in the terms of the server's protocol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RemoteError {
     /// A JSON-RPC error of this code.
     Protocol(i64),
-    /// An HTTP status, and what the server wants to be shown.
+    /// An HTTP status, with what a login needs.
     Http {
         /// The status.
         status: u16,
-        /// The login that it wants.
+        /// The authentication challenge.
         login: Option<Box<McpAuthChallenge>>,
     },
 }
 
-/// What a search asked and found.
+/// The query and results of a search.
 #[derive(Debug, Clone, Default)]
 pub struct Search {
     /// The query.
     pub query: String,
-    /// Addresses of what was found, once that is known.
+    /// Addresses of the results, once they are known.
     pub sources: Option<Vec<String>>,
 }
 
@@ -85,7 +86,7 @@ impl OpenServerCall {
         self.presentation == Presentation::Hidden
     }
 
-    /// Whether it has all its arguments, as far as one can tell from them.
+    /// Whether the arguments are complete JSON.
     pub(super) fn is_complete(&mut self) -> bool {
         self.arguments_done || self.completeness.is_complete(&self.call.arguments)
     }
@@ -104,7 +105,7 @@ impl ResponseMachine {
             Presentation::Extension => ("tc", None),
             Presentation::WebSearch => ("ws", Some(HostedStage::WebSearchInProgress)),
             Presentation::Hidden => ("fc", None),
-            // Such a call is asked for, and opened when it was allowed.
+            // It becomes a buffered call, and is opened after its approval.
             Presentation::Approval => return Err(Violation::Misplaced),
         };
         let id = self.ids.next(prefix);
@@ -155,7 +156,7 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Whether the event is more of the server's call that is being written.
+    /// Whether the slot is that of the server-side call that is being written.
     pub(super) fn continues_server_call(&self, slot: u32) -> bool {
         match &self.open {
             OpenItem::Server(open) => open.slot == slot && !open.arguments_done,
@@ -164,7 +165,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Whether the slot's arguments were declared whole already.
+    /// Whether the slot's arguments were already declared complete.
     pub(super) fn is_arguments_done(&self, slot: u32) -> bool {
         matches!(&self.open, OpenItem::Server(open) if open.slot == slot && open.arguments_done)
     }
@@ -184,7 +185,7 @@ impl ResponseMachine {
         self.emit_arguments_delta(surface, item_id, output_index, delta, out)
     }
 
-    /// More arguments, for whoever is to see them as they come.
+    /// Emits a piece of the arguments, where clients see them.
     fn emit_arguments_delta(
         &mut self,
         surface: Presentation,
@@ -207,7 +208,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Declares the open call's arguments whole. It stays open for its result, unless nobody is to see that.
+    /// Declares the arguments of the open call complete. Its item stays open for the result, unless that is hidden.
     pub(super) fn finish_server_arguments(&mut self, out: &mut Events) -> Result<(), Violation> {
         let OpenItem::Server(mut open) = std::mem::replace(&mut self.open, OpenItem::Nothing) else {
             return Err(Violation::Misplaced);
@@ -272,7 +273,7 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Says how far a call has come, if its item is the one that is open.
+    /// Emits a progress message of a call, if its item is the open one.
     pub fn report_progress(&mut self, slot: u32, message: String, out: &mut Events) -> Result<(), Violation> {
         let OpenItem::Server(open) = &self.open else { return Ok(()) };
         if open.slot != slot || !open.arguments_done {
@@ -282,11 +283,11 @@ impl ResponseMachine {
         self.emit(ResponseEvent::ToolProgress { item_id, output_index, message }, out)
     }
 
-    /// Says what came of a call. Calls are finished in the order in which the model made them.
+    /// Sets the result of a call. Calls are finished in the order in which the model made them.
     pub fn finish_call(&mut self, slot: u32, result: CallResult, out: &mut Events) -> Result<(), Violation> {
         if let Some(at) = self.turn.hidden.iter().position(|hidden| hidden.slot == slot) {
             let HiddenCall { output_index, id, call, .. } = self.turn.hidden.remove(at);
-            // It is its own item's, which is closed.
+            // The result counts as part of the call's item, which is closed.
             self.item_bytes = call.arguments.len();
             self.count(result.size());
             let mut item = mcp_call(&id, &call, self.approval_of(slot), ItemStatus::Completed);
@@ -319,7 +320,7 @@ impl ResponseMachine {
         let mut concluded = mcp_call(&open.id, &open.call, approval, ItemStatus::Completed);
         set_result(&mut concluded, result, &result.output);
         if let Some(shown) = &result.shown {
-            // The model reads on what it has read, whatever clients see of it.
+            // The model goes on with what it has read, whatever clients see of it.
             self.history.insert(open.output_index, Item::McpCall(concluded.clone()));
             set_result(&mut concluded, result, shown);
         }
@@ -334,7 +335,7 @@ impl ResponseMachine {
             Presentation::Mcp | Presentation::Hidden | Presentation::Approval => Item::McpCall(concluded),
             Presentation::Extension => Item::ServerToolCall(extension(concluded, result)),
             Presentation::WebSearch => {
-                // Such an item knows no `incomplete`.
+                // A `web_search_call` cannot be `incomplete`.
                 let done = concluded.status == ItemStatus::Completed;
                 let status = if done { ItemStatus::Completed } else { ItemStatus::Failed };
                 let seen = self.history.entry(open.output_index).or_insert(Item::McpCall(concluded)).clone();
@@ -352,8 +353,8 @@ impl ResponseMachine {
         self.finish_item(open.output_index, out, |open| *open = item)
     }
 
-    /// Closes a call that was not run, or not to its end. In the latter case the model is told so: it may have
-    /// had its effect, and is not to be made again without thought.
+    /// Closes a call that was not made, or not to its end. The model is told that the latter may have had its effect,
+    /// so that it does not repeat it blindly.
     pub(super) fn abort_server_call(
         &mut self,
         open: &OpenServerCall,
@@ -376,15 +377,15 @@ impl ResponseMachine {
         })
     }
 
-    /// Calls whose items are closed and of which nothing was heard: the model is told so.
+    /// Gives hidden calls without a result an error for the model.
     pub(super) fn abort_hidden_calls(&mut self) {
         for HiddenCall { output_index, id, call, .. } in std::mem::take(&mut self.turn.hidden) {
             self.record_unknown_outcome(output_index, &id, &call);
         }
     }
 
-    /// A call without a result, as the model's history has it: a continuation must not think that it was never
-    /// made, and make it again.
+    /// Gives a call without a result an error in the model's history: a continuation must not assume that the call
+    /// was never made, and repeat it.
     fn record_unknown_outcome(&mut self, output_index: u32, id: &Id, call: &ToolCallRequest) {
         let (code, message) = if self.turn.dispatched {
             (
@@ -400,7 +401,7 @@ impl ResponseMachine {
         self.history.insert(output_index, Item::McpCall(item));
     }
 
-    /// A tool's words to the user, as an item of their own.
+    /// Emits a tool's message to the user as an item of its own.
     fn emit_user_message(
         &mut self,
         name: &str,
@@ -451,7 +452,7 @@ fn mcp_call(
     }
 }
 
-/// Says in a call what came of it, in these words.
+/// Sets the result of a call, with this text.
 fn set_result(call: &mut McpCall, result: &CallResult, words: &str) {
     match result.error {
         Some(code) => {
@@ -493,7 +494,7 @@ fn action(search: Search) -> WebSearchAction {
     }
 }
 
-/// What a call asks for, as far as its arguments say it.
+/// The query in the arguments, if it can be read.
 fn query_of(call: &ToolCallRequest) -> String {
     #[derive(serde::Deserialize)]
     struct Arguments {

@@ -1,10 +1,10 @@
-//! Finds a place for what a provider wants back with its answer: in a reasoning item that clients carry, or beside
-//! the items that are stored.
+//! Places what a provider wants returned with its answer: in reasoning items that clients carry, or beside stored
+//! items.
 //!
-//! Clients carry it in the reasoning item that is open, or in one of its own: before the call or the text that it
-//! comes with; behind the answer where that has been written. What is stored stands beside the call that it belongs
-//! to; what belongs to the whole answer stands beside its first call or else its text, by which a replay finds it
-//! whose client dropped the reasoning.
+//! Clients carry it in the open reasoning item, or in one of its own: before the call or the text that it came
+//! with, or after the answer if that was already written. State that is stored stands beside the call that it belongs
+//! to; state of the whole answer stands beside its first call, or else its text, where a replay finds it even if the
+//! client dropped the reasoning items.
 
 use std::collections::BTreeMap;
 
@@ -13,30 +13,29 @@ use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::response::turn::{ProviderFields, ProviderState, StatePosition};
 
-/// Bytes of a hosted call's result that clients carry; the model is told that there was more.
+/// Bytes of a hosted call's result that clients carry; the model is told that the rest was cut off.
 const MAX_CARRIED_RESULT: usize = 64 * 1024;
 
 /// The state of one answer of the model.
 #[derive(Debug, Default)]
 pub(super) struct AnswerState {
-    /// What has come and has no place yet.
+    /// State that has come and has no place yet.
     pending: ProviderState,
-    /// By place in the output: of items that hold it, or that it is stored beside.
+    /// State by the place of the item that holds it, or that it is stored beside.
     states: BTreeMap<u32, ProviderState>,
     calls: Vec<PlacedCall>,
 }
 
-/// A call of the answer.
 #[derive(Debug)]
 struct PlacedCall {
     slot: u32,
-    /// By what it is known to the provider when it goes back.
+    /// The id under which the call is sent back to the provider.
     key: String,
     place: Option<u32>,
 }
 
 impl AnswerState {
-    /// State by the places of items, and what found no item.
+    /// State by places of items, and state without an item.
     pub(super) fn into_parts(self) -> (BTreeMap<u32, ProviderState>, Option<ProviderState>) {
         (self.states, Some(self.pending).filter(|state| !state.is_empty()))
     }
@@ -48,13 +47,13 @@ impl ResponseMachine {
         self.options.seal.is_some() && self.options.show_sealed != ShowSealed::Never
     }
 
-    /// Whether a later response needs this state, beside what items show of it: plain reasoning may be shown in full.
+    /// Whether a later response needs this state beyond what its item shows: plain reasoning may be shown in full.
     fn is_needed(&self, state: &ProviderState) -> bool {
         let shown = self.options.reasoning == ReasoningDisplay::Text;
         !(state.is_empty() || shown && state.fields.is_empty() && state.calls.is_empty())
     }
 
-    /// The blob with which clients are shown this state.
+    /// The blob that clients are shown for this state.
     pub(super) fn shown_blob(&self, state: &ProviderState) -> Option<String> {
         let shown = match self.options.show_sealed {
             ShowSealed::Never => false,
@@ -64,7 +63,7 @@ impl ResponseMachine {
         self.options.seal.as_ref().filter(|_| shown).map(|seal| seal.seal(state))
     }
 
-    /// Keeps more of what the provider wants back with its message.
+    /// Adds fields that the provider wants returned with its message.
     pub(super) fn keep_fields(&mut self, fields: ProviderFields) {
         match &mut self.open {
             OpenItem::Reasoning(open) => open.state.merge_fields(fields),
@@ -72,7 +71,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Keeps what the provider wants back with a call that has begun. The call's item may be written already.
+    /// Adds fields that the provider wants returned with a call, whose item may be written already.
     pub(super) fn keep_call_fields(&mut self, slot: u32, fields: ProviderFields) {
         if let Some(before) = self.turn.pending.call_fields(slot) {
             *before = Some(Box::new(fields));
@@ -99,7 +98,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Makes way for a call: what came before it and with it is written first.
+    /// Writes pending state before a call: what came before it and with it.
     pub(super) fn flush_state_before_call(
         &mut self,
         slot: u32,
@@ -116,13 +115,13 @@ impl ResponseMachine {
         self.close(ItemStatus::Completed, out)
     }
 
-    /// Says where the call's item is.
+    /// Notes the place of the call's item.
     pub(super) fn place_call(&mut self, slot: u32, output_index: u32) {
         let state = &mut self.turn.state;
         let first = state.calls.iter().all(|call| call.place.is_none());
         let Some(call) = state.calls.iter_mut().rfind(|call| call.slot == slot) else { return };
         call.place = Some(output_index);
-        // Where clients carry state it is in an item by now.
+        // If clients carry state, it is in an item already.
         if let Some(fields) = state.pending.calls.remove(&call.key) {
             let beside = state.states.entry(output_index).or_default();
             beside.calls.insert(call.key.clone(), fields);
@@ -130,7 +129,7 @@ impl ResponseMachine {
         }
     }
 
-    /// Makes way for an item: clients see the state that came before it first.
+    /// Writes pending state before an item, so that clients see it first.
     pub(super) fn flush_state_before_item(&mut self, out: &mut Events) -> Result<(), Violation> {
         if self.turn.state.pending.is_empty() || !self.carries_state() {
             return Ok(());
@@ -144,7 +143,7 @@ impl ResponseMachine {
         self.write_state(place, out)
     }
 
-    /// The state that waits belongs to the reasoning that is open.
+    /// Moves pending state into the open reasoning item.
     pub(super) fn join_waiting(&mut self) {
         if let OpenItem::Reasoning(open) = &mut self.open {
             open.state.merge(std::mem::take(&mut self.turn.state.pending));
@@ -162,18 +161,18 @@ impl ResponseMachine {
         self.close_reasoning(open, out)
     }
 
-    /// Keeps the state of a reasoning item that is closed.
+    /// Stores the state of a closed reasoning item.
     pub(super) fn keep_state(&mut self, output_index: u32, state: ProviderState) {
         if !state.is_empty() {
             self.turn.state.states.insert(output_index, state);
         }
     }
 
-    /// Finds a place for all that has come, as far as items have been written. The answer is over.
+    /// Places all remaining state, as far as items were written. Called at the end of the answer.
     pub(super) fn finalize_state(&mut self, out: &mut Events) -> Result<(), Violation> {
         if self.carries_state() {
             let over = matches!(self.open, OpenItem::Nothing) && self.turn.pending.is_empty();
-            // Nothing follows what was cut off, and no provider takes half an answer back.
+            // An answer that was cut off ends here, and no provider accepts half of one.
             if over && !self.turn.truncated && !self.turn.state.pending.is_empty() {
                 let place =
                     if self.is_first_of_turn() { StatePosition::Leads } else { StatePosition::Trails };
@@ -191,13 +190,13 @@ impl ResponseMachine {
         Ok(())
     }
 
-    /// Gathers what belongs to the whole answer beside one of its items.
+    /// Collects state of the whole answer beside one of its items.
     fn gather_state(&mut self) {
         let shown = self.options.reasoning == ReasoningDisplay::Text;
         let output = &self.accumulator.response().output;
         let item = |place: u32| output.get(place as usize);
         let is_whole = |place: &u32| match item(*place) {
-            // One that was cut off is no part of the history.
+            // A call that was cut off is not part of the history.
             Some(Item::FunctionCall(call)) => call.status != ItemStatus::Incomplete,
             Some(Item::CustomToolCall(call)) => call.status != ItemStatus::Incomplete,
             _ => true,
@@ -232,7 +231,7 @@ impl ResponseMachine {
         }
     }
 
-    /// The blob in which clients carry what a hosted call gave, as the model has seen it.
+    /// The blob in which clients carry the results of a hosted call, as the model saw them.
     pub(super) fn seal_results(&self, call: &Item) -> Option<String> {
         let seal = self.options.seal.as_ref().filter(|_| self.carries_state())?;
         let Item::McpCall(call) = call else { return None };
@@ -246,7 +245,7 @@ impl ResponseMachine {
         })
     }
 
-    /// Writes an item whose only content is this blob.
+    /// Writes a reasoning item with nothing but this blob.
     pub(super) fn write_sealed_reasoning(
         &mut self,
         blob: Option<String>,

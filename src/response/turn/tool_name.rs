@@ -1,9 +1,9 @@
-//! A tool's name. A type of its own, so that tests can count how often names are compared: a request has many.
+//! The name of a tool: a type of its own, so that tests can count comparisons, as a request may have many names.
 
 use std::fmt;
 use std::ops::Deref;
 
-/// The name of a tool. Comparing two is counted in tests.
+/// A tool's name; comparisons are counted in tests.
 #[derive(Clone)]
 pub struct ToolName(String);
 
