@@ -1,7 +1,7 @@
-//! What outlives a request: responses, their items, and who owns them.
+//! Persistent state: responses with their items and owners, journals of tool calls, approvals.
 //!
-//! [`Store`] is the contract; `sqlite` is the embedded one. Rows keep the response as it was sent, byte
-//! for byte, and apart from it the items that a continuation shows to the model.
+//! [`Store`] is the contract; `sqlite` is the embedded implementation. Rows keep the response as it was sent, byte
+//! for byte, and beside it the items that a continuation shows to the model.
 
 mod approval;
 mod runs;
@@ -23,26 +23,26 @@ use crate::protocol::response::ResponseStatus;
 pub use self::approval::{ApprovalClaim, ClaimOutcome, PendingApproval};
 pub use self::runs::{RunRegistration, RunRegistry};
 
-/// When a client may try again for which there was no room.
+/// `Retry-After` of a full store.
 const FULL_RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// Whose rows an operation may see. Rows of others do not exist for it.
+/// The owner whose rows an operation may see. Rows of others do not exist for it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The harder wall.
+    /// The tenant; nothing is shared between tenants.
     pub tenant: Arc<str>,
-    /// Within the tenant.
+    /// The principal within the tenant.
     pub principal: Arc<str>,
 }
 
-/// Everything that is kept of a response.
+/// Everything that is stored of a response.
 #[derive(Debug, Clone)]
 pub struct ResponseRecord {
     /// The response's id.
     pub id: Id,
-    /// Who may see it.
+    /// The owner, who alone sees it.
     pub owner: Owner,
-    /// Where it stands; once terminal, a row never changes.
+    /// The status; a row with a terminal status never changes.
     pub status: ResponseStatus,
     /// The model as the client named it.
     pub model: String,
@@ -50,48 +50,48 @@ pub struct ResponseRecord {
     pub created_at: i64,
     /// The response that it continues.
     pub previous: Option<Id>,
-    /// The response object as sent.
+    /// The response object as it was sent.
     pub body: Arc<str>,
-    /// This response's own input and output in order; not those of its ancestors.
+    /// Its own input and output in order, without those of its ancestors.
     pub items: Vec<StoredItem>,
 }
 
-/// One item of a response.
+/// An item of a response.
 #[derive(Debug, Clone)]
 pub struct StoredItem {
-    /// The item's id; unique in its response only, since clients replay items.
+    /// The item's id; unique only in its response, since clients replay items.
     pub id: Id,
     /// Whether it came from the client or the model.
     pub direction: Direction,
-    /// As clients see it.
+    /// The item as clients see it.
     pub wire: Arc<str>,
-    /// As the model sees it.
+    /// The item as the model sees it.
     pub model_view: ModelView,
-    /// What the provider that made it wants back with it.
+    /// The state of the provider that made it.
     pub state: Option<StoredState>,
 }
 
 /// Provider state that is stored beside an item.
 #[derive(Debug, Clone)]
 pub struct StoredState {
-    /// By what it is found.
+    /// The key of the state.
     pub key: StateKey,
-    /// Sealed.
+    /// The sealed state.
     pub blob: Arc<str>,
 }
 
-/// By what the state of an item is found that a client replays: the id that the client cannot have lost, of its owner.
+/// The key under which the state of an item is found when a client replays the item: its id, with the owner.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StateKey(String);
 
 impl StateKey {
-    /// The key of an owner's call by its `call_id`, or of another item by its id.
+    /// The key of a call by its `call_id`, or of another item by its id.
     pub fn new(owner: &Owner, id: &str) -> Self {
-        // With the owner in front, ids that servers count from zero do not lead to rows of everybody.
+        // The owner comes first, so that ids which model servers count from zero do not lead to the rows of others.
         Self(format!("{}\u{1f}{}\u{1f}{id}", owner.tenant, owner.principal))
     }
 
-    /// As it is stored.
+    /// The key as it is stored.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -100,24 +100,24 @@ impl StateKey {
 /// An item with the state that is stored beside it.
 #[derive(Debug, Clone)]
 pub struct ItemWithState {
-    /// As clients see it.
+    /// The item as clients see it.
     pub item: Item,
-    /// Sealed.
+    /// The sealed state.
     pub blob: Arc<str>,
 }
 
-/// A turn of a response that is running: what the model said, and what it asked the gateway to run.
+/// A turn of a running response: the model's output, and the calls that the gateway is about to make.
 #[derive(Debug, Clone)]
 pub struct TurnRecord {
-    /// The response.
+    /// The id of the response.
     pub id: Id,
-    /// The response's row, if it was not begun yet.
+    /// The response's row, if it was not written yet.
     pub begin: Option<ResponseRecord>,
-    /// Items that the response got since it was begun or since the turn before.
+    /// The items since the row was written, or since the turn before.
     pub items: Vec<StoredItem>,
-    /// The first one's place among the response's input and output.
+    /// The place of the first item among the response's input and output.
     pub first_position: usize,
-    /// Which inference this was: 0, 1, 2 …
+    /// The number of the inference, from 0.
     pub turn: u32,
     /// The calls that are about to be made, in order.
     pub calls: Vec<JournaledCall>,
@@ -126,30 +126,30 @@ pub struct TurnRecord {
 /// A call that is about to be made.
 #[derive(Debug, Clone)]
 pub struct JournaledCall {
-    /// The tool's server; `antwort` for the gateway's own.
+    /// The label of the tool's server; `antwort` for the gateway's own tools.
     pub server_label: String,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
-    /// As the model wrote them.
+    /// The arguments as the model wrote them.
     pub arguments: String,
 }
 
-/// What came of a journalled call.
+/// The outcome of a journalled call.
 #[derive(Debug, Clone)]
 pub struct CallOutcome {
-    /// The response.
+    /// The id of the response.
     pub id: Id,
-    /// Which inference asked for it.
+    /// The number of the inference that asked for the call.
     pub turn: u32,
-    /// Which of that inference's calls.
+    /// The place of the call in that inference.
     pub index: u32,
-    /// What the model was told.
+    /// The text that the model was given.
     pub output: String,
-    /// The code of its failure.
+    /// The code of the failure.
     pub error: Option<&'static str>,
 }
 
-/// Where an item came from.
+/// Whether an item came from the client or from the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names say it")]
 pub enum Direction {
@@ -157,32 +157,32 @@ pub enum Direction {
     Output,
 }
 
-/// What a continuation shows to the model in an item's place.
+/// What a continuation shows to the model in place of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelView {
     /// The item as clients see it.
     Same,
-    /// Another form of it: JSON of an [`Item`], with sealed provider state.
+    /// Another item: JSON of an [`Item`], with sealed provider state.
     Override(Arc<str>),
-    /// Nothing: an item that was cut off and never finished.
+    /// Nothing: the item was cut off and never finished.
     Hidden,
 }
 
-/// Bytes of a page's elements. A page ends before the element that would make it longer, but has one at least.
+/// The size of a page: it ends before the element that would exceed it, but has at least one.
 pub const MAX_PAGE_BYTES: u64 = 4 << 20;
 
-/// A page of a list.
+/// A request for a page of a list.
 #[derive(Debug, Clone)]
 pub struct PageRequest {
     /// 1 to 100; a page of large elements has fewer, see [`MAX_PAGE_BYTES`].
     pub limit: usize,
-    /// Oldest first?
+    /// Whether the oldest element comes first.
     pub ascending: bool,
-    /// Id of the element before the page, in the page's order.
+    /// The id of the element before the page, in the page's order.
     pub after: Option<String>,
-    /// Id of the element behind the page, in the page's order.
+    /// The id of the element after the page, in the page's order.
     pub before: Option<String>,
-    /// If the elements of the page are more bytes than this, none is read: [`StoreError::TooLarge`] says how many they are.
+    /// If the page has more bytes than this, none is read, and the error is [`StoreError::TooLarge`] with the size.
     pub max_bytes: u64,
 }
 
@@ -195,125 +195,121 @@ pub struct Page {
     pub has_more: bool,
 }
 
-/// How much is read into memory. It is counted first, by the stored texts and [`ReadLimit::ITEM_OVERHEAD`] for each, so that no more
-/// is ever held.
+/// A limit of how much is read into memory. It is measured before anything is read, by the stored texts and
+/// [`ReadLimit::ITEM_OVERHEAD`] for each item.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadLimit {
-    /// If it is more bytes than this, nothing is read: [`StoreError::TooLarge`] says how many it is.
+    /// If there are more bytes than this, nothing is read, and the error is [`StoreError::TooLarge`] with the size.
     pub max_read_bytes: u64,
-    /// Beyond this many bytes, counting ends, too.
+    /// Measuring stops beyond this many bytes.
     pub max_count_bytes: u64,
 }
 
 impl ReadLimit {
-    /// Bytes that an item takes beside its text.
+    /// Bytes of an item beside its text.
     pub const ITEM_OVERHEAD: u64 = 256;
-    /// Everything, however much it is.
+    /// No limit.
     pub const UNLIMITED: Self = Self { max_read_bytes: u64::MAX, max_count_bytes: u64::MAX };
 }
 
-/// What a continuation starts from.
+/// What a continuation starts from: the chain of responses before it.
 #[derive(Debug, Clone)]
 pub struct Lineage {
     /// The items of the whole chain as the model saw them, oldest first.
     pub items: Vec<Item>,
-    /// Sealed state that is stored beside them, by their places.
+    /// Sealed state that is stored beside them, by place.
     pub states: HashMap<usize, Arc<str>>,
     /// The first response of the chain.
     pub root: Id,
-    /// Where the last response of the chain stands.
+    /// The status of the last response of the chain.
     pub status: ResponseStatus,
 }
 
-/// Why a store did not do what it was asked.
+/// Why a store operation failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The database failed, is full, or is gone.
     #[error("the database failed: {0}")]
     Database(String),
-    /// The schema is of an earlier or a later version.
+    /// The schema is that of an earlier or a later version.
     #[error("{0}")]
     Schema(String),
-    /// There is no room for more.
+    /// There is no room for more data.
     #[error("there is no room: {0}")]
     Full(String),
-    /// The path leads to another file than the one that is open, or to none.
+    /// The path leads to another file than the open one, or to none.
     #[error("{0} was removed or replaced while it was open: stop the gateway, and put the file back")]
     Replaced(String),
     /// A response of the chain was deleted or has expired.
     #[error("response {missing} of the chain no longer exists")]
-    BrokenChain {
-        /// The missing one.
-        missing: Id,
-    },
+    BrokenChain { missing: Id },
     /// A row cannot be read: it is damaged, or of a later version.
     #[error("a stored row cannot be read: {0}")]
     Corrupt(String),
-    /// A read took longer than it may, or did not get its turn within that time.
+    /// A read exceeded its time limit, waiting included.
     #[error("a read took longer than it may")]
     Timeout,
-    /// It is more than may be read.
+    /// The data is larger than the limit of the read.
     #[error("it is {bytes} bytes and more than may be read")]
     TooLarge {
-        /// How much it is, or how far it was counted.
+        /// The size, or how far it was measured.
         bytes: u64,
     },
     /// The chain has more responses than one query follows.
     #[error("the chain of responses is too long")]
     ChainTooLong,
-    /// A page was asked for next to an element that the list does not have.
+    /// A cursor names an element that the list does not have.
     #[error("the list has no element {cursor}")]
     UnknownCursor {
-        /// The parameter that named it: `after` or `before`.
+        /// The parameter with the cursor: `after` or `before`.
         param: &'static str,
-        /// What it named.
+        /// The cursor.
         cursor: String,
     },
-    /// The row is terminal or owned by another process; it was not changed.
+    /// The row has ended or is owned by another process; it was not changed.
     #[error("the row was not changed: it has ended or belongs to another process")]
     Superseded,
 }
 
-/// Keeps responses. Implementations pass the suite in `tests/it/store.rs`.
+/// Stores responses. Implementations pass the suite in `tests/it/store.rs`.
 #[async_trait]
 pub trait Store: Send + Sync {
-    /// Registers a run whose id its owner gets to know before it has a row: until the registration is dropped, its
-    /// owner can delete it, and what is written of it from then on is not kept, without an error.
+    /// Registers a run whose id is known to its owner before it has a row. Until the registration is dropped, the
+    /// owner can delete it; later writes of a deleted run are dropped without an error.
     fn register_run(&self, id: &Id, owner: &Owner) -> RunRegistration;
 
-    /// Writes a response that is still running, leased by this process. Not awaited by foreground runs: the
-    /// write happens all the same once the future was polled and the queue had room.
+    /// Writes the row of a running response, leased by this process. Runs do not wait for it: the write happens even
+    /// if the future is dropped, once it was polled and the queue had room.
     async fn begin(&self, record: ResponseRecord) -> Result<(), StoreError>;
 
-    /// Writes a turn of a response that is running, and returns once that is committed: only then are its
-    /// calls made.
+    /// Writes a turn of a running response, and returns when it is committed. The turn's calls are made only then.
     async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError>;
 
-    /// Writes what came of a call. Nobody waits for it: until it is committed, the outcome is unknown.
+    /// Writes the outcome of a call, without waiting. Until it is committed, the outcome is unknown.
     fn record_tool_result(&self, outcome: CallOutcome);
 
-    /// Writes a response in its final state; returns once that is committed. Extends the life of its ancestors.
+    /// Writes a response in its final state, and returns when it is committed. Extends the life of its ancestors.
     ///
-    /// A response that was begun or registered and has been deleted since stays deleted, without an error. One that has
-    /// ended, or belongs to another process by now, is [`StoreError::Superseded`].
+    /// A response that was deleted since it was begun or registered stays deleted, without an error. One that has
+    /// ended, or that another process has taken over, is [`StoreError::Superseded`].
     async fn finish(&self, record: ResponseRecord) -> Result<(), StoreError>;
 
-    /// The response object as it was sent. If it is more bytes than `max_bytes`, it is not read:
-    /// [`StoreError::TooLarge`] says how many it is.
+    /// The response object as it was sent. If it has more than `max_bytes`, it is not read, and the error is
+    /// [`StoreError::TooLarge`] with its size.
     async fn response(&self, owner: &Owner, id: &str, max_bytes: u64)
     -> Result<Option<Arc<str>>, StoreError>;
 
-    /// Deletes a response, its items and the approvals that it asked for; also one that is registered and has no row
-    /// yet. Whether there was one.
+    /// Deletes a response, its items and its approvals, or a registered run without a row. Returns whether it
+    /// existed.
     async fn delete(&self, owner: &Owner, id: &str) -> Result<bool, StoreError>;
 
-    /// The history that a continuation of this response starts from.
+    /// The conversation that a continuation of this response starts from.
     async fn lineage(&self, owner: &Owner, id: &str, limit: ReadLimit)
     -> Result<Option<Lineage>, StoreError>;
 
-    /// Items by their ids as the model sees them, for `item_reference`; in the order asked, `None` where
-    /// there is none or the model sees none. Of several with one id the newest.
-    /// The limit counts an item as often as it is asked for.
+    /// Items by id as the model sees them, for `item_reference`: in the requested order, `None` for one that does not
+    /// exist or that the model does not see, the newest of several with one id. The limit counts an item as often as
+    /// it is requested.
     async fn items(
         &self,
         owner: &Owner,
@@ -321,8 +317,8 @@ pub trait Store: Send + Sync {
         limit: ReadLimit,
     ) -> Result<Vec<Option<Item>>, StoreError>;
 
-    /// State by its keys, for items that a client replays; in the order asked. Servers reuse ids: of several with one
-    /// key the newest few, newest first.
+    /// States by key, for items that a client replays: in the requested order, of several with one key the newest
+    /// few, newest first, since model servers reuse ids.
     async fn states(
         &self,
         owner: &Owner,
@@ -330,7 +326,8 @@ pub trait Store: Send + Sync {
         limit: ReadLimit,
     ) -> Result<Vec<Vec<ItemWithState>>, StoreError>;
 
-    /// What the client sent for this response, without that of its ancestors; `None`: no such response.
+    /// The input that the client sent for this response, without that of its ancestors; `None` if there is no such
+    /// response.
     async fn input_items(
         &self,
         owner: &Owner,
@@ -338,21 +335,21 @@ pub trait Store: Send + Sync {
         page: &PageRequest,
     ) -> Result<Option<Page>, StoreError>;
 
-    /// The owner's responses, by id and so by time. The id of a deleted response is still a valid cursor:
-    /// clients delete while they page.
+    /// The owner's responses, ordered by id and so by time. The id of a deleted response is a valid cursor: clients
+    /// delete while they page.
     async fn responses(&self, owner: &Owner, page: &PageRequest) -> Result<Page, StoreError>;
 
-    /// Writes calls that wait for approval, all or none; returns once that is committed.
+    /// Writes approval requests, all or none, and returns when they are committed.
     ///
-    /// Those of a response that was begun or registered and has been deleted since are not written, without an error.
+    /// Those of a response that was deleted since it was begun or registered are dropped, without an error.
     async fn add_approvals(&self, pending: Vec<PendingApproval>) -> Result<(), StoreError>;
 
-    /// Approvals of this owner that are neither used nor expired, in the order asked.
+    /// Approval requests of this owner that are neither used nor expired, in the requested order.
     async fn approvals(&self, owner: &Owner, ids: &[Id]) -> Result<Vec<Option<PendingApproval>>, StoreError>;
 
-    /// Uses approvals up, once and for all: of all who claim one, in whatever process, one is granted it. All of
-    /// them or, for the first reason that there is, none. A caller that stops waiting may have used them up all the
-    /// same. `now` is in Unix seconds.
+    /// Consumes approvals, all of them or, for the first reason there is, none. Of several claims of one approval, in
+    /// whatever processes, exactly one is granted. A caller that stops waiting may have consumed them nevertheless.
+    /// `now` is in Unix seconds.
     async fn claim_approvals(
         &self,
         owner: &Owner,
@@ -360,23 +357,23 @@ pub trait Store: Send + Sync {
         now: i64,
     ) -> Result<ClaimOutcome, StoreError>;
 
-    /// Renews the leases of this process's running responses, ends those of dead ones, deletes what expired.
+    /// Renews the leases of this process's running responses, ends those of dead processes, deletes expired rows.
     async fn maintain(&self) -> Result<(), StoreError>;
 
-    /// Whether it can be written to now.
+    /// Whether a write is possible now.
     async fn ready(&self) -> Result<(), StoreError>;
 
-    /// From now on these are those among whom its readers are shared out. A store that shares nothing out does nothing.
+    /// Replaces the requesters that share its readers. Does nothing in a store that has no shares.
     fn set_requesters(&self, _requesters: &[Requester]) {}
 
-    /// Whether it is known that responses cannot be stored now. Costs nothing.
+    /// Whether responses are known not to be storable now. Costs nothing.
     fn is_impaired(&self) -> bool;
 
-    /// Whether a response can be stored, as far as is known without writing one. Where it could not be, this looks
-    /// again, once a second at most.
+    /// Whether a response can be stored, as far as is known without writing one. If it could not be, checks again, at
+    /// most once a second.
     async fn check_writable(&self) -> Result<(), StoreError>;
 
-    /// Commits what waits, gives up leases and closes.
+    /// Commits what is queued, releases leases and closes.
     async fn close(&self);
 }
 
@@ -393,7 +390,7 @@ impl From<StoreError> for ApiError {
             StoreError::ChainTooLong => Self::invalid(
                 "previous_response_not_found",
                 "previous_response_id",
-                "The conversation cannot be continued: its chain of responses is too long. Send its items as input instead.",
+                "The conversation cannot be continued: its chain of responses is too long. Send the items as input instead.",
             ),
             StoreError::UnknownCursor { param, cursor } => Self::invalid(
                 "invalid_value",
@@ -404,7 +401,7 @@ impl From<StoreError> for ApiError {
                 ),
             ),
             StoreError::Timeout => {
-                tracing::warn!(%error, "store");
+                tracing::warn!(%error, "a read of the response store timed out");
                 Self::new(
                     503,
                     "service_unavailable_error",
@@ -418,12 +415,12 @@ impl From<StoreError> for ApiError {
                 "input",
                 format!("What the request refers to is {bytes} bytes and more than may be read."),
             ),
-            // Logged when it was found out, and not for each request that is turned away.
+            // Logged once, when it was found out.
             StoreError::Full(_) => Self::new(
                 503,
                 "service_unavailable_error",
                 "storage_full",
-                "The gateway has no room to store a response. Delete responses, ask with 'store': false, or try again later.",
+                "The gateway has no room to store a response. Delete responses, send 'store': false, or try again later.",
             )
             .with_retry_after(FULL_RETRY_AFTER),
             StoreError::Database(_)
@@ -431,7 +428,7 @@ impl From<StoreError> for ApiError {
             | StoreError::Schema(_)
             | StoreError::Corrupt(_)
             | StoreError::Superseded => {
-                tracing::error!(%error, "store");
+                tracing::error!(%error, "the response store failed");
                 Self::new(500, "server_error", "storage_error", "The response store failed. Try again.")
             }
         }

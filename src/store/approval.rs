@@ -1,45 +1,45 @@
-//! Calls that wait for a person's approval, and what comes of asking for one.
+//! Approval requests of MCP calls, and claims of their approvals.
 
 use super::Owner;
 use crate::protocol::id::Id;
 
-/// A call that waits for a person's approval. Of its content only hashes are kept.
+/// An approval request that is pending. Of its content only hashes are stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingApproval {
-    /// The id of the request for approval, `mcpr_…`.
+    /// The id of the request, `mcpr_…`.
     pub id: Id,
-    /// Who may approve it.
+    /// Who may answer it.
     pub owner: Owner,
-    /// The response that asks; it need not be stored.
+    /// The response that made the request; it need not be stored.
     pub response: Id,
-    /// SHA-256 of the arguments in their canonical form.
+    /// SHA-256 of the call: server, tool and canonical arguments.
     pub arguments: [u8; 32],
-    /// Keyed hash of the tool's definition, its server, and the credentials for that.
+    /// Keyed hash of the tool's definition, its server, and the credentials for it.
     pub definition: [u8; 32],
-    /// Unix seconds from which it counts no more.
+    /// In Unix seconds.
     pub expires_at: i64,
 }
 
-/// The use of an approval.
+/// The claim of an approval, which consumes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApprovalClaim {
-    /// The id of the request for approval.
+    /// The id of the approval request.
     pub id: Id,
-    /// As it was asked for.
+    /// The hash in the approval request.
     pub arguments: [u8; 32],
-    /// As it was asked for.
+    /// The hash in the approval request.
     pub definition: [u8; 32],
 }
 
-/// What came of using an approval, or several at once.
+/// The outcome of claiming one or several approvals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimOutcome {
-    /// It was there and matched, and is used up now.
+    /// The approvals existed and matched, and are consumed.
     Granted,
     /// There is none, it is another owner's, or it has expired.
     Unknown,
-    /// It was used before.
+    /// It was consumed before.
     Used,
-    /// It is for other arguments or another definition, and stays unused.
+    /// It is for another call or definition, and was not consumed.
     Mismatch,
 }

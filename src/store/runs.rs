@@ -1,7 +1,7 @@
-//! Runs whose ids their owners know before the response has a row: they can be deleted, and are not stored then.
+//! Runs whose ids their owners know before they have a row: they can be deleted, and are not stored then.
 //!
-//! Registering and leaving may happen on any thread; that a run was deleted is decided by whoever orders the
-//! store's writes (SQLite's writing thread), so that a deletion and the run's last write cannot cross.
+//! Registering and leaving may happen on any thread. Deletion is decided by whoever orders the store's writes
+//! (SQLite's writer thread), so that it cannot interleave with the run's last write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ impl RunRegistry {
         RunRegistration { registry: self.clone(), id: id.clone() }
     }
 
-    /// Deletes a run. Whether there was one of this owner that was not deleted yet.
+    /// Deletes a run. Returns whether this owner had one that was not deleted yet.
     pub(super) fn delete(&self, id: &Id, owner: &Owner) -> bool {
         match self.entries().get_mut(id) {
             Some(entry) if entry.owner == *owner && !entry.is_deleted => {
@@ -45,14 +45,13 @@ impl RunRegistry {
         }
     }
 
-    /// Takes a deletion back whose transaction failed.
+    /// Undoes a deletion whose transaction failed.
     pub(super) fn restore(&self, id: &Id) {
         if let Some(entry) = self.entries().get_mut(id) {
             entry.is_deleted = false;
         }
     }
 
-    /// Whether the run was deleted.
     pub(super) fn is_deleted(&self, id: &Id) -> bool {
         self.entries().get(id).is_some_and(|entry| entry.is_deleted)
     }

@@ -1,8 +1,8 @@
 //! The embedded store: one SQLite file, or memory.
 //!
-//! One thread owns the connection that writes and commits in groups (`writer`); reads have connections of
-//! their own (`reader`). Statements live in `write`, `read`, `items`, `list` and `upkeep`; the tables in
-//! `migrations/sqlite`. When to call [`Store::maintain`] is the caller's business.
+//! One thread owns the writing connection and commits in groups (`writer`); reads have connections of their own
+//! (`reader`). Statements are in `write`, `read`, `items`, `list` and `maintenance`; the tables in
+//! `migrations/sqlite`. The caller decides when to run [`Store::maintain`].
 
 mod approvals;
 mod backup;
@@ -63,28 +63,28 @@ const INPUT: i64 = 0;
 /// The column `side` of an item that the model made.
 const OUTPUT: i64 = 1;
 
-/// How long a readiness check waits for its turn.
+/// The timeout of a readiness check.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// While responses cannot be stored, it is looked as often whether they can.
+/// How often it is checked whether responses can be stored again.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Where the database is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
-    /// In memory: gone with the store.
+    /// In memory: lost with the store.
     Memory,
     /// In this file, beside which SQLite keeps `-wal` and `-shm`. Its folder must exist.
     File(PathBuf),
 }
 
-/// When a commit counts as done.
+/// When a commit counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Synchronous {
-    /// The operating system has it: survives the end of the process, not that of the machine.
+    /// When the operating system has it: it survives a crash of the process, not of the machine.
     #[default]
     Normal,
-    /// The disk has it.
+    /// When the disk has it.
     Full,
 }
 
@@ -102,26 +102,27 @@ impl Synchronous {
 pub struct SqliteOptions {
     /// Where the database is.
     pub location: Location,
-    /// When a commit counts as done.
+    /// When a commit counts as durable.
     pub synchronous: Synchronous,
     /// How long a response is kept after it was made or last continued; `None`: until it is deleted.
     pub ttl: Option<Duration>,
-    /// Above this many bytes [`Store::maintain`] deletes the oldest responses. The write-ahead log comes on
-    /// top, about 16 MiB as a rule.
+    /// Above this many bytes [`Store::maintain`] deletes the oldest responses. The write-ahead log comes on top,
+    /// about 16 MiB as a rule.
     pub max_bytes: Option<u64>,
-    /// The name under which this process owns what it runs: the same after a restart, and of no other
-    /// process on this database.
+    /// The name under which this process owns its runs: the same after a restart, and unique among the processes that
+    /// use this database.
     pub instance: String,
-    /// How long other processes wait for a sign of life before they end this one's runs. Three or more
-    /// calls of [`Store::maintain`] should fit in.
+    /// How long a lease lasts: other processes end this one's runs if it was not renewed for so long. Should span
+    /// three or more calls of [`Store::maintain`].
     pub lease: Duration,
-    /// Whether a file beside the database keeps some room for deletions and upkeep on a full disk. For servers.
+    /// Whether a reserve file beside the database keeps room for deletions and maintenance on a full disk. For
+    /// servers.
     pub reserve: bool,
-    /// Pages of 8 KiB that the file may have at most; writes beyond fail as on a full disk. `None`: as the disk has room.
+    /// The most pages of 8 KiB that the file may have; further writes fail as on a full disk. `None`: no limit.
     pub max_pages: Option<u32>,
-    /// Tells how much room the disk has.
+    /// Measures the free space of the disk.
     pub disk: Arc<dyn Disk>,
-    /// Whoever is configured, among whom long reads are shared out.
+    /// The configured tenants and keys, among which long reads are shared.
     pub requesters: Vec<Requester>,
 }
 
@@ -143,22 +144,22 @@ impl SqliteOptions {
     }
 }
 
-/// Responses in SQLite.
+/// A store in SQLite.
 pub struct SqliteStore {
     writer: Writer,
     readers: Readers,
-    rules: Arc<RowPolicy>,
+    policy: Arc<RowPolicy>,
     runs: RunRegistry,
     max_bytes: Option<u64>,
-    condition: Arc<StoreHealth>,
-    /// When it was last looked whether responses can be stored again.
+    health: Arc<StoreHealth>,
+    /// When it was last checked whether responses can be stored again.
     looked_at: Mutex<Option<Instant>>,
 }
 
 impl SqliteStore {
     /// Opens or creates the database and ends the runs that an earlier process of this name left. Blocks for some
-    /// milliseconds. On a full disk the reserve of an earlier process is given up for it. A file of an earlier version
-    /// is refused: [`migrate()`] brings it up to date.
+    /// milliseconds. On a full disk the reserve of an earlier process is released for this. A file of an earlier
+    /// version is refused: [`migrate()`] brings it up to date.
     pub fn open(options: SqliteOptions) -> Result<Self, StoreError> {
         match (Self::try_open(options.clone()), &options.location) {
             (Err(StoreError::Full(_)), Location::File(path)) if disk::give_up(&guard::reserve_of(path)) => {
@@ -171,23 +172,24 @@ impl SqliteStore {
     fn try_open(options: SqliteOptions) -> Result<Self, StoreError> {
         let mut connection = connection::writer(&options.location, options.synchronous, options.max_pages)?;
         schema::create_or_check(&mut connection, &options.location)?;
-        let rules = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
-        maintenance::end_at_start(&mut connection, &rules)?;
+        let policy = Arc::new(RowPolicy::new(options.instance, options.lease, options.ttl));
+        maintenance::end_at_start(&mut connection, &policy)?;
         let runs = RunRegistry::default();
-        let condition = Arc::new(StoreHealth::default());
-        let (watch, readers) = match options.location {
+        let health = Arc::new(StoreHealth::default());
+        let (guard_options, readers) = match options.location {
             Location::Memory => (None, Readers::OnWriter),
             Location::File(path) => {
-                let watch = Watch { path: path.clone(), disk: options.disk, reserve: options.reserve };
-                (Some(watch), Readers::Pool(Pool::new(path, &options.requesters)))
+                let guard_options =
+                    Watch { path: path.clone(), disk: options.disk, reserve: options.reserve };
+                (Some(guard_options), Readers::Pool(Pool::new(path, &options.requesters)))
             }
         };
-        let mut guard = FileGuard::new(watch, Arc::clone(&condition));
-        // A server starts without room, too: what is stored can be read and deleted.
+        let mut guard = FileGuard::new(guard_options, Arc::clone(&health));
+        // A server also starts on a full disk: stored responses can be read and deleted.
         guard.measure(&connection);
-        let writer = Writer::start(connection, Arc::clone(&rules), runs.clone(), guard)?;
+        let writer = Writer::start(connection, Arc::clone(&policy), runs.clone(), guard)?;
         let looked_at = Mutex::new(None);
-        Ok(Self { writer, readers, rules, runs, max_bytes: options.max_bytes, condition, looked_at })
+        Ok(Self { writer, readers, policy, runs, max_bytes: options.max_bytes, health, looked_at })
     }
 
     async fn read<T: Send + 'static>(
@@ -215,7 +217,7 @@ impl Store for SqliteStore {
 
     async fn commit_turn(&self, turn: TurnRecord) -> Result<(), StoreError> {
         match self.writer.write(Write::Turn(Box::new(turn))).await? {
-            // Another process has taken the response over: its calls are not ours to make.
+            // Another process has taken the response over; its calls are not this one's to make.
             WriteOutcome::Superseded => Err(StoreError::Superseded),
             _ => Ok(()),
         }
@@ -323,22 +325,25 @@ impl Store for SqliteStore {
         claims: Vec<ApprovalClaim>,
         now: i64,
     ) -> Result<ClaimOutcome, StoreError> {
-        let asked = ClaimRequest { owner: owner.clone(), claims, now };
-        match self.writer.write(Write::ClaimApprovals(Box::new(asked))).await? {
+        let request = ClaimRequest { owner: owner.clone(), claims, now };
+        match self.writer.write(Write::ClaimApprovals(Box::new(request))).await? {
             WriteOutcome::Claimed(claim) => Ok(claim),
-            // No claim ends so; if it did, nothing was granted.
+            // A claim never ends so; if it did, nothing was granted.
             _ => Ok(ClaimOutcome::Unknown),
         }
     }
 
     async fn maintain(&self) -> Result<(), StoreError> {
-        let rules = Arc::clone(&self.rules);
+        let policy = Arc::clone(&self.policy);
         self.writer
-            .maintain(move |connection| maintenance::renew_leases(connection, &rules).map(|()| false))
+            .maintain(move |connection| maintenance::renew_leases(connection, &policy).map(|()| false))
             .await?;
         loop {
-            let rules = Arc::clone(&self.rules);
-            if !self.writer.maintain(move |connection| maintenance::end_abandoned(connection, &rules)).await?
+            let policy = Arc::clone(&self.policy);
+            if !self
+                .writer
+                .maintain(move |connection| maintenance::end_abandoned(connection, &policy))
+                .await?
             {
                 break;
             }
@@ -371,13 +376,13 @@ impl Store for SqliteStore {
     }
 
     fn is_impaired(&self) -> bool {
-        self.condition.is_impaired()
+        self.health.is_impaired()
     }
 
     async fn check_writable(&self) -> Result<(), StoreError> {
-        // Whoever comes while it is looked waits for what is found.
+        // Requests that arrive during a check wait for its result.
         let mut looked_at = self.looked_at.lock().await;
-        let Some(reason) = self.condition.reason() else { return Ok(()) };
+        let Some(reason) = self.health.reason() else { return Ok(()) };
         if looked_at.is_some_and(|at| at.elapsed() < RECHECK_INTERVAL) {
             return Err(reason);
         }
@@ -387,11 +392,11 @@ impl Store for SqliteStore {
     }
 
     async fn close(&self) {
-        let rules = Arc::clone(&self.rules);
+        let policy = Arc::clone(&self.policy);
         let released =
-            self.writer.run_job(move |connection| maintenance::release_leases(connection, &rules)).await;
+            self.writer.run_job(move |connection| maintenance::release_leases(connection, &policy)).await;
         if let Err(error) = released {
-            tracing::warn!(%error, "store: leases were not given up");
+            tracing::warn!(%error, "store: releasing leases failed; other processes end this one's runs when they expire");
         }
         self.readers.close();
         self.writer.close().await;

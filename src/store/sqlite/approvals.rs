@@ -1,4 +1,5 @@
-//! Approvals: written when they are asked for, used once, and gone with their response or their time.
+//! Approval requests: written with their response, consumed once, and deleted with their response or when they
+//! expire.
 
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
@@ -9,21 +10,21 @@ use super::write::{InFlightRows, WriteOutcome};
 use crate::protocol::id::Id;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval, StoreError};
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH_ROWS: i64 = 200;
 
 const FIND: &str = "SELECT response, arguments, definition, expires_at FROM approvals
     WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND used_at IS NULL AND expires_at > ?4";
 
-/// What is claimed at once.
+/// Approvals that are claimed together.
 pub(super) struct ClaimRequest {
     pub owner: Owner,
     pub claims: Vec<ApprovalClaim>,
-    /// Unix seconds.
+    /// In Unix seconds.
     pub now: i64,
 }
 
-/// Writes calls that wait for approval.
+/// Writes approval requests.
 pub(super) fn ask(
     connection: &Connection,
     begun: &InFlightRows,
@@ -52,7 +53,7 @@ pub(super) fn ask(
     Ok(outcome)
 }
 
-/// Whether a response that this process makes was deleted meanwhile: then nothing of it is to be kept.
+/// Whether a response of this process was deleted since it was begun, so that nothing of it is to be stored.
 fn was_deleted(connection: &Connection, begun: &InFlightRows, response: &Id) -> rusqlite::Result<bool> {
     if begun.is_deleted(response) {
         return Ok(true);
@@ -63,39 +64,39 @@ fn was_deleted(connection: &Connection, begun: &InFlightRows, response: &Id) -> 
         .query_row(params![key, response.as_str()], |row| row.get(0))
 }
 
-/// Uses approvals up if all are there, unused, and for just this. Of two who claim one at once one finds it unused:
-/// each is within a transaction that no other writes beside.
-pub(super) fn claim(connection: &Connection, asked: &ClaimRequest) -> rusqlite::Result<ClaimOutcome> {
-    for wanted in &asked.claims {
-        let state = look(connection, asked, wanted)?;
+/// Consumes approvals if all exist, are unused and match. Claims are serialised by the write transaction, so that of
+/// two one finds the approval used.
+pub(super) fn claim(connection: &Connection, request: &ClaimRequest) -> rusqlite::Result<ClaimOutcome> {
+    for wanted in &request.claims {
+        let state = look(connection, request, wanted)?;
         if state != ClaimOutcome::Granted {
             return Ok(state);
         }
     }
-    let mut use_up = connection.prepare_cached(
+    let mut consume = connection.prepare_cached(
         "UPDATE approvals SET used_at = ?4 WHERE tenant = ?1 AND principal = ?2 AND id = ?3",
     )?;
-    let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
-    for wanted in &asked.claims {
-        use_up.execute(params![tenant, principal, wanted.id.as_str(), asked.now])?;
+    let (tenant, principal) = (&*request.owner.tenant, &*request.owner.principal);
+    for wanted in &request.claims {
+        consume.execute(params![tenant, principal, wanted.id.as_str(), request.now])?;
     }
     Ok(ClaimOutcome::Granted)
 }
 
-/// What would come of claiming one of them.
+/// The outcome of claiming one of them, without consuming it.
 fn look(
     connection: &Connection,
-    asked: &ClaimRequest,
+    request: &ClaimRequest,
     wanted: &ApprovalClaim,
 ) -> rusqlite::Result<ClaimOutcome> {
-    let (tenant, principal) = (&*asked.owner.tenant, &*asked.owner.principal);
+    let (tenant, principal) = (&*request.owner.tenant, &*request.owner.principal);
     let found: Option<(bool, bool)> = connection
         .prepare_cached(
             "SELECT used_at IS NOT NULL, arguments = ?5 AND definition = ?6 FROM approvals
              WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND expires_at > ?4",
         )?
         .query_row(
-            params![tenant, principal, wanted.id.as_str(), asked.now, wanted.arguments, wanted.definition],
+            params![tenant, principal, wanted.id.as_str(), request.now, wanted.arguments, wanted.definition],
             |row| Ok((row.get(0)?, row.get(1)?)),
         )
         .optional()?;
@@ -107,7 +108,7 @@ fn look(
     })
 }
 
-/// Approvals that may still be used.
+/// Approval requests that are neither used nor expired.
 pub(super) fn find(
     connection: &Connection,
     owner: &Owner,
@@ -132,7 +133,7 @@ pub(super) fn find(
     found.collect::<Result<_, _>>().map_err(database)
 }
 
-/// Deletes the approvals that the response of this row asked for; the row is still there.
+/// Deletes the approval requests of the response of this row, which still exists.
 pub(super) fn remove_of(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection
         .prepare_cached(
@@ -143,7 +144,7 @@ pub(super) fn remove_of(connection: &Connection, key: i64) -> rusqlite::Result<(
     Ok(())
 }
 
-/// Deletes the approvals that a response without a row asked for.
+/// Deletes the approval requests of a response without a row.
 pub(super) fn remove_asked_by(
     connection: &Connection,
     owner: &Owner,
@@ -155,7 +156,7 @@ pub(super) fn remove_asked_by(
     Ok(())
 }
 
-/// Deletes approvals that have expired, used or not. Whether there may be more.
+/// Deletes expired approval requests. Returns whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
     let now = seconds();
     let any = "SELECT EXISTS (SELECT 1 FROM approvals WHERE expires_at <= ?1)";

@@ -1,8 +1,8 @@
-//! Copies of a database: one state of it, whoever writes meanwhile; durable, readable by their owner alone, and never in
-//! the place of another file.
+//! Copies of a database: consistent while others write, durable, readable by their owner only, never overwriting a
+//! file.
 //!
-//! `VACUUM INTO` reads in one transaction of the write-ahead log, so that writers go on. It writes used pages alone: what
-//! was deleted is not in a copy.
+//! `VACUUM INTO` reads in one transaction of the write-ahead log, so that writers go on. It writes used pages
+//! only: deleted data is not in a copy.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -19,7 +19,7 @@ use super::lock::beside;
 use super::{connection, maintenance, schema};
 use crate::store::StoreError;
 
-/// A copy that was made.
+/// A finished backup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backup {
     /// Its size.
@@ -28,8 +28,8 @@ pub struct Backup {
     pub schema: i64,
 }
 
-/// Copies the database at this path to another that does not exist yet. A server may use it meanwhile. Blocks for as
-/// long as the disk takes.
+/// Copies the database at this path to a file that does not exist yet. A server may use the database meanwhile.
+/// Blocks for as long as the disk takes.
 pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup, StoreError> {
     if !database.exists() {
         return Err(StoreError::Database(format!("there is no database {}", database.display())));
@@ -45,7 +45,7 @@ pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup,
     copy(&source, &part)?;
     let published = publish(&part, &target);
     if published.is_err() {
-        // It is the copy that nobody asked for under this name.
+        // An unnamed copy is of no use.
         _ = fs::remove_file(&part);
     }
     published?;
@@ -53,16 +53,16 @@ pub fn backup(database: &Path, target: &Path, disk: &dyn Disk) -> Result<Backup,
     Ok(Backup { bytes, schema })
 }
 
-/// Whether the file system of this path has room for a copy, and for what responses need beside it.
+/// Whether the file system of this path has room for a copy, beside what responses need.
 pub(super) fn check_room(source: &Connection, target: &Path, disk: &dyn Disk) -> Result<(), StoreError> {
     let needed = maintenance::used_bytes(source)?;
-    // Nothing is known of the disk: a copy that fails will say so.
+    // The free space is not known: if the copy does not fit, it fails with an error.
     let Ok(space) = disk.space(folder_of(target)) else { return Ok(()) };
     let least = least_free(space.total);
     if space.available < needed.saturating_add(least) {
         let mib = |bytes: u64| bytes.div_ceil(1 << 20);
         return Err(StoreError::Full(format!(
-            "the copy needs {} MiB in {}, where {} MiB are free and {} MiB must stay so",
+            "the copy needs {} MiB in {}, where {} MiB are free, of which {} MiB must stay free",
             mib(needed),
             folder_of(target).display(),
             space.available >> 20,
@@ -72,7 +72,7 @@ pub(super) fn check_room(source: &Connection, target: &Path, disk: &dyn Disk) ->
     Ok(())
 }
 
-/// Writes a copy, all of which is on the disk when this returns, under a name that nobody has. Nothing is left if it
+/// Writes a copy under a name that does not exist. All of it is on the disk when this returns; nothing is left if it
 /// fails.
 pub(super) fn copy(source: &Connection, part: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
@@ -104,12 +104,12 @@ fn fill(source: &Connection, part: &Path) -> Result<(), StoreError> {
     sync_folder(part)
 }
 
-/// Gives a copy its name, if that is free.
+/// Renames a copy to its final name, if that is free.
 pub(super) fn publish(part: &Path, target: &Path) -> Result<(), StoreError> {
     match rustix::fs::renameat_with(CWD, part, CWD, target, RenameFlags::NOREPLACE) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Err(exists(target)),
-        // Not every file system knows it.
+        // Some file systems do not support a rename that fails if the name is taken.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) if fs::symlink_metadata(target).is_err() => {
             fs::rename(part, target).map_err(|error| failed(target, &error))?;
         }
@@ -125,7 +125,7 @@ fn exists(target: &Path) -> StoreError {
     ))
 }
 
-/// Where a migration puts the copy of a file before it is changed; a second one of the same schema gets a number.
+/// The name of the backup that a migration makes first; a second one of the same schema gets a number.
 pub(super) fn name(database: &Path, schema: i64, number: u32) -> PathBuf {
     match number {
         0 | 1 => beside(database, &format!("schema-{schema}.backup")),
@@ -133,13 +133,13 @@ pub(super) fn name(database: &Path, schema: i64, number: u32) -> PathBuf {
     }
 }
 
-/// The last copy that a migration of this schema has left.
+/// The last backup that a migration from this schema has left.
 pub(super) fn last_of_schema(database: &Path, schema: i64) -> Option<PathBuf> {
     let names = (1..).map(|number| name(database, schema, number));
     names.take_while(|name| name.exists()).last()
 }
 
-/// Writes the names in the folder of a file to the disk.
+/// Writes the entries of a file's folder to the disk.
 fn sync_folder(path: &Path) -> Result<(), StoreError> {
     let folder = folder_of(path);
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| failed(folder, &error))

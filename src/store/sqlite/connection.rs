@@ -1,4 +1,4 @@
-//! Opens connections: creation, permissions and the settings that decide durability, memory and speed.
+//! Opens connections: creation, permissions, and the settings for durability, memory and speed.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -11,18 +11,18 @@ use super::error::database;
 use super::{Location, Synchronous};
 use crate::store::StoreError;
 
-/// Bytes of a page. Two or three usual responses fit in one, so that few spill or leave a page half empty;
-/// applies to new files only.
+/// Bytes of a page. Two or three typical responses fit into one, so that few overflow or leave a page half empty.
+/// Applies to new files only.
 pub(super) const PAGE_SIZE: u32 = 8192;
 
-/// Bytes that the write-ahead log keeps when it is written from its start again. As a rule it is half as long; a backup
-/// or another reader that looks at one state for long makes it grow, and it must not stay so.
+/// The size to which the write-ahead log is truncated when it is reset. It is usually half as long; a backup or
+/// another long read makes it grow, and it must not stay so.
 const WAL_SIZE_LIMIT: u32 = 32 << 20;
 
 /// How long a statement waits for another process's lock.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The one connection that writes; creates the database.
+/// The one writing connection; creates the database.
 pub(super) fn writer(
     location: &Location,
     synchronous: Synchronous,
@@ -49,14 +49,14 @@ pub(super) fn writer(
     Ok(connection)
 }
 
-/// A connection that only reads.
+/// A read-only connection.
 pub(super) fn reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = existing(path)?;
     connection.pragma_update(None, "query_only", true).map_err(database)?;
     Ok(connection)
 }
 
-/// A connection to a file that exists, and whose journal and schema stay what they are.
+/// A connection to an existing file, whose journal mode and schema are not changed.
 pub(super) fn existing(path: &Path) -> Result<Connection, StoreError> {
     let connection = open(path)?;
     settings(&connection)?;
@@ -64,7 +64,7 @@ pub(super) fn existing(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn open(path: &Path) -> Result<Connection, StoreError> {
-    // No URI: a path means what it says. No mutex: a connection is used by one thread at a time.
+    // No URI: the path is taken literally. No mutex: a connection is used by one thread at a time.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(path, flags).map_err(database)
 }
@@ -74,8 +74,8 @@ fn settings(connection: &Connection) -> Result<(), StoreError> {
     connection.set_prepared_statement_cache_capacity(32);
     connection
         .execute_batch(
-            // At most 1 MiB of pages each: the kernel's cache holds the rest. Sorts stay in memory, since
-            // a container's root may be read-only. Nothing declares foreign keys.
+            // At most 1 MiB of page cache each: the kernel caches the rest. Sorts stay in memory, since a container's
+            // root may be read-only. No table declares foreign keys.
             "PRAGMA cache_size = -1024; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF;",
         )
         .map_err(database)
@@ -94,12 +94,12 @@ fn write_ahead(connection: &Connection, synchronous: Synchronous) -> Result<(), 
     connection
         .pragma_update_and_check(None, "journal_size_limit", WAL_SIZE_LIMIT, |_| Ok(()))
         .map_err(database)?;
-    // What is deleted is overwritten with zeros, not only forgotten. `FAST` would leave whole pages as they were, which
-    // is where all but the shortest texts are.
+    // Deleted data is overwritten with zeros. `FAST` would leave whole pages as they were, which hold all but the
+    // shortest texts.
     connection.pragma_update_and_check(None, "secure_delete", true, |_| Ok(())).map_err(database)
 }
 
-/// Creates the file readable by its owner alone; SQLite gives its log the same permissions.
+/// Creates the file readable by its owner only; SQLite gives its log the same permissions.
 fn create(path: &Path) -> Result<(), StoreError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);

@@ -1,26 +1,26 @@
-//! The disk that the database is on: how much room it has, and a reserve that is given up when it has none.
+//! The disk of the database: its free space, and a reserve file that is released when it is full.
 
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Tells how much room a file system has.
+/// Measures the space of a file system.
 pub trait Disk: Debug + Send + Sync {
-    /// Of the file system that this path is on.
+    /// The space of the file system of this path.
     fn space(&self, path: &Path) -> io::Result<DiskSpace>;
 }
 
-/// The room of a file system, in bytes.
+/// The space of a file system, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// All of it.
+    /// The size of the file system.
     pub total: u64,
     /// What this process may still write.
     pub available: u64,
 }
 
-/// What the kernel says.
+/// The space as the kernel reports it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FileSystem;
 
@@ -34,7 +34,7 @@ impl Disk for FileSystem {
     }
 }
 
-/// A file beside the database whose blocks are given up when there are no others.
+/// A file beside the database whose blocks are freed when the disk is full.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -43,50 +43,52 @@ pub(super) struct Reserve {
 }
 
 impl Reserve {
-    /// A reserve of this size; one that an earlier process left is held.
+    /// A reserve of this size, which an earlier process may have allocated.
     pub(super) fn new(path: PathBuf, bytes: u64) -> Self {
         let is_held = fs::metadata(&path).is_ok_and(|file| file.len() >= bytes);
         Self { path, bytes, is_held }
     }
 
-    /// Bytes that it has when it is held.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Bytes that are still to be set aside.
+    /// Bytes that are still to be allocated.
     pub(super) fn missing(&self) -> u64 {
         if self.is_held { 0 } else { self.bytes }
     }
 
-    /// Sets the blocks aside. Without it everything else goes on.
+    /// Allocates the blocks. If that fails, the store works without a reserve.
     pub(super) fn make(&mut self) {
         match allocate(&self.path, self.bytes) {
             Ok(()) => self.is_held = true,
             Err(error) => {
-                tracing::warn!(%error, file = %self.path.display(), "store: no reserve could be set aside");
+                tracing::warn!(%error, file = %self.path.display(), "store: allocating the reserve file failed; the store works without it");
                 give_up(&self.path);
             }
         }
     }
 
-    /// Gives the blocks up.
+    /// Frees the blocks.
     pub(super) fn release(&mut self) {
         if self.is_held {
             self.is_held = false;
             give_up(&self.path);
-            tracing::warn!(bytes = self.bytes, "store: the reserve was given up, for deletions and upkeep");
+            tracing::warn!(
+                bytes = self.bytes,
+                "store: disk full; released the reserve file for deletions and maintenance"
+            );
         }
     }
 }
 
-/// Removes a reserve. Whether there was one.
+/// Removes the reserve file. Returns whether there was one.
 pub(super) fn give_up(path: &Path) -> bool {
     match fs::remove_file(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
         Err(error) => {
-            tracing::warn!(%error, file = %path.display(), "store: the reserve could not be removed");
+            tracing::warn!(%error, file = %path.display(), "store: removing the reserve file failed");
             false
         }
     }
@@ -99,7 +101,7 @@ fn allocate(path: &Path, bytes: u64) -> io::Result<()> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
     match rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
-        // Not every file system can; zeros take blocks everywhere.
+        // Some file systems cannot allocate blocks; writing zeros works everywhere.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => fill(&mut file, bytes),
         done => done.map_err(io::Error::from),
     }

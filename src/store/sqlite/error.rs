@@ -1,10 +1,10 @@
-//! SQLite's errors in words that help whoever runs the gateway.
+//! Maps SQLite's errors to messages that say what an operator can do.
 
 use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
-/// The store's error for a failed statement.
+/// The error of a failed statement.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err`")]
 pub(super) fn database(error: rusqlite::Error) -> StoreError {
     match error {
@@ -23,19 +23,19 @@ pub(super) fn database(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// A value that could not be read as what it must be; used with `?` on column accessors.
+/// The error of a value that is not what the column must hold; for `?` on column accessors.
 pub(super) fn corrupt(error: impl std::fmt::Display) -> StoreError {
     StoreError::Corrupt(error.to_string())
 }
 
-/// The answer of a store that is closed or whose thread is gone.
+/// The error of a store that is closed or whose thread has ended.
 pub(super) fn closed() -> StoreError {
     StoreError::Database("it has been closed".to_owned())
 }
 
-/// Whether one row was at fault, so that the others of its group may well succeed without it.
+/// Whether a single row caused the error, so that the others of its group may succeed without it.
 ///
-/// Anything else (a full disk, a lock, a damaged file) would fail them all, each after its own wait.
+/// Anything else (a full disk, a lock, a damaged file) would fail each of them, after its own wait.
 pub(super) fn is_of_one_row(error: &rusqlite::Error) -> bool {
     match error.sqlite_error_code() {
         Some(code) => {
@@ -46,7 +46,8 @@ pub(super) fn is_of_one_row(error: &rusqlite::Error) -> bool {
     }
 }
 
-/// Whether there was no room. SQLite says so of its files, but not of the log's index, which it only cannot make larger.
+/// Whether the disk is full. SQLite reports this for its files, but not for the log's index, which only fails to
+/// grow.
 fn is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
         || error

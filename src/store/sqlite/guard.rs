@@ -1,5 +1,5 @@
-//! Watches over the database file on the writing thread: that it is there, that there is room, and what follows from
-//! a commit that failed.
+//! Guards the database file on the writer thread: that it is still there, that there is room, and what follows from a
+//! failed commit.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,39 +13,39 @@ use super::lock::beside;
 use super::maintenance;
 use crate::store::StoreError;
 
-/// Responses are stored while so many bytes are free beside the reserve: those that are being made when it is less
-/// must find room, too.
+/// Responses are stored while this many bytes are free beside the reserve: running responses must find room even if
+/// it falls below.
 const MIN_FREE_BYTES: u64 = 32 << 20;
 
-/// The reserve: the log is copied into the database first (16 MiB), and deletions write what they overwrite.
+/// The size of the reserve: 16 MiB to copy the log into the database, and room for the pages that deletions
+/// overwrite.
 const RESERVE_BYTES: u64 = 24 << 20;
 
-/// Of a small file system both are this part.
+/// On a small file system both are this fraction of it.
 const SMALL_DISK_DIVISOR: u64 = 8;
 
-/// Bytes that stay free on a file system of this size.
+/// Bytes that must stay free on a file system of this size.
 pub(super) fn least_free(total: u64) -> u64 {
     MIN_FREE_BYTES.min(total / SMALL_DISK_DIVISOR)
 }
 
-/// Where the reserve of a database is.
+/// The path of a database's reserve file.
 pub(super) fn reserve_of(database: &Path) -> PathBuf {
     beside(database, "reserve")
 }
 
-/// How the file is watched.
+/// How the file is guarded.
 #[derive(Debug, Clone)]
 pub(super) struct Watch {
     pub path: PathBuf,
     pub disk: Arc<dyn Disk>,
-    /// Whether a reserve is kept.
     pub reserve: bool,
 }
 
-/// What the writing thread knows of its file.
+/// The state of the database file, as the writer thread knows it.
 pub(super) struct FileGuard {
-    condition: Arc<StoreHealth>,
-    /// A commit failed for want of room: only what makes room is still tried.
+    health: Arc<StoreHealth>,
+    /// A commit failed on a full disk: only writes that free space are tried.
     is_full: bool,
     /// A commit failed for another reason.
     is_failing: bool,
@@ -61,28 +61,28 @@ struct Watched {
 }
 
 impl FileGuard {
-    /// Of a database that is open; `None`: it is in memory.
-    pub(super) fn new(watch: Option<Watch>, condition: Arc<StoreHealth>) -> Self {
-        Self { condition, is_full: false, is_failing: false, file: watch.map(Watched::new) }
+    /// For an open database; `None` if it is in memory.
+    pub(super) fn new(options: Option<Watch>, health: Arc<StoreHealth>) -> Self {
+        Self { health, is_full: false, is_failing: false, file: options.map(Watched::new) }
     }
 
-    /// Whether only what makes room is to be tried.
+    /// Whether only writes that free space are to be tried.
     pub(super) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Why nothing else is.
+    /// Why others are refused.
     pub(super) fn reason(&self) -> StoreError {
-        self.condition.reason().unwrap_or_else(|| StoreError::Full("a commit failed".to_owned()))
+        self.health.reason().unwrap_or_else(|| StoreError::Full("a commit failed".to_owned()))
     }
 
-    /// Bytes of the log that the reserve is large enough to copy.
+    /// Bytes of the log that the reserve has room to copy.
     pub(super) fn log_bytes(&self) -> Option<u64> {
         let reserve = self.file.as_ref()?.reserve.as_ref()?;
         Some(reserve.bytes() / 3 * 2)
     }
 
-    /// A commit failed, and not for one row's sake.
+    /// A commit failed, and not because of one row.
     pub(super) fn commit_failed(&mut self, error: &StoreError) {
         match error {
             StoreError::Full(_) => {
@@ -93,26 +93,26 @@ impl FileGuard {
             }
             _ => self.is_failing = true,
         }
-        self.condition.impair(error);
+        self.health.impair(error);
     }
 
     /// Responses were committed.
     pub(super) fn commit_succeeded(&mut self) {
         if self.is_failing {
             self.is_failing = false;
-            self.condition.recover();
+            self.health.recover();
         }
     }
 
-    /// Looks whether responses can be stored, and remembers it.
+    /// Checks whether responses can be stored, and remembers the result.
     pub(super) fn check(&mut self, connection: &mut Connection) -> Result<(), StoreError> {
         let looked = self.look(connection);
         match &looked {
             Ok(()) => {
                 (self.is_full, self.is_failing) = (false, false);
-                self.condition.recover();
+                self.health.recover();
             }
-            Err(error) => self.condition.impair(error),
+            Err(error) => self.health.impair(error),
         }
         looked
     }
@@ -125,27 +125,27 @@ impl FileGuard {
         maintenance::probe(connection).inspect_err(|error| self.commit_failed(error))
     }
 
-    /// Looks whether there is still room, after a part of the log was written.
+    /// Checks whether there is still room, after a part of the log was written.
     pub(super) fn measure(&mut self, connection: &Connection) {
         if let Some(file) = &mut self.file
-            && !self.condition.is_impaired()
+            && !self.health.is_impaired()
             && let Err(error) = file.check_room(connection)
         {
-            self.condition.impair(&error);
+            self.health.impair(&error);
         }
     }
 }
 
 impl Watched {
-    fn new(watch: Watch) -> Self {
-        let Watch { path, disk, reserve } = watch;
+    fn new(options: Watch) -> Self {
+        let Watch { path, disk, reserve } = options;
         let part = disk.space(&path).map_or(u64::MAX, |space| space.total / SMALL_DISK_DIVISOR);
         let reserve = reserve.then(|| Reserve::new(reserve_of(&path), RESERVE_BYTES.min(part)));
         let identity = Identity::of(&path);
         Self { path, disk, identity, reserve, min_free: MIN_FREE_BYTES.min(part) }
     }
 
-    /// Whether the path still leads to the file that is open.
+    /// Whether the path still leads to the open file.
     fn check_identity(&self) -> Result<(), StoreError> {
         if Identity::of(&self.path) == self.identity {
             return Ok(());
@@ -153,14 +153,14 @@ impl Watched {
         Err(StoreError::Replaced(self.path.display().to_string()))
     }
 
-    /// Whether there is room outside the file and inside, and a reserve beside it.
+    /// Whether there is room on the disk and in the file, and for a reserve.
     fn check_room(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        // Nothing is known of the disk: a commit that fails will say so.
+        // The free space is not known: a commit that does not fit will fail.
         let Ok(DiskSpace { available, .. }) = self.disk.space(&self.path) else { return Ok(()) };
         let file = FileSpace::read(connection)?;
         let missing = self.reserve.as_ref().map_or(0, Reserve::missing);
         let room = available.min(file.growth).saturating_add(file.free);
-        // Pages that are free inside are written by way of the log, which may have to grow.
+        // Free pages inside the file are written by way of the log, which may have to grow.
         if room < self.min_free.saturating_add(missing) || available < self.min_free / SMALL_DISK_DIVISOR {
             return Err(full(available, file.free));
         }
@@ -183,11 +183,11 @@ fn full(available: u64, inside: u64) -> StoreError {
     ))
 }
 
-/// The room of the database file, in bytes.
+/// The space within the database file, in bytes.
 struct FileSpace {
-    /// Of its free pages.
+    /// In its free pages.
     free: u64,
-    /// What it may still grow.
+    /// How much it may still grow.
     growth: u64,
 }
 
@@ -205,7 +205,7 @@ impl FileSpace {
     }
 }
 
-/// Which file a path leads to.
+/// The identity of the file that a path leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -220,7 +220,7 @@ impl Identity {
         Some(Self { device: file.dev(), inode: file.ino() })
     }
 
-    /// Not known here: whatever is at the path is taken for the file.
+    /// Not supported here: any file at the path is taken for the open one.
     #[cfg(not(unix))]
     fn of(_: &Path) -> Option<Self> {
         None

@@ -1,4 +1,4 @@
-//! What is known of whether the database can be written to: set by the writing thread, read by everybody.
+//! Whether the database can be written to, as far as is known: set by the writer thread, read by all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,23 +8,21 @@ use crate::store::StoreError;
 /// Why responses cannot be written now, if that is known.
 #[derive(Debug, Default)]
 pub(super) struct StoreHealth {
-    /// Whether there is a reason: looked at for every response.
+    /// Whether there is a reason; checked for every response.
     is_impaired: AtomicBool,
     reason: Mutex<Option<StoreError>>,
 }
 
 impl StoreHealth {
-    /// Whether it is known that responses cannot be written.
     pub(super) fn is_impaired(&self) -> bool {
         self.is_impaired.load(Ordering::Relaxed)
     }
 
-    /// Why responses cannot be written.
     pub(super) fn reason(&self) -> Option<StoreError> {
         self.lock().clone()
     }
 
-    /// Writing has failed, or would.
+    /// Writing has failed, or would fail.
     pub(super) fn impair(&self, error: &StoreError) {
         let was = self.lock().replace(error.clone());
         self.is_impaired.store(true, Ordering::Relaxed);

@@ -1,6 +1,7 @@
-//! What is read by an item's id: items that a request refers to, and the state of those that it replays.
+//! Reads by item id: items that a request refers to, and the state of items that it replays.
 //!
-//! Ids are the client's: each distinct one is looked up once, through an index that leads to its owner's rows only.
+//! Ids are the client's: each distinct one is looked up once, through an index that leads to its owner's rows
+//! only.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -22,8 +23,8 @@ const FIND: &str = "SELECT i.response, i.position FROM items i CROSS JOIN respon
         AND r.tenant = ?3 AND r.principal = ?4 AND (r.expires_at IS NULL OR r.expires_at > ?5)
     ORDER BY i.response DESC, i.position DESC LIMIT 1";
 
-/// The same among rows of earlier versions, which have no owner until maintenance has filled it in. Of one id this many
-/// are looked at, whosever they are.
+/// The same for rows of earlier versions, which have no owner until maintenance has added it. Looks at this many rows
+/// of one id, whosever they are.
 const FIND_WITHOUT_OWNER: &str = "SELECT i.response, i.position
     FROM (SELECT response, position FROM items WHERE owner IS NULL AND item_id = ?1
         ORDER BY response DESC, position DESC LIMIT 1000) i
@@ -35,10 +36,10 @@ const SIZE: &str = "SELECT coalesce(octet_length(history), octet_length(wire)) F
     WHERE response = ?1 AND position = ?2";
 const READ: &str = "SELECT coalesce(history, wire) FROM items WHERE response = ?1 AND position = ?2";
 
-/// Where an item is: its response, and its place in it.
+/// The position of an item: its response, and its place in it.
 type Place = (i64, i64);
 
-/// Items by id, as the model sees them, in the order asked; of several with one id the newest.
+/// Items by id as the model sees them, in the requested order; the newest of several with one id.
 pub(super) fn items(
     connection: &Connection,
     owner: &Owner,
@@ -46,11 +47,11 @@ pub(super) fn items(
     limit: ReadLimit,
 ) -> Result<Vec<Option<Item>>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let asked = Asked::new(ids);
+    let requested = Asked::new(ids);
     let lookup = Lookup { owner, key: owners::key(owner), now: now() };
     let mut size = Size::new(limit);
-    let mut places = Vec::with_capacity(asked.distinct.len());
-    for (id, times) in &asked.distinct {
+    let mut places = Vec::with_capacity(requested.distinct.len());
+    for (id, times) in &requested.distinct {
         let place = lookup.place(&snapshot, id).map_err(database)?;
         if let Some(place) = place {
             let mut statement = snapshot.prepare_cached(SIZE).map_err(database)?;
@@ -61,49 +62,49 @@ pub(super) fn items(
     size.check()?;
     let read = |place: Option<Place>| place.map_or(Ok(None), |place| read(&snapshot, place));
     let found: Vec<_> = places.into_iter().map(read).collect::<Result<_, _>>()?;
-    Ok(asked.answer(&found))
+    Ok(requested.answer(&found))
 }
 
 fn read(connection: &Connection, place: Place) -> Result<Option<Item>, StoreError> {
     let found = connection.prepare_cached(READ).map_err(database)?.query_row(place, |row| {
-        // What the model never saw whole cannot be referred to either.
+        // The empty string marks an item that was cut off: the model never saw it, and it cannot be referred to.
         let json = text(row, 0)?;
         Ok((!json.is_empty()).then(|| item(json)))
     });
     found.map_err(database)?.transpose()
 }
 
-/// Keys as they were asked for, each looked up once.
+/// The requested keys, each to be looked up once.
 struct Asked<'a, K> {
-    /// Each key, and how often it was asked for.
+    /// Each distinct key, and how often it was requested.
     distinct: Vec<(&'a K, u64)>,
-    /// For each of the keys as given, its place among them.
+    /// The place among the distinct keys of each requested key.
     places: Vec<usize>,
 }
 
 impl<'a, K: Eq + Hash> Asked<'a, K> {
     fn new(keys: &'a [K]) -> Self {
         let mut known: HashMap<&K, usize> = HashMap::with_capacity(keys.len());
-        let mut asked =
+        let mut requested =
             Self { distinct: Vec::with_capacity(keys.len()), places: Vec::with_capacity(keys.len()) };
         for key in keys {
-            let place = *known.entry(key).or_insert(asked.distinct.len());
-            match asked.distinct.get_mut(place) {
+            let place = *known.entry(key).or_insert(requested.distinct.len());
+            match requested.distinct.get_mut(place) {
                 Some((_, times)) => *times += 1,
-                None => asked.distinct.push((key, 1)),
+                None => requested.distinct.push((key, 1)),
             }
-            asked.places.push(place);
+            requested.places.push(place);
         }
-        asked
+        requested
     }
 
-    /// What was found for the distinct keys, for each key as given.
+    /// The results of the distinct keys, for each requested key.
     fn answer<T: Clone + Default>(self, found: &[T]) -> Vec<T> {
         self.places.into_iter().map(|place| found.get(place).cloned().unwrap_or_default()).collect()
     }
 }
 
-/// Who asks, and when.
+/// The owner, and the time of the request.
 struct Lookup<'a> {
     owner: &'a Owner,
     key: i64,
@@ -131,7 +132,7 @@ fn place(row: &Row<'_>) -> rusqlite::Result<Place> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// Items of one key that are looked at.
+/// How many items of one key are looked at.
 const MAX_PER_KEY: i64 = 8;
 
 const STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octet_length(i.state)
@@ -142,7 +143,7 @@ const STATES: &str = "SELECT i.response, i.position, octet_length(i.wire) + octe
 
 const READ_STATE: &str = "SELECT wire, state FROM items WHERE response = ?1 AND position = ?2";
 
-/// State that is stored beside items, by its keys, in the order asked.
+/// States by key, in the requested order.
 pub(super) fn states(
     connection: &Connection,
     owner: &Owner,
@@ -150,11 +151,11 @@ pub(super) fn states(
     limit: ReadLimit,
 ) -> Result<Vec<Vec<ItemWithState>>, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
-    let asked = Asked::new(keys);
+    let requested = Asked::new(keys);
     let mut statement = snapshot.prepare_cached(STATES).map_err(database)?;
     let (now, mut size) = (now(), Size::new(limit));
-    let mut places: Vec<Vec<Place>> = Vec::with_capacity(asked.distinct.len());
-    for (key, times) in &asked.distinct {
+    let mut places: Vec<Vec<Place>> = Vec::with_capacity(requested.distinct.len());
+    for (key, times) in &requested.distinct {
         let parameters = params![key.as_str(), &*owner.tenant, &*owner.principal, now, MAX_PER_KEY];
         let mut rows = statement.query(parameters).map_err(database)?;
         let mut of_key = Vec::new();
@@ -167,7 +168,7 @@ pub(super) fn states(
     size.check()?;
     let read = |of_key: Vec<Place>| of_key.into_iter().map(|place| read_state(&snapshot, place)).collect();
     let found: Vec<Vec<ItemWithState>> = places.into_iter().map(read).collect::<Result<_, StoreError>>()?;
-    Ok(asked.answer(&found))
+    Ok(requested.answer(&found))
 }
 
 fn read_state(connection: &Connection, place: Place) -> Result<ItemWithState, StoreError> {
@@ -215,7 +216,7 @@ mod tests {
         connection
     }
 
-    /// The work of a look-up in steps of SQLite's machine, and what it found.
+    /// The cost of a look-up in steps of SQLite's virtual machine, and what it found.
     fn steps(connection: &mut Connection, owner: &Owner, ids: &[Id]) -> (usize, Vec<bool>) {
         let steps = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&steps);

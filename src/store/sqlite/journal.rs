@@ -1,4 +1,4 @@
-//! The journal of calls: a turn is written before its calls are made, and what came of each after it.
+//! The journal of tool calls: a turn is written before its calls are made, and each outcome after its call.
 
 use rusqlite::{Connection, params};
 
@@ -12,13 +12,13 @@ use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::response::to_raw;
 use crate::store::{CallOutcome, Direction, ModelView, StoredItem, TurnRecord};
 
-/// What the model and clients are told of a call that was made and of which nothing is known.
+/// What the model and clients are told of a call whose outcome is unknown.
 const UNKNOWN: &str = "the gateway was stopped between this call and its result; it may have had its effect";
 
-/// Writes a turn and the calls that follow from it.
+/// Writes a turn with the calls that it makes.
 pub(super) fn commit_turn(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     begun: &mut InFlightRows,
     turn: &TurnRecord,
 ) -> rusqlite::Result<WriteOutcome> {
@@ -26,13 +26,13 @@ pub(super) fn commit_turn(
         return Ok(WriteOutcome::Absent);
     }
     if let Some(record) = &turn.begin
-        && write::begin(connection, rules, begun, record)? != WriteOutcome::Changed
+        && write::begin(connection, policy, begun, record)? != WriteOutcome::Changed
     {
         return Ok(WriteOutcome::Superseded);
     }
     let Some(key) = begun.key(&turn.id) else { return Ok(WriteOutcome::Superseded) };
     let Some(owner) = owners::key_of_response(connection, key, Some(&turn.id))? else {
-        // Deleted while it runs, as its owner wants it: there is nothing to come back to.
+        // Deleted by its owner while it runs: there is nothing to recover.
         return Ok(WriteOutcome::Absent);
     };
     write::insert_items(
@@ -61,13 +61,13 @@ pub(super) fn commit_turn(
     Ok(WriteOutcome::Changed)
 }
 
-/// Writes what came of a call.
+/// Writes the outcome of a call.
 pub(super) fn record_tool_result(
     connection: &Connection,
     begun: &InFlightRows,
     outcome: &CallOutcome,
 ) -> rusqlite::Result<WriteOutcome> {
-    // A response that has ended holds the outcome in its item.
+    // The item of a response that has ended holds the outcome.
     let Some(key) = begun.key(&outcome.id) else { return Ok(WriteOutcome::Absent) };
     connection
         .prepare_cached(
@@ -75,7 +75,7 @@ pub(super) fn record_tool_result(
              WHERE response = ?4 AND turn = ?5 AND position = ?6
                 AND EXISTS (SELECT 1 FROM responses WHERE key = ?4 AND id = ?7)",
         )?
-        // The id is compared, too: the row may be deleted by now, and its key be another response's.
+        // The id is compared, too: the row may be deleted, and its key reused by another response.
         .execute(params![
             retention::now(),
             outcome.output,
@@ -88,8 +88,8 @@ pub(super) fn record_tool_result(
     Ok(WriteOutcome::Changed)
 }
 
-/// Of a response whose process is gone: turns the calls of its last turn, which no item shows yet, into items.
-/// Those without an outcome are declared unknown, and are never made again.
+/// Turns the calls of the last turn of a response whose process is gone into items, as no item shows them yet. Calls
+/// without an outcome are declared unknown, and are never repeated.
 pub(super) fn recover_calls(connection: &Connection, key: i64, now: i64) -> rusqlite::Result<()> {
     let last: Option<i64> = connection
         .prepare_cached("SELECT max(turn) FROM tool_calls WHERE response = ?1")?
@@ -127,7 +127,7 @@ pub(super) fn recover_calls(connection: &Connection, key: i64, now: i64) -> rusq
     write::insert_items(connection, key, owner, next, &items)
 }
 
-/// The output of a response as its items have it; `None` if there is no journal, and so nothing but its body.
+/// The output of a response as its items have it; `None` if it has no journal, and so nothing but its body.
 pub(super) fn output(connection: &Connection, key: i64) -> rusqlite::Result<Option<Vec<String>>> {
     let journalled: bool = connection
         .prepare_cached("SELECT EXISTS (SELECT 1 FROM tool_calls WHERE response = ?1)")?

@@ -1,7 +1,7 @@
 //! Lists with cursors: an owner's responses, and the input items of one.
 //!
-//! A page is first chosen by the lengths of its elements, which SQLite knows without reading them; then those that are on
-//! it are read, and no others.
+//! The elements of a page are chosen by their lengths, which SQLite knows without reading them; only those of the
+//! page are read.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::retention::now;
 use crate::protocol::id::Id;
 use crate::store::{MAX_PAGE_BYTES, Owner, Page, PageRequest, StoreError};
 
-// Two queries that are each wanted in both orders.
+// Two queries, each in both orders.
 macro_rules! responses_sql {
     () => {
         "SELECT id, octet_length(body), key FROM responses WHERE tenant = ?1 AND principal = ?2
@@ -35,7 +35,7 @@ const ITEM: &str = "SELECT wire FROM items WHERE response = ?1 AND position = ?2
 const PLACE: &str =
     "SELECT position FROM items WHERE owner IS ?1 AND item_id = ?2 AND response = ?3 AND side = ?4 LIMIT 1";
 
-/// The owner's responses. Their ids are their order, which is that of time.
+/// The owner's responses. They are ordered by id, and so by time.
 pub(super) fn responses(
     connection: &Connection,
     owner: &Owner,
@@ -43,7 +43,7 @@ pub(super) fn responses(
 ) -> Result<Page, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(database)?;
     let range = Range::new(page, |cursor| {
-        // The id of a deleted response is still a place in the list: whoever deletes while paging goes on.
+        // The id of a deleted response is still a place in the list: clients delete while they page.
         let known = is_response_id(cursor) || exists(&snapshot, owner, cursor)?.is_some();
         Ok(known.then(|| cursor.to_owned()))
     })?;
@@ -60,7 +60,7 @@ pub(super) fn responses(
     read(chosen, has_more, |key| statement.query_row([key], |row| text(row, 0).map(Arc::from)))
 }
 
-/// What the client sent for a response; `None`: no such response.
+/// The input items of a response; `None` if there is no such response.
 pub(super) fn input_items(
     connection: &Connection,
     owner: &Owner,
@@ -84,7 +84,7 @@ pub(super) fn input_items(
     read(chosen, has_more, item).map(Some)
 }
 
-/// The place of an input item among those of its response.
+/// The position of an input item in its response.
 fn position(
     connection: &Connection,
     owner: &Owner,
@@ -102,14 +102,14 @@ fn position(
     Ok(None)
 }
 
-/// An element that is on the page.
+/// An element of the page.
 struct Chosen {
     id: Id,
-    /// By what its text is read.
+    /// The key by which its text is read.
     key: i64,
 }
 
-/// Reads the elements that were chosen.
+/// Reads the chosen elements.
 fn read(
     chosen: Vec<Chosen>,
     has_more: bool,
@@ -119,11 +119,11 @@ fn read(
     Ok(Page { data: data.collect::<rusqlite::Result<_>>().map_err(database)?, has_more })
 }
 
-/// The part of a list that a page is cut from, in terms of what the list is sorted by.
+/// The part of a list that a page is cut from, in terms of the sort key.
 struct Range<K> {
     above: Option<K>,
     below: Option<K>,
-    /// The order in which rows are fetched. A page before a cursor is fetched from the cursor backwards.
+    /// The order in which rows are fetched. A page before a cursor is fetched backwards from the cursor.
     ascending: bool,
     backwards: bool,
     limit: usize,
@@ -131,7 +131,7 @@ struct Range<K> {
 }
 
 impl<K> Range<K> {
-    /// `find` gives the place of a cursor, `None` if the list has no such element.
+    /// `find` returns the place of a cursor, `None` if the list has no such element.
     fn new(
         page: &PageRequest,
         find: impl Fn(&str) -> Result<Option<K>, StoreError>,
@@ -151,12 +151,12 @@ impl<K> Range<K> {
         Ok(Self { above, below, ascending, backwards, limit, max_bytes: page.max_bytes })
     }
 
-    /// How many rows to fetch: one more than the page has shows whether there are more.
+    /// How many rows to fetch: one more than the page holds shows whether there are more.
     fn fetch(&self) -> i64 {
         i64::try_from(self.limit).unwrap_or(100) + 1
     }
 
-    /// The elements of the page, of rows that hold id, length and key; and whether there are more.
+    /// Chooses the elements of the page from rows of id, length and key; also returns whether there are more.
     fn choose(
         &self,
         mut statement: CachedStatement<'_>,
@@ -184,7 +184,7 @@ impl<K> Range<K> {
     }
 }
 
-/// The key of a response that is there and has not expired.
+/// The key of a response that exists and has not expired.
 fn exists(connection: &Connection, owner: &Owner, id: &str) -> Result<Option<i64>, StoreError> {
     connection
         .prepare_cached(

@@ -1,7 +1,7 @@
-//! The lock beside the database that keeps a second server off it.
+//! The lock beside the database that allows only one server to use it.
 //!
-//! An advisory lock of the kernel on a file of its own (`flock`): it is gone with the process that holds it, however
-//! that ends, and SQLite's own locks stay what they are, so that backups and other commands work beside a server.
+//! An advisory kernel lock (`flock`) on a file of its own: it ends with the process that holds it, however that
+//! ends, and leaves SQLite's own locks alone, so that backups and other commands work beside a server.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -9,37 +9,37 @@ use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
 
-/// What is read of another holder's note.
+/// How much is read of another holder's note.
 const NOTE_BYTES: u64 = 256;
 
-/// A database that is this server's alone until this is dropped.
+/// Exclusive use of a database by one server, until this is dropped.
 #[derive(Debug)]
 pub struct ServerLock {
     database: PathBuf,
-    /// The lock is the open file's.
+    /// Holds the lock until it is closed.
     _file: File,
 }
 
-/// Why there is no lock.
+/// Why the lock could not be acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another server has the database.
+    /// Another server holds it.
     #[error("{} is in use by another server ({holder}; its lock is {})", database.display(), lock.display())]
     Taken {
-        /// The database.
+        /// The path of the database.
         database: PathBuf,
-        /// The file that is locked.
+        /// The lock file.
         lock: PathBuf,
-        /// Who it is, as it wrote down itself.
+        /// What the holder has written about itself.
         holder: String,
     },
-    /// The file of the lock cannot be used.
+    /// The lock file cannot be used.
     #[error(transparent)]
     Failed(StoreError),
 }
 
 impl ServerLock {
-    /// Takes the lock of a database, whose folder must exist. Does not wait; blocks for as long as the disk takes.
+    /// Acquires the lock of a database, whose folder must exist. Does not wait; blocks for as long as the disk takes.
     pub fn acquire(database: &Path) -> Result<Self, LockError> {
         let lock = beside(database, "lock");
         let failed = |error: std::io::Error| {
@@ -55,7 +55,7 @@ impl ServerLock {
             Ok(()) => {
                 // The note is for people; on a full disk the lock is held without one.
                 if let Err(error) = write_note(&mut file) {
-                    tracing::warn!(%error, "store: the lock does not say who holds it");
+                    tracing::warn!(%error, "store: writing the holder's note into the lock file failed; the lock is held without it");
                 }
                 Ok(Self { database: database.to_owned(), _file: file })
             }
@@ -73,7 +73,7 @@ impl ServerLock {
     }
 }
 
-/// A file that belongs to a database: its path with something behind it.
+/// The path of a file that belongs to a database: its path with a suffix.
 pub(super) fn beside(database: &Path, suffix: &str) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".");
@@ -93,7 +93,7 @@ fn read_note(file: &mut File) -> String {
     let mut note = String::new();
     let read = file.take(NOTE_BYTES).read_to_string(&mut note);
     match note.trim() {
-        // It has the lock and has not written yet, or could not.
+        // The holder has not written its note yet, or could not.
         "" => "it does not say which".to_owned(),
         note if read.is_ok() => note.escape_debug().to_string(),
         _ => "its note cannot be read".to_owned(),

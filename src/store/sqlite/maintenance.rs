@@ -1,7 +1,7 @@
-//! What is done beside requests: leases are renewed, abandoned runs ended, old rows deleted.
+//! Periodic maintenance: renews leases, ends abandoned runs, deletes expired rows.
 //!
-//! Each function is one bounded transaction on the writer's thread; those that return whether there may
-//! be more are called again, and writes get their turn between.
+//! Each function is one bounded transaction on the writer thread; those that return whether there may be more are
+//! called again, and other writes run in between.
 
 use rusqlite::{Connection, Params, Transaction, TransactionBehavior, params};
 
@@ -11,50 +11,49 @@ use super::retention::{RowPolicy, now};
 use super::write::remove_row;
 use crate::store::StoreError;
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH_ROWS: i64 = 200;
 
-/// Bytes that one transaction deletes, of one row at least: they are overwritten, and so written to the log.
+/// Bytes that a transaction deletes, at least one row: deleted pages are overwritten, and so written to the log.
 const BATCH_BYTES: u64 = 4 << 20;
 
-/// Renews the leases of this process's running responses.
-pub(super) fn renew_leases(connection: &mut Connection, rules: &RowPolicy) -> Result<(), StoreError> {
-    lease(connection, rules, now().saturating_add(rules.lease))
+pub(super) fn renew_leases(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
+    lease(connection, policy, now().saturating_add(policy.lease))
 }
 
-/// Gives up this process's leases, so that another may end what it left.
-pub(super) fn release_leases(connection: &mut Connection, rules: &RowPolicy) -> Result<(), StoreError> {
-    lease(connection, rules, 0)
+/// Releases this process's leases, so that another process may end its runs.
+pub(super) fn release_leases(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
+    lease(connection, policy, 0)
 }
 
-fn lease(connection: &Connection, rules: &RowPolicy, until: i64) -> Result<(), StoreError> {
+fn lease(connection: &Connection, policy: &RowPolicy, until: i64) -> Result<(), StoreError> {
     connection
         .prepare_cached(
             "UPDATE responses SET lease_until = ?1 WHERE instance = ?2 AND lease_until IS NOT NULL",
         )
         .map_err(database)?
-        .execute(params![until, rules.instance])
+        .execute(params![until, policy.instance])
         .map_err(database)?;
     Ok(())
 }
 
-/// Ends runs that an earlier process of this name left, and those whose lease ran out.
-pub(super) fn end_at_start(connection: &mut Connection, rules: &RowPolicy) -> Result<(), StoreError> {
-    while end_where(connection, rules, "lease_until IS NOT NULL AND (instance = ?1 OR lease_until < ?2)")? {}
+/// Ends runs that an earlier process of this name left, and those whose lease has expired.
+pub(super) fn end_at_start(connection: &mut Connection, policy: &RowPolicy) -> Result<(), StoreError> {
+    while end_where(connection, policy, "lease_until IS NOT NULL AND (instance = ?1 OR lease_until < ?2)")? {}
     Ok(())
 }
 
-/// Ends runs of other processes whose lease ran out. Whether there may be more.
-pub(super) fn end_abandoned(connection: &mut Connection, rules: &RowPolicy) -> Result<bool, StoreError> {
-    end_where(connection, rules, "lease_until IS NOT NULL AND instance <> ?1 AND lease_until < ?2")
+/// Ends runs of other processes whose lease has expired. Returns whether there may be more.
+pub(super) fn end_abandoned(connection: &mut Connection, policy: &RowPolicy) -> Result<bool, StoreError> {
+    end_where(connection, policy, "lease_until IS NOT NULL AND instance <> ?1 AND lease_until < ?2")
 }
 
-fn end_where(connection: &mut Connection, rules: &RowPolicy, which: &str) -> Result<bool, StoreError> {
+fn end_where(connection: &mut Connection, policy: &RowPolicy, which: &str) -> Result<bool, StoreError> {
     let now = now();
-    // Most times there is nothing to do; then nothing is locked.
+    // Usually there is nothing to do; then no lock is taken.
     let any = format!("SELECT EXISTS (SELECT 1 FROM responses WHERE {which})");
     let any: bool =
-        connection.query_row(&any, params![rules.instance, now], |row| row.get(0)).map_err(database)?;
+        connection.query_row(&any, params![policy.instance, now], |row| row.get(0)).map_err(database)?;
     if !any {
         return Ok(false);
     }
@@ -63,14 +62,14 @@ fn end_where(connection: &mut Connection, rules: &RowPolicy, which: &str) -> Res
         let sql = format!("SELECT key, instance, body FROM responses WHERE {which} LIMIT {BATCH_ROWS}");
         let mut statement = transaction.prepare(&sql).map_err(database)?;
         let rows = statement
-            .query_map(params![rules.instance, now], |row| {
+            .query_map(params![policy.instance, now], |row| {
                 Ok(Left { key: row.get(0)?, instance: row.get(1)?, body: row.get(2)? })
             })
             .map_err(database)?;
         rows.collect::<Result<_, _>>().map_err(database)?
     };
     for left in &rows {
-        recovery::end(&transaction, left, now, rules.expiry(now)).map_err(database)?;
+        recovery::end(&transaction, left, now, policy.expiry(now)).map_err(database)?;
     }
     transaction.commit().map_err(database)?;
     tracing::warn!(
@@ -80,7 +79,7 @@ fn end_where(connection: &mut Connection, rules: &RowPolicy, which: &str) -> Res
     Ok(true)
 }
 
-/// Deletes rows that have expired. Whether there may be more.
+/// Deletes expired rows. Returns whether there may be more.
 pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreError> {
     let now = now();
     let any = "SELECT EXISTS (SELECT 1 FROM responses WHERE expires_at <= ?1)";
@@ -89,10 +88,10 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
     }
     let transaction = begin(connection)?;
     let sql = "SELECT key FROM responses WHERE expires_at <= ?1 ORDER BY expires_at LIMIT ?2";
-    let enough = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
+    let target = used_bytes(&transaction)?.saturating_sub(BATCH_BYTES);
     for key in keys(&transaction, sql, params![now, BATCH_ROWS])? {
         remove_row(&transaction, key).map_err(database)?;
-        if used_bytes(&transaction)? <= enough {
+        if used_bytes(&transaction)? <= target {
             break;
         }
     }
@@ -100,30 +99,33 @@ pub(super) fn delete_expired(connection: &mut Connection) -> Result<bool, StoreE
     Ok(true)
 }
 
-/// Deletes the oldest ended rows while the database is larger than `most` bytes. Whether it still may be.
+/// Deletes the oldest ended rows while the database is larger than `max` bytes. Returns whether it still may be.
 pub(super) fn trim(connection: &mut Connection, most: u64) -> Result<bool, StoreError> {
     let used = used_bytes(connection)?;
     if used <= most {
         return Ok(false);
     }
-    let enough = most.max(used.saturating_sub(BATCH_BYTES));
+    let target = most.max(used.saturating_sub(BATCH_BYTES));
     let transaction = begin(connection)?;
     let sql = "SELECT key FROM responses WHERE lease_until IS NULL ORDER BY key LIMIT ?1";
     let oldest = keys(&transaction, sql, params![BATCH_ROWS])?;
     for key in &oldest {
         remove_row(&transaction, *key).map_err(database)?;
-        if used_bytes(&transaction)? <= enough {
+        if used_bytes(&transaction)? <= target {
             break;
         }
     }
     transaction.commit().map_err(database)?;
     if oldest.is_empty() {
-        tracing::warn!(most, "store: over its size limit, and everything in it is still running");
+        tracing::warn!(
+            most,
+            "store: the database exceeds store.max_size, and all its responses are still running"
+        );
     }
     Ok(!oldest.is_empty())
 }
 
-/// Writes and commits one row: shows whether the database takes writes now.
+/// Writes and commits one row: shows whether the database accepts writes now.
 pub(super) fn probe(connection: &mut Connection) -> Result<(), StoreError> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO probe (id, written) VALUES (0, ?1)")
@@ -133,7 +135,7 @@ pub(super) fn probe(connection: &mut Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Bytes of the pages that hold something. Free pages are used again before the file grows.
+/// Bytes of the used pages. Free pages are reused before the file grows.
 pub(super) fn used_bytes(connection: &Connection) -> Result<u64, StoreError> {
     let pragma = |name| connection.pragma_query_one::<i64>(None, name).map_err(database);
     let pages = pragma("page_count")? - pragma("freelist_count")?;

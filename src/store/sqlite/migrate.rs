@@ -1,7 +1,7 @@
-//! Brings the file of an earlier version to the current schema, and keeps a copy of what it was.
+//! Migrates the file of an earlier version to the current schema, after a backup.
 //!
-//! The copy has a name of its own until the migration is committed, so that a process that is killed again and again in
-//! between leaves one copy and not many. Whoever migrates holds the lock of servers.
+//! The backup gets its final name when the migration is committed, so that a process that is killed repeatedly in
+//! between leaves one backup and not many. The migrating process holds the server lock.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use super::schema::{self, Schema};
 use super::{Location, ServerLock, Synchronous, backup, connection, guard};
 use crate::store::StoreError;
 
-/// Steps of SQLite between two looks whether to stop.
+/// Steps of SQLite's virtual machine between two checks of `stop`.
 const PROGRESS_STEPS: i32 = 10_000;
 
 /// How a file is migrated.
 #[derive(Debug, Clone)]
 pub struct MigrateOptions {
-    /// Whether it is backed up first; it is not migrated if there is no room for that.
+    /// Whether the file is backed up first; it is not migrated if there is no room for that.
     pub backup: bool,
-    /// Tells how much room the disk has.
+    /// Measures the free space of the disk.
     pub disk: Arc<dyn Disk>,
-    /// Ends the migration early: an error, and the file as it was.
+    /// Aborts the migration: it returns an error, and the file is unchanged.
     pub stop: CancellationToken,
 }
 
@@ -36,16 +36,16 @@ impl Default for MigrateOptions {
     }
 }
 
-/// What was done.
+/// The result of a migration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrated {
     /// The version of the schema before.
     pub from: i64,
-    /// The file as it was.
+    /// The backup of the file as it was.
     pub backup: Option<PathBuf>,
 }
 
-/// Migrates the database of this lock; `None`: there was nothing to do. Blocks for as long as the disk takes.
+/// Migrates the locked database; `None` if it is up to date. Blocks for as long as the disk takes.
 pub fn migrate(lock: &ServerLock, options: &MigrateOptions) -> Result<Option<Migrated>, StoreError> {
     let path = lock.database();
     match Schema::of_file(path)? {
@@ -63,7 +63,7 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
     let Schema::Older(from) = Schema::of(&connection)? else { return Ok(None) };
     let stop = options.stop.clone();
     connection.progress_handler(PROGRESS_STEPS, Some(move || stop.is_cancelled())).map_err(database)?;
-    // It changes when another connection commits.
+    // Changes when another connection commits.
     let seen = data_version(&connection)?;
     let part = part_of(path, from);
     if options.backup {
@@ -74,7 +74,7 @@ fn try_migrate(path: &Path, options: &MigrateOptions) -> Result<Option<Migrated>
         return Err(error);
     }
     let backup = if options.backup { Some(keep(path, from)?) } else { None };
-    tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: the schema was migrated");
+    tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: migrated the schema");
     Ok(Some(Migrated { from, backup }))
 }
 
@@ -87,7 +87,7 @@ fn back_up(
     let part = part_of(path, from);
     backup::check_room(connection, path, &*options.disk).map_err(|error| without_backup(&error))?;
     tracing::info!(from, to = Schema::CURRENT, file = %path.display(), "store: backing the file up before its schema is migrated");
-    // A process that was killed has left it: the lock is ours.
+    // Left by a process that was killed: this one holds the lock.
     if part.exists() {
         fs::remove_file(&part)
             .map_err(|error| StoreError::Database(format!("{}: {error}", part.display())))?;
@@ -113,7 +113,7 @@ fn change(connection: &mut Connection, from: i64, seen: i64) -> Result<(), Store
         connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
     if data_version(&transaction)? != seen {
         return Err(StoreError::Schema(
-            "another process has written to the database while it was to be migrated, and nothing was changed: stop \
+            "another process has written to the database during the migration, and nothing was changed: stop \
              the gateway of the earlier version first"
                 .to_owned(),
         ));
@@ -126,23 +126,23 @@ fn data_version(connection: &Connection) -> Result<i64, StoreError> {
     connection.pragma_query_one(None, "data_version").map_err(database)
 }
 
-/// The name of a copy until the migration is committed.
+/// The name of a backup until the migration is committed.
 fn part_of(path: &Path, from: i64) -> PathBuf {
     super::lock::beside(&backup::name(path, from, 1), "part")
 }
 
-/// Gives the copy its name, the first that is free.
+/// Renames the backup to the first free final name.
 fn keep(path: &Path, from: i64) -> Result<PathBuf, StoreError> {
     let part = part_of(path, from);
     let mut names = (1..).map(|number| backup::name(path, from, number));
     // There is always a next number.
     let name = names.find(|name| fs::symlink_metadata(name).is_err()).unwrap_or_else(|| part.clone());
     backup::publish(&part, &name)?;
-    tracing::info!(backup = %name.display(), "store: the file as it was before its schema was migrated is kept");
+    tracing::info!(backup = %name.display(), "store: kept a backup of the file as it was before the migration");
     Ok(name)
 }
 
-/// Gives the copies of migrations their names whose process ended right behind the commit.
+/// Renames backups of migrations whose process ended right after the commit.
 fn settle(path: &Path) -> Result<(), StoreError> {
     for from in 1..Schema::CURRENT {
         if part_of(path, from).exists() {

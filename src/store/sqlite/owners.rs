@@ -1,8 +1,8 @@
-//! The owner in an item's row. With it in front, the index of items leads to one owner's rows alone, however many
+//! The owner column of items: with it in front, the index of items leads to one owner's rows only, however many
 //! others have items of the same id.
 //!
-//! It is a hash, which is small and says nothing about the owner by itself; who may see a row is still decided by its
-//! response. Rows of earlier versions have none until [`fill_in`] was there.
+//! It is a hash, which is small; who may see a row is still decided by its response. Rows of earlier versions have
+//! none until [`fill_in`] has added it.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
@@ -12,12 +12,12 @@ use super::read::text;
 use crate::protocol::id::Id;
 use crate::store::{Owner, StoreError};
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const BATCH_ROWS: i64 = 200;
-/// A transaction ends with this many bytes of items, since each row is written anew.
+/// A transaction ends after this many bytes of items, since each row is rewritten.
 const BATCH_BYTES: i64 = 4 << 20;
 
-/// The column `owner` of this owner's items.
+/// The value of the column `owner` for this owner.
 pub(super) fn key(owner: &Owner) -> i64 {
     key_of(&owner.tenant, &owner.principal)
 }
@@ -28,8 +28,8 @@ fn key_of(tenant: &str, principal: &str) -> i64 {
     hash.as_ref().first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
 }
 
-/// The column `owner` of the items of the response in this row; `None`: there is no such row, or it is another's than
-/// `id` says, since keys of deleted rows are given anew.
+/// The value of the column `owner` for items of the response of this key; `None` if there is no such row, or if it
+/// has another id than `id`, since keys of deleted rows are reused.
 pub(super) fn key_of_response(
     connection: &Connection,
     response: i64,
@@ -45,10 +45,10 @@ const WITHOUT: &str =
     "SELECT i.response, i.position, octet_length(i.wire) + coalesce(octet_length(i.state), 0)
     FROM items i WHERE i.owner IS NULL LIMIT ?1";
 
-/// Transactions of one round of maintenance: what else it does, such as renewing leases, must not wait for long.
+/// Transactions per round of maintenance: its other tasks, such as renewing leases, must not wait for long.
 pub(super) const MAX_BATCHES: usize = 50;
 
-/// Gives rows of earlier versions their owner. Whether there may be more.
+/// Adds the owner to rows of earlier versions. Returns whether there may be more.
 pub(super) fn fill_in(connection: &mut Connection) -> Result<bool, StoreError> {
     let any = "SELECT EXISTS (SELECT 1 FROM items WHERE owner IS NULL)";
     if !connection.query_row(any, [], |row| row.get(0)).map_err(database)? {
@@ -70,7 +70,7 @@ fn fill_in_batch(connection: &Connection) -> rusqlite::Result<()> {
         connection.prepare_cached("UPDATE items SET owner = ?1 WHERE response = ?2 AND position = ?3")?;
     let mut bytes: i64 = 0;
     for (response, position, size) in rows {
-        // A row without a response is nobody's: no owner's key is 0 but by a chance of one in 2^64.
+        // A row without a response has no owner: no owner's key is 0, but by a chance of one in 2^64.
         let owner = key_of_response(connection, response, None)?.unwrap_or(0);
         update.execute(params![owner, response, position])?;
         bytes = bytes.saturating_add(size);

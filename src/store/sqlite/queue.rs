@@ -1,4 +1,4 @@
-//! What waits for the writing thread, and how a group of writes is gathered from it.
+//! The queue of the writer thread, and how a group of writes is taken from it.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::write::{Write, WriteOutcome};
 use crate::store::StoreError;
 
-/// Commands that may wait; whoever comes later waits to enqueue.
+/// Commands that may be queued; further callers wait.
 pub(super) const QUEUE_CAPACITY: usize = 1024;
 
 /// A group ends with this many writes, or
@@ -20,33 +20,33 @@ const MAX_GROUP_WRITES: usize = 256;
 /// with this many bytes.
 const MAX_GROUP_BYTES: usize = 8 << 20;
 
-/// A write that nobody waits for waits this long for one that somebody waits for, to share its commit.
+/// How long a write that nobody waits for may wait for one that shares its commit.
 const COALESCE_TIMEOUT: Duration = Duration::from_millis(5);
 
 pub(super) type Reply = oneshot::Sender<Result<WriteOutcome, StoreError>>;
-/// A round of upkeep; it may be tried again.
+/// A task of maintenance; it may be tried again.
 pub(super) type MaintenanceJob = Box<dyn FnMut(&mut Connection) -> Result<bool, StoreError> + Send>;
 pub(super) type Job = Box<dyn FnOnce(&mut Connection) + Send>;
 
-/// What the thread is asked for.
+/// A command to the writer thread.
 pub(super) enum Command {
     Write(Write, Reply),
-    /// Nobody waits for it.
+    /// A write without a reply.
     FireAndForget(Write),
     Job(Job),
-    /// Upkeep, for which room is made where there is none; whether there may be more to do.
+    /// A maintenance task, for which the reserve is released on a full disk. Replies whether there may be more to do.
     Maintenance(MaintenanceJob, oneshot::Sender<Result<bool, StoreError>>),
-    /// Looks whether responses can be stored.
+    /// Checks whether responses can be stored.
     Check(oneshot::Sender<Result<(), StoreError>>),
     Close(oneshot::Sender<()>),
 }
 
-/// The answer to a write that nobody waits for.
+/// The reply channel of a write that nobody waits for.
 pub(super) fn discard_reply() -> Reply {
     oneshot::channel().0
 }
 
-/// Wakes a thread that is parked.
+/// Wakes a parked thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {
@@ -55,8 +55,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Gathers writes that nobody waits for until one comes that somebody waits for, which is returned, or
-/// something else, or nothing for a while.
+/// Collects writes without a waiter until one with a waiter comes, which is returned, or another command, or nothing
+/// for a while.
 pub(super) fn coalesce(
     group: &mut Vec<(Write, Reply)>,
     commands: &mut mpsc::Receiver<Command>,
@@ -77,7 +77,7 @@ pub(super) fn coalesce(
     None
 }
 
-/// Adds the writes that wait already; returns the command at which it stopped, if that is none.
+/// Adds the writes that are queued; returns the first command that is none.
 pub(super) fn fill_group(
     group: &mut Vec<(Write, Reply)>,
     commands: &mut mpsc::Receiver<Command>,

@@ -1,4 +1,4 @@
-//! What is read by a response's id: the response, and the chain behind it.
+//! Reads by response id: the response, and the chain before it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::protocol::item::Item;
 use crate::protocol::response::ResponseStatus;
 use crate::store::{Lineage, Owner, ReadLimit, StoreError};
 
-/// Responses in one chain. Far more than any model's context holds; a bound on one query's work.
+/// Responses in one chain. Far more than any model's context holds; bounds the work of one query.
 const MAX_CHAIN_LENGTH: i64 = 10_000;
 
-/// The response object as it was sent; its length, which SQLite knows without reading it, comes first.
+/// The response object as it was sent. Its length, which SQLite knows without reading it, is checked first.
 pub(super) fn response(
     connection: &Connection,
     owner: &Owner,
@@ -32,8 +32,8 @@ pub(super) fn response(
                 WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)",
         )
         .map_err(database)?;
-    let most = i64::try_from(max_bytes).unwrap_or(i64::MAX);
-    let parameters = params![&*owner.tenant, &*owner.principal, id, now(), most];
+    let max = i64::try_from(max_bytes).unwrap_or(i64::MAX);
+    let parameters = params![&*owner.tenant, &*owner.principal, id, now(), max];
     let read = |row: &Row<'_>| {
         let bytes: u32 = row.get(0)?;
         let bytes = u64::from(bytes);
@@ -42,8 +42,8 @@ pub(super) fn response(
     statement.query_row(parameters, read).optional().map_err(database)?.transpose()
 }
 
-/// The responses of a chain; `depth` counts from the newest. The cross join makes SQLite go from the chain to the rows,
-/// each by its full key.
+/// The responses of a chain; `depth` counts from the newest. The cross join makes SQLite go from the chain to the
+/// rows, each by its full key.
 macro_rules! chain_sql {
     () => {
         "WITH RECURSIVE chain (depth, key, previous_id, status, id) AS (
@@ -57,7 +57,7 @@ macro_rules! chain_sql {
     };
 }
 
-/// Lengths of what [`LINEAGE`] reads.
+/// The lengths of what [`LINEAGE`] reads.
 const LINEAGE_SIZES: &str = concat!(
     chain_sql!(),
     " SELECT coalesce(octet_length(i.history), octet_length(i.wire)) + coalesce(octet_length(i.state), 0)
@@ -97,11 +97,11 @@ pub(super) fn lineage(
     chain.finish()
 }
 
-/// A chain as its rows come, in any order.
+/// A chain, collected from rows in any order.
 #[derive(Default)]
 struct Chain {
     status: Option<ResponseStatus>,
-    /// The oldest response that was seen.
+    /// The oldest response so far.
     oldest: Option<Oldest>,
     items: Vec<(i64, i64, Item, Option<Arc<str>>)>,
 }
@@ -109,7 +109,6 @@ struct Chain {
 struct Oldest {
     depth: i64,
     id: Id,
-    /// The one before it.
     previous: Option<Id>,
 }
 
@@ -156,7 +155,7 @@ impl Chain {
     }
 }
 
-/// A column that holds text.
+/// A text column.
 pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a str> {
     let value = row.get_ref(column)?;
     value.as_str().map_err(|error| {
@@ -164,7 +163,7 @@ pub(super) fn text<'a>(row: &'a Row<'_>, column: usize) -> rusqlite::Result<&'a 
     })
 }
 
-/// An item as it is stored.
+/// A stored item.
 pub(super) fn item(json: &str) -> Result<Item, StoreError> {
     serde_json::from_str(json).map_err(corrupt)
 }

@@ -1,8 +1,8 @@
-//! Where reads run: on a few connections of their own, away from tokio's workers, and not for longer than they may.
+//! Runs reads on a few connections of their own, off tokio's workers, with a time limit.
 //!
-//! Reads of single rows have other connections than long ones (chains, lists, items by id), so that these never keep those
-//! waiting; long ones are shared out by tenant, then owner. An in-memory database has one connection, the writer's; its
-//! reads take their turn there.
+//! Reads of single rows have other connections than long ones (chains, lists, items by id), so that they never
+//! wait for these; long reads are shared fairly by tenant, then owner. An in-memory database has one connection, the
+//! writer's, on which its reads are queued.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,16 +17,16 @@ use super::writer::Writer;
 use crate::admission::{AcquireError, AcquireOutcome, FairSemaphore, Permit, Requester, Shares};
 use crate::store::{Owner, StoreError};
 
-/// Reads of single rows at the same time; more wait.
+/// Concurrent reads of single rows.
 const POINT_READERS: u64 = 2;
-/// Long reads at the same time; more wait.
+/// Concurrent long reads.
 const LONG_READERS: u64 = 4;
-/// How long a read may take, with the time that it waits for its turn.
+/// The timeout of a read, including the wait for a connection.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
-/// Steps of SQLite's machine between two looks at the clock.
+/// Steps of SQLite's virtual machine between two checks of the deadline.
 const PROGRESS_STEPS: i32 = 100;
 
-/// How long a read may become.
+/// The class of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadKind {
     /// A row by its key.
@@ -44,8 +44,8 @@ pub(super) enum Readers {
 }
 
 impl Readers {
-    /// Runs a read; what was committed when it is called is seen. Ends it after [`READ_TIMEOUT`], and when its caller stops
-    /// waiting.
+    /// Runs a read, which sees what was committed before the call. It is interrupted after [`READ_TIMEOUT`], and when
+    /// its caller stops waiting.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         writer: &Writer,
@@ -63,7 +63,7 @@ impl Readers {
         }
     }
 
-    /// Ends the connections; later reads fail.
+    /// Closes the connections; later reads fail.
     pub(super) fn close(&self) {
         if let Self::Pool(pool) = self {
             for lane in [&pool.point, &pool.long] {
@@ -78,11 +78,11 @@ impl Readers {
 #[derive(Debug, Clone)]
 struct Deadline {
     at: Instant,
-    /// Nobody waits for it any more.
+    /// The caller has stopped waiting.
     abandoned: Arc<AtomicBool>,
 }
 
-/// Whoever waits for a read.
+/// Marks a read as abandoned when its caller is dropped.
 struct CancelOnDrop(Arc<AtomicBool>);
 
 impl Drop for CancelOnDrop {
@@ -104,7 +104,7 @@ impl Deadline {
         self.abandoned.load(Ordering::Relaxed) || Instant::now() >= self.at
     }
 
-    /// Runs a read on a connection, which interrupts it when its time is over.
+    /// Runs a read on a connection, which interrupts it at the deadline.
     fn run<T>(
         &self,
         connection: &mut Connection,
@@ -128,13 +128,13 @@ pub(super) struct Pool {
     long: Lane,
 }
 
-/// Connections for reads of one kind.
+/// The connections for one class of reads.
 struct Lane {
     permits: FairSemaphore,
     idle: Arc<Idle>,
 }
 
-/// Connections that nobody uses; `None` once the pool is closed.
+/// Unused connections; `None` once the pool is closed.
 type Idle = Mutex<Option<Vec<Connection>>>;
 
 impl Lane {
@@ -164,13 +164,13 @@ impl Lane {
 }
 
 impl Pool {
-    /// A pool without connections yet, shared out among these.
+    /// A pool without connections yet.
     pub(super) fn new(path: PathBuf, requesters: &[Requester]) -> Self {
-        // Single rows are read so fast that whose turn it is matters, and shares do not.
+        // Reads of single rows are so short that fair queueing is enough, without shares.
         Self { path, point: Lane::new(POINT_READERS, &[]), long: Lane::new(LONG_READERS, requesters) }
     }
 
-    /// Shares them out among others from now on.
+    /// Replaces the requesters that share the connections.
     pub(super) fn set_requesters(&self, requesters: &[Requester]) {
         self.long.permits.resize(Shares::new(LONG_READERS, requesters));
     }
@@ -192,7 +192,7 @@ impl Pool {
                 None => connection::reader(&path)?,
             };
             let result = deadline.run(&mut connection, job);
-            // A connection that failed may go on failing: the next read opens another.
+            // A connection that failed may fail again: the next read opens a new one.
             if !matches!(result, Err(StoreError::Database(_)))
                 && let Some(idle) = lock(&idle).as_mut()
             {
@@ -203,7 +203,7 @@ impl Pool {
         };
         tokio::task::spawn_blocking(read)
             .await
-            .map_err(|error| StoreError::Database(format!("a read was cut off: {error}")))?
+            .map_err(|error| StoreError::Database(format!("a read was aborted: {error}")))?
     }
 }
 

@@ -1,4 +1,4 @@
-//! How a response ends whose process is gone, or could not store its end: `failed`, with what was stored of it kept.
+//! Ends responses whose process is gone, or whose end could not be stored: `failed`, with what was stored of them.
 
 use rusqlite::{Connection, params};
 use serde_json::{Map, Value};
@@ -8,10 +8,10 @@ use crate::protocol::error::ErrorBody;
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::ResponseStatus;
 
-/// Behind the name of the instance in rows whose end it could not store.
+/// Suffix of the instance in rows whose end could not be stored.
 pub(super) const NOT_STORED: &str = "/abandoned";
 
-/// Why a row is ended by somebody else than its run.
+/// Why a row is not ended by its own run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// Its process is gone.
@@ -20,14 +20,13 @@ enum Cause {
     NotStored,
 }
 
-/// A row whose run will not end it.
+/// A row that its run will not end.
 pub(super) struct Left {
     pub key: i64,
     pub instance: String,
     pub body: String,
 }
 
-/// Ends one row.
 pub(super) fn end(
     connection: &Connection,
     left: &Left,
@@ -39,7 +38,7 @@ pub(super) fn end(
     end_items(connection, key)?;
     journal::recover_calls(connection, key, now)?;
     let output = journal::output(connection, key)?;
-    // A body that cannot be read stays as it is: the row's status at least is right.
+    // A body that cannot be parsed stays as it is: at least the row's status is right.
     let ended = edit(body, |response| end_response(response, cause, output)).unwrap_or_else(|| body.clone());
     connection
         .prepare_cached(
@@ -50,7 +49,7 @@ pub(super) fn end(
     Ok(())
 }
 
-/// Items that were being made: `incomplete` for clients, and nothing for the model.
+/// Marks open items: `incomplete` for clients, hidden from the model.
 fn end_items(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     let outputs: Vec<(i64, String)> = connection
         .prepare_cached("SELECT position, wire FROM items WHERE response = ?1 AND side = ?2")?
@@ -68,7 +67,7 @@ fn end_items(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The object with a change made to it; `None` if it is no object or there was nothing to change.
+/// Edits a JSON object; `None` if it is no object or nothing was changed.
 fn edit(json: &str, change: impl FnOnce(&mut Map<String, Value>) -> bool) -> Option<String> {
     let mut object: Map<String, Value> = serde_json::from_str(json).ok()?;
     change(&mut object).then(|| Value::Object(object).to_string())
@@ -103,7 +102,7 @@ fn end_response(response: &mut Map<String, Value>, cause: Cause, journalled: Opt
     response.insert("status".to_owned(), ResponseStatus::Failed.as_str().into());
     response.insert("error".to_owned(), serde_json::to_value(error).unwrap_or_default());
     response.insert("completed_at".to_owned(), Value::Null);
-    // Until the end it is what was asked for.
+    // A running response shows the requested tier.
     response.insert("service_tier".to_owned(), ServiceTier::Default.as_str().into());
     if let Some(items) = journalled {
         let items = items.iter().filter_map(|item| serde_json::from_str(item).ok()).collect();
@@ -117,7 +116,7 @@ fn end_response(response: &mut Map<String, Value>, cause: Cause, journalled: Opt
     true
 }
 
-/// Whether the item was open.
+/// Marks an open item as incomplete. Returns whether it was open.
 fn end_item(item: &mut Map<String, Value>) -> bool {
     const OPEN: &[&str] = &["in_progress", "searching", "interpreting", "generating", "calling"];
     let open = item.get("status").and_then(Value::as_str).is_some_and(|status| OPEN.contains(&status));

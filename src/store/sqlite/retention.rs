@@ -1,4 +1,4 @@
-//! How long rows live: expiry of a response and of the ancestors that it keeps alive.
+//! Retention: when a response expires, and the ancestors that it keeps alive.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::store::ResponseRecord;
 
-/// Ancestors are written to only when their end came nearer by this part of the time to live.
+/// An ancestor is rewritten only when its expiry moves by at least this fraction of the time to live.
 const EXTENSION_DIVISOR: i64 = 24;
 
 /// What this process writes into its rows; times in milliseconds.
@@ -20,18 +20,17 @@ pub(super) struct RowPolicy {
 }
 
 impl RowPolicy {
-    /// The rules for these options.
     pub(super) fn new(instance: String, lease: Duration, ttl: Option<Duration>) -> Self {
         Self { instance, lease: millis(lease), ttl: ttl.map(millis) }
     }
 
-    /// When a row that was used now expires.
+    /// The expiry of a row that is used now.
     pub(super) fn expiry(&self, now: i64) -> Option<i64> {
         Some(now.saturating_add(self.ttl?))
     }
 }
 
-/// Now, in Unix milliseconds.
+/// The time in Unix milliseconds.
 pub(super) fn now() -> i64 {
     millis(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
@@ -40,19 +39,19 @@ fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Extends the life of the ancestors that this record uses, and returns until when they all live.
+/// Extends the life of a response's ancestors, and returns until when they all live.
 ///
-/// Walking the chain for every turn would make each turn dearer than the last. So each row remembers a
-/// time that neither it nor any of its ancestors expires before; a child takes it over unchanged while it
-/// is recent, and only else is the chain walked. A chain in use is so written once per 1/24 of the time to
-/// live. Looking at the parent's own expiry would not do: it is always recent where turns are quick.
+/// Walking the chain for every turn would make each turn dearer than the last. So each row remembers a time before
+/// which neither it nor any of its ancestors expires; a child inherits it while it is recent, and only otherwise is
+/// the chain walked. A chain in use is thus rewritten once per 1/24 of the time to live. The parent's own expiry
+/// would not do: it is always recent if turns are quick.
 pub(super) fn extend_lineage(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     record: &ResponseRecord,
     now: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let (Some(ttl), Some(expiry)) = (rules.ttl, rules.expiry(now)) else {
+    let (Some(ttl), Some(expiry)) = (policy.ttl, policy.expiry(now)) else {
         return Ok(None);
     };
     let Some(previous) = &record.previous else {
@@ -73,8 +72,8 @@ pub(super) fn extend_lineage(
     Ok(Some(expiry))
 }
 
-/// An ancestor that has expired stays expired, and ends the walk: the chain is broken there. The cross join
-/// makes SQLite go from the chain to the rows, each by its full key.
+/// An expired ancestor stays expired and ends the walk: the chain is broken there. The cross join makes SQLite go
+/// from the chain to the rows, each by its full key.
 pub(super) const EXTEND: &str = "WITH RECURSIVE chain (key, previous_id) AS (
         SELECT key, previous_id FROM responses
         WHERE tenant = ?1 AND principal = ?2 AND id = ?3 AND (expires_at IS NULL OR expires_at > ?4)

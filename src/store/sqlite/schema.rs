@@ -1,5 +1,5 @@
-//! The schema: what version a file has, and the statements that lead to the current one. Refuses files that are not ours.
-//! When they are applied to a file of an earlier version is decided in `migrate`.
+//! The schema: the version of a file, and the migrations to the current one. Refuses other programs' files. Whether a
+//! file of an earlier version is migrated is decided in `migrate`.
 
 use std::fs;
 use std::path::Path;
@@ -19,30 +19,30 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0005_item_owners.sql"),
 ];
 
-/// The schema version that this antwort writes.
+/// The schema version that this build writes.
 const CURRENT_VERSION: i64 = MIGRATIONS.len() as i64;
 
-/// Marks a file as antwort's (`antw`), so that another program's database is never written to.
+/// The application id (`antw`): another program's database is never written to.
 const APPLICATION_ID: i32 = 0x616e_7477;
 
-/// How the schema of a file stands to the one that this antwort writes.
+/// How the schema of a file relates to the one that this build writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schema {
     /// There is none yet: no file, or an empty one.
     New,
-    /// An earlier antwort has written it, in this version.
+    /// Written by an earlier version of antwort.
     Older(i64),
-    /// It is that one.
+    /// The current schema.
     Current,
-    /// A later antwort has written it, in this version.
+    /// Written by a later version of antwort.
     Newer(i64),
 }
 
 impl Schema {
-    /// The version that this antwort writes.
+    /// The version that this build writes.
     pub const CURRENT: i64 = CURRENT_VERSION;
 
-    /// The schema of the file at this path, of which nothing is changed. Blocks for some milliseconds.
+    /// The schema of the file at this path, which is not changed. Blocks for some milliseconds.
     pub fn of_file(path: &Path) -> Result<Self, StoreError> {
         if fs::metadata(path).is_ok_and(|file| file.len() > 0) {
             Self::of(&connection::existing(path)?)
@@ -51,7 +51,7 @@ impl Schema {
         }
     }
 
-    /// Why a database of this schema is not opened; `None`: it is.
+    /// Why a database of this schema cannot be opened; `None` if it can.
     pub fn refusal(self, location: &Location) -> Option<StoreError> {
         match self {
             Self::New | Self::Current => None,
@@ -60,7 +60,7 @@ impl Schema {
         }
     }
 
-    /// The schema of an open database; an error if that is another program's.
+    /// The schema of an open database; an error if it is another program's.
     pub(super) fn of(connection: &Connection) -> Result<Self, StoreError> {
         Ok(match version(connection)? {
             0 => Self::New,
@@ -71,14 +71,14 @@ impl Schema {
     }
 }
 
-/// Makes the schema of a new database; refuses any other than the current one.
+/// Creates the schema of a new database; refuses any other than the current one.
 pub(super) fn create_or_check(connection: &mut Connection, location: &Location) -> Result<(), StoreError> {
     let schema = Schema::of(connection)?;
     if let Some(refusal) = schema.refusal(location) {
         return Err(refusal);
     }
     if schema == Schema::New {
-        // Two processes may open a new file at once: what counts is read under the lock.
+        // Two processes may open a new file at once: the version is read under the lock.
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(database)?;
         if Schema::of(&transaction)? == Schema::New {
@@ -89,7 +89,7 @@ pub(super) fn create_or_check(connection: &mut Connection, location: &Location) 
     Ok(())
 }
 
-/// Applies the migrations behind this version.
+/// Applies the migrations after this version.
 pub(super) fn apply(connection: &Connection, from: i64) -> Result<(), StoreError> {
     for (version, migration) in (1..).zip(MIGRATIONS) {
         if version > from {
@@ -100,7 +100,7 @@ pub(super) fn apply(connection: &Connection, from: i64) -> Result<(), StoreError
     connection.pragma_update(None, "user_version", CURRENT_VERSION).map_err(database)
 }
 
-/// The schema's version, if the database is ours; 0: it has none yet.
+/// The version of the schema, 0 if there is none yet; an error if the database is another program's.
 pub(super) fn version(connection: &Connection) -> Result<i64, StoreError> {
     let application: i32 = connection.pragma_query_one(None, "application_id").map_err(database)?;
     let version: i64 = connection.pragma_query_one(None, "user_version").map_err(database)?;
@@ -121,7 +121,7 @@ fn needs_migration(version: i64) -> StoreError {
     ))
 }
 
-/// Says the way back: the backup of before the migration, then the earlier antwort.
+/// Names the way back: the backup from before the migration, then the earlier version of antwort.
 fn newer(version: i64, location: &Location) -> StoreError {
     let refusal = format!(
         "the database has schema {version} and this antwort knows schemas up to {CURRENT_VERSION}: a later antwort has \
@@ -141,7 +141,7 @@ fn newer(version: i64, location: &Location) -> StoreError {
     ))
 }
 
-/// The steps by which SQLite would run a statement.
+/// The query plan of a statement.
 #[cfg(test)]
 pub(super) fn plan(connection: &Connection, sql: &str) -> Vec<String> {
     let mut statement = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();

@@ -1,27 +1,26 @@
-//! Counts what a read would hold, before it is read. `octet_length` of a column knows a text's length without the text.
+//! Measures a read before it is made: `octet_length` of a column gives a text's length without reading it.
 
 use crate::store::{ReadLimit, StoreError};
 
-/// Bytes of items that are about to be read.
+/// The size of the items that are about to be read.
 pub(super) struct Size {
     bytes: u64,
     limit: ReadLimit,
 }
 
 impl Size {
-    /// Nothing yet.
     pub(super) fn new(limit: ReadLimit) -> Self {
         Self { bytes: 0, limit }
     }
 
-    /// Adds an item with texts of this length, which is read so many times. Fails where counting any further is of no use.
+    /// Adds an item with texts of this length, read so many times. Fails once measuring further is of no use.
     pub(super) fn add(&mut self, text: u32, times: u64) -> Result<(), StoreError> {
         let item = ReadLimit::ITEM_OVERHEAD.saturating_add(text.into());
         self.bytes = self.bytes.saturating_add(item.saturating_mul(times));
         if self.bytes > self.limit.max_count_bytes { Err(self.too_large()) } else { Ok(()) }
     }
 
-    /// Fails if all of it is more than may be read.
+    /// Fails if the total exceeds the limit.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         if self.bytes > self.limit.max_read_bytes { Err(self.too_large()) } else { Ok(()) }
     }

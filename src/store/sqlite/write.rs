@@ -1,7 +1,6 @@
-//! The writes as statements: a response begins, ends, or is deleted. Those of its calls are in `journal` and
-//! `approvals`.
+//! Writes of responses: begin, end, delete. Those of calls are in `journal` and `approvals`.
 //!
-//! Runs inside the writer's transaction; when to commit and whom to answer is the writer's business.
+//! Runs inside the writer's transaction; committing and replying is the writer's business.
 
 use std::collections::HashMap;
 
@@ -18,10 +17,10 @@ use crate::store::{
     StoredItem, TurnRecord,
 };
 
-/// About what an approval's row takes.
+/// The approximate size of an approval's row.
 const APPROVAL_BYTES: usize = 256;
 
-/// A change that somebody waits for.
+/// A write.
 pub(super) enum Write {
     Begin(ResponseRecord),
     Turn(Box<TurnRecord>),
@@ -33,7 +32,7 @@ pub(super) enum Write {
 }
 
 impl Write {
-    /// Whether the database grows by it.
+    /// Whether the write adds data.
     pub(super) fn adds(&self) -> bool {
         match self {
             Self::Begin(_)
@@ -45,7 +44,7 @@ impl Write {
         }
     }
 
-    /// About how many bytes it adds to the log.
+    /// The approximate number of bytes that it adds to the log.
     pub(super) fn size(&self) -> usize {
         let of_item = |item: &StoredItem| {
             let state = item.state.as_ref().map_or(0, |state| state.blob.len());
@@ -67,24 +66,24 @@ impl Write {
     }
 }
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
-    /// The row is as asked.
+    /// The row was written.
     Changed,
-    /// There is no row to change, and that is as its owner wants it.
+    /// There is no row to change, as its owner has deleted it.
     Absent,
     /// The row has ended or belongs to another process.
     Superseded,
-    /// What came of claiming an approval.
+    /// The outcome of claiming approvals.
     Claimed(ClaimOutcome),
 }
 
 /// The responses that this process has begun and not finished, with the keys of their rows.
 ///
-/// They are why a response that is deleted while it runs stays deleted: its end then updates no row,
-/// where that of a response that was never begun inserts one. Those that have no row yet are in the registry, which
-/// says so itself. Changes are undone with the transaction.
+/// Because of them a response that is deleted while it runs stays deleted: its end updates a row that is gone,
+/// whereas that of a response which was never begun inserts one. Runs without a row are in the registry. Changes are
+/// undone with the transaction.
 pub(super) struct InFlightRows {
     keys: HashMap<Id, i64>,
     undo: Vec<(Id, Option<i64>)>,
@@ -94,12 +93,11 @@ pub(super) struct InFlightRows {
 }
 
 impl InFlightRows {
-    /// None so far.
     pub(super) fn new(runs: RunRegistry) -> Self {
         Self { keys: HashMap::new(), undo: Vec::new(), runs, deleted: Vec::new(), abandoned: Vec::new() }
     }
 
-    /// A write has failed for good. If it was the end of a run, nobody will write that any more.
+    /// A write has failed for good. If it was the end of a run, the run will not write it again.
     pub(super) fn abandon(&mut self, write: &Write) {
         if let Write::Finish(record) = write
             && let Some(key) = self.keys.remove(&record.id)
@@ -108,11 +106,11 @@ impl InFlightRows {
         }
     }
 
-    /// Gives up the rows of runs whose end could not be written: they are ended like those of a dead process.
+    /// Abandons the rows of runs whose end could not be written, so that they are ended like those of a dead process.
     pub(super) fn give_up_abandoned(
         &mut self,
         connection: &Connection,
-        rules: &RowPolicy,
+        policy: &RowPolicy,
     ) -> rusqlite::Result<()> {
         while let Some((key, id)) = self.abandoned.last() {
             connection
@@ -120,13 +118,13 @@ impl InFlightRows {
                     "UPDATE responses SET instance = instance || ?4, lease_until = 0
                      WHERE key = ?1 AND id = ?2 AND instance = ?3 AND lease_until IS NOT NULL",
                 )?
-                .execute(params![key, id.as_str(), rules.instance, NOT_STORED])?;
+                .execute(params![key, id.as_str(), policy.instance, NOT_STORED])?;
             self.abandoned.pop();
         }
         Ok(())
     }
 
-    /// Deletes a run, with or without a row. Whether there was one of this owner that was not deleted yet.
+    /// Deletes a run, with or without a row. Returns whether this owner had one that was not deleted yet.
     fn delete(&mut self, owner: &Owner, id: &Id) -> bool {
         let was_running = self.runs.delete(id, owner);
         if was_running {
@@ -135,7 +133,7 @@ impl InFlightRows {
         was_running
     }
 
-    /// Whether a run was deleted that goes on: nothing more of it is kept.
+    /// Whether a running response was deleted, so that nothing more of it is stored.
     pub(super) fn is_deleted(&self, id: &Id) -> bool {
         self.runs.is_deleted(id)
     }
@@ -156,13 +154,11 @@ impl InFlightRows {
         Some(key)
     }
 
-    /// The transaction is committed.
     pub(super) fn commit(&mut self) {
         self.undo.clear();
         self.deleted.clear();
     }
 
-    /// The transaction is undone.
     pub(super) fn rollback(&mut self) {
         for id in self.deleted.drain(..) {
             self.runs.restore(&id);
@@ -179,20 +175,20 @@ impl InFlightRows {
 /// Applies one write.
 pub(super) fn apply(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     begun: &mut InFlightRows,
     write: &Write,
 ) -> rusqlite::Result<WriteOutcome> {
     match write {
-        Write::Begin(record) => begin(connection, rules, begun, record),
-        Write::Turn(turn) => journal::commit_turn(connection, rules, begun, turn),
+        Write::Begin(record) => begin(connection, policy, begun, record),
+        Write::Turn(turn) => journal::commit_turn(connection, policy, begun, turn),
         Write::ToolResult(outcome) => journal::record_tool_result(connection, begun, outcome),
         Write::Finish(record) => {
             let key = begun.remove(&record.id);
             match key {
                 _ if begun.is_deleted(&record.id) => Ok(WriteOutcome::Absent),
-                Some(key) => end(connection, rules, record, key),
-                None => insert_ended(connection, rules, record),
+                Some(key) => end(connection, policy, record, key),
+                None => insert_ended(connection, policy, record),
             }
         }
         Write::Delete(owner, id) => delete(connection, begun, owner, id),
@@ -209,7 +205,7 @@ const INSERT: &str =
 
 pub(super) fn begin(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     begun: &mut InFlightRows,
     record: &ResponseRecord,
 ) -> rusqlite::Result<WriteOutcome> {
@@ -219,10 +215,10 @@ pub(super) fn begin(
     if begun.keys.contains_key(&record.id) {
         return Ok(WriteOutcome::Changed);
     }
-    let lease_until = retention::now().saturating_add(rules.lease);
-    // A row that runs does not expire: its time counts from its end.
+    let lease_until = retention::now().saturating_add(policy.lease);
+    // A running row does not expire: its time starts at its end.
     let row = Row { lease_until: Some(lease_until), ..Row::default() };
-    let Some(key) = insert(connection, rules, record, &row)? else {
+    let Some(key) = insert(connection, policy, record, &row)? else {
         return Ok(WriteOutcome::Superseded);
     };
     begun.add(&record.id, key);
@@ -232,11 +228,11 @@ pub(super) fn begin(
 
 fn insert_ended(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     record: &ResponseRecord,
 ) -> rusqlite::Result<WriteOutcome> {
-    let row = ended_row(connection, rules, record)?;
-    let Some(key) = insert(connection, rules, record, &row)? else {
+    let row = ended_row(connection, policy, record)?;
+    let Some(key) = insert(connection, policy, record, &row)? else {
         return Ok(WriteOutcome::Superseded);
     };
     insert_items(connection, key, owners::key(&record.owner), 0, &record.items)?;
@@ -246,13 +242,13 @@ fn insert_ended(
 /// Ends a row that this process began.
 fn end(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     record: &ResponseRecord,
     key: i64,
 ) -> rusqlite::Result<WriteOutcome> {
-    let row = ended_row(connection, rules, record)?;
-    // The id is compared too: keys of deleted rows are used again. Rows of this process have epoch 1,
-    // since a take-over by another one raises it.
+    let row = ended_row(connection, policy, record)?;
+    // The id is compared, too: keys of deleted rows are reused. Rows of this process have epoch 1, since a take-over
+    // by another one increments it.
     let changed = connection
         .prepare_cached(
             "UPDATE responses SET previous_id = ?1, status = ?2, finished_at = ?3, expires_at = ?4,
@@ -269,7 +265,7 @@ fn end(
             &*record.body,
             key,
             record.id.as_str(),
-            rules.instance,
+            policy.instance,
         ])?;
     if changed == 0 {
         let exists = find(connection, &record.owner, record.id.as_str())?.is_some();
@@ -293,7 +289,7 @@ fn delete(
             expires_at.is_none_or(|at| at > retention::now())
         }
         None if was_running => {
-            // It may have asked for approvals already, which are written before its row.
+            // Its approval requests are written before its row.
             approvals::remove_asked_by(connection, owner, id)?;
             false
         }
@@ -302,7 +298,7 @@ fn delete(
     Ok(if existed || was_running { WriteOutcome::Changed } else { WriteOutcome::Absent })
 }
 
-/// Deletes a response and all that belongs to it.
+/// Deletes a response with everything that belongs to it.
 pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM items WHERE response = ?1")?.execute([key])?;
     connection.prepare_cached("DELETE FROM tool_calls WHERE response = ?1")?.execute([key])?;
@@ -311,7 +307,7 @@ pub(super) fn remove_row(connection: &Connection, key: i64) -> rusqlite::Result<
     Ok(())
 }
 
-/// What a row has beside its record.
+/// The columns of a row beside its record.
 #[derive(Default)]
 struct Row {
     finished_at: Option<i64>,
@@ -320,17 +316,17 @@ struct Row {
     lease_until: Option<i64>,
 }
 
-fn ended_row(connection: &Connection, rules: &RowPolicy, record: &ResponseRecord) -> rusqlite::Result<Row> {
+fn ended_row(connection: &Connection, policy: &RowPolicy, record: &ResponseRecord) -> rusqlite::Result<Row> {
     let now = retention::now();
-    let expires_at = rules.expiry(now);
-    let lineage_until = retention::extend_lineage(connection, rules, record, now)?;
+    let expires_at = policy.expiry(now);
+    let lineage_until = retention::extend_lineage(connection, policy, record, now)?;
     Ok(Row { finished_at: Some(now), expires_at, lineage_until, lease_until: None })
 }
 
-/// The new row's key; `None` if there is a row of this id already.
+/// The key of the new row; `None` if a row of this id exists.
 fn insert(
     connection: &Connection,
-    rules: &RowPolicy,
+    policy: &RowPolicy,
     record: &ResponseRecord,
     row: &Row,
 ) -> rusqlite::Result<Option<i64>> {
@@ -344,7 +340,7 @@ fn insert(
         row.finished_at,
         row.expires_at,
         row.lineage_until,
-        rules.instance,
+        policy.instance,
         row.lease_until,
         record.model,
         &*record.body,
@@ -352,7 +348,7 @@ fn insert(
     Ok((inserted > 0).then(|| connection.last_insert_rowid()))
 }
 
-/// Writes items of a response and its owner, both by their keys, the first item at this place.
+/// Inserts items of a response, by the keys of response and owner, from this position on.
 pub(super) fn insert_items(
     connection: &Connection,
     key: i64,
@@ -419,7 +415,7 @@ mod tests {
     use crate::protocol::response::ResponseStatus;
     use crate::store::{StateKey, StoredState};
 
-    /// Of a turn only the texts of its own items used to count, however large the response was that it began.
+    /// Once only the texts of a turn's own items were counted, however large the response was that it began.
     #[test]
     fn a_turn_counts_with_the_response_that_it_begins_and_what_providers_want_back() {
         let owner = Owner { tenant: "t".into(), principal: "p".into() };

@@ -1,8 +1,8 @@
-//! The thread that owns the writing connection, and group commit.
+//! The thread that owns the writing connection, with group commit.
 //!
-//! Whatever waits when the thread looks is committed in one transaction, so that a commit's price is shared
-//! by all who wait for it; nobody is made to wait for a group to fill. What is not a plain write (upkeep,
-//! readiness, reads of an in-memory database) runs between groups, in the order of arrival.
+//! All writes that are queued when the thread looks are committed in one transaction, so that they share the cost
+//! of a commit; no write waits for a group to fill. Other commands (maintenance, readiness, reads of an in-memory
+//! database) run between groups, in order of arrival.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,28 +21,27 @@ use super::retention::RowPolicy;
 use super::write::{self, InFlightRows, Write, WriteOutcome};
 use crate::store::{RunRegistry, StoreError};
 
-/// The log is copied into the database when it has this many pages (16 MiB). A page that was written again
-/// and again meanwhile is copied once, so seldom is cheap; but commits wait for the copy, and a restart
-/// after a crash has to read what is in the log.
+/// The log is copied into the database when it has this many pages (16 MiB). A page that was rewritten several times
+/// is copied once, so that copying seldom is cheap; but commits wait for the copy, and a restart after a crash has to
+/// read the log.
 const CHECKPOINT_PAGES: i32 = 2048;
 
-/// The way to the writing thread.
+/// The handle of the writer thread.
 pub(super) struct Writer {
     queue: mpsc::Sender<Command>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Writer {
-    /// Starts the thread.
     pub(super) fn start(
         mut connection: Connection,
-        rules: Arc<RowPolicy>,
+        policy: Arc<RowPolicy>,
         runs: RunRegistry,
         guard: FileGuard,
     ) -> Result<Self, StoreError> {
         let log_pages = Arc::new(AtomicI32::new(0));
         let seen = Arc::clone(&log_pages);
-        // Replaces the automatic checkpoint, which would run before those who wait are answered.
+        // Replaces the automatic checkpoint, which would run before the waiting callers are answered.
         let hook = move |_: &mut Wal, pages| {
             seen.store(pages, Ordering::Relaxed);
             Ok(())
@@ -54,7 +53,7 @@ impl Writer {
         let checkpoint_at = checkpoint_pages;
         let state = WriterThread {
             connection,
-            rules,
+            policy,
             in_flight: begun,
             guard,
             log_pages,
@@ -68,28 +67,28 @@ impl Writer {
         Ok(Self { queue, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Hands in a write and waits for its commit. Once it is handed in it happens, awaited or not.
+    /// Queues a write and waits for its commit. Once queued, it is made whether it is awaited or not.
     pub(super) async fn write(&self, write: Write) -> Result<WriteOutcome, StoreError> {
         let (answer, outcome) = oneshot::channel();
         self.queue.send(Command::Write(write, answer)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Hands in a write for which nobody waits. One that finds the queue full is dropped, with a line in the log.
+    /// Queues a write without a reply. If the queue is full, it is dropped and logged.
     pub(super) fn write_detached(&self, write: Write) {
         if self.queue.try_send(Command::FireAndForget(write)).is_err() {
-            tracing::warn!("store: the queue is full; a call's outcome was not written");
+            tracing::warn!("store: write queue full; dropped the outcome of a tool call");
         }
     }
 
-    /// Runs something on the writing connection, between groups; nothing if the caller gives up before.
+    /// Runs a job on the writing connection, between groups; skipped if the caller stops waiting before.
     pub(super) async fn run_job<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (answer, outcome) = oneshot::channel();
         let work: Job = Box::new(move |connection| {
-            // Whoever asked may have given up while this waited; then there is nobody to do it for.
+            // The caller has stopped waiting: the job is not run.
             if !answer.is_closed() {
                 let _ = answer.send(work(connection));
             }
@@ -98,8 +97,8 @@ impl Writer {
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Runs upkeep on the writing connection, between groups, and tries again with the room of the reserve where there
-    /// is none. Whether there may be more to do.
+    /// Runs a maintenance task on the writing connection, between groups; on a full disk, again with the room of the
+    /// reserve. Returns whether there may be more to do.
     pub(super) async fn maintain(
         &self,
         work: impl FnMut(&mut Connection) -> Result<bool, StoreError> + Send + 'static,
@@ -110,14 +109,14 @@ impl Writer {
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Looks whether responses can be stored.
+    /// Checks whether responses can be stored.
     pub(super) async fn check(&self) -> Result<(), StoreError> {
         let (answer, outcome) = oneshot::channel();
         self.queue.send(Command::Check(answer)).await.map_err(|_| closed())?;
         outcome.await.map_err(|_| closed())?
     }
 
-    /// Commits what waits, empties the log and ends the thread.
+    /// Commits what is queued, empties the log and ends the thread.
     pub(super) async fn close(&self) {
         let (done, ended) = oneshot::channel();
         if self.queue.send(Command::Close(done)).await.is_ok() {
@@ -128,21 +127,21 @@ impl Writer {
         if let Some(thread) = thread
             && tokio::task::spawn_blocking(move || thread.join().is_err()).await.unwrap_or(true)
         {
-            tracing::error!("the store's thread panicked");
+            tracing::error!("store: the writer thread panicked");
         }
     }
 }
 
-/// What the thread owns.
+/// The state of the thread.
 struct WriterThread {
     connection: Connection,
-    rules: Arc<RowPolicy>,
+    policy: Arc<RowPolicy>,
     in_flight: InFlightRows,
     guard: FileGuard,
     log_pages: Arc<AtomicI32>,
-    /// Pages of the log at which it is copied.
+    /// Pages at which the log is copied.
     checkpoint_pages: i32,
-    /// The same; less or more after a copy that failed.
+    /// The same, but less or more after a copy that failed.
     checkpoint_at: i32,
 }
 
@@ -162,9 +161,9 @@ impl WriterThread {
                     }
                     Command::Write(write, answer) => {
                         group.push((write, answer));
-                        // Whoever is about to hand in a write and wants this core gets it first. On an
-                        // idle machine this returns at once; on a busy one it halves the transactions,
-                        // and each rewrites the last page of every table and index.
+                        // A thread that is about to queue a write and waits for this core runs first. On an idle
+                        // machine this returns at once; on a busy one it halves the number of transactions, each of
+                        // which rewrites the last page of every table and index.
                         thread::yield_now();
                         next = queue::fill_group(&mut group, &mut commands);
                         self.commit(&mut group);
@@ -187,7 +186,7 @@ impl WriterThread {
         }
     }
 
-    /// Commits the group and answers those who wait for it; leaves it empty.
+    /// Commits the group, replies to its callers and leaves it empty.
     fn commit(&mut self, group: &mut Vec<(Write, Reply)>) {
         if self.guard.is_full() {
             refuse_additions(group, &mut self.in_flight, &self.guard.reason());
@@ -220,7 +219,7 @@ impl WriterThread {
         }
     }
 
-    /// On a full disk, what makes room is tried again with the room of the reserve; all else has failed.
+    /// On a full disk, writes that free space are tried again with the room of the reserve; all others fail.
     fn fail(&mut self, group: &mut Vec<(Write, Reply)>, error: rusqlite::Error) {
         let is_of_one_row = is_of_one_row(&error);
         let mut error = database(error);
@@ -243,7 +242,7 @@ impl WriterThread {
             self.in_flight.abandon(&write);
             let _ = answer.send(Err(error.clone()));
         }
-        // On a full disk the log cannot grow, and may still be emptied into free pages.
+        // On a full disk the log cannot grow, but may still be emptied into free pages.
         self.checkpoint_at = 0;
     }
 
@@ -251,13 +250,13 @@ impl WriterThread {
         if answer.is_closed() {
             return;
         }
-        let mut done = work(&mut self.connection);
-        if let Err(error @ StoreError::Full(_)) = &done {
+        let mut result = work(&mut self.connection);
+        if let Err(error @ StoreError::Full(_)) = &result {
             self.guard.commit_failed(error);
             self.checkpoint(CheckpointMode::PASSIVE);
-            done = work(&mut self.connection);
+            result = work(&mut self.connection);
         }
-        let _ = answer.send(done);
+        let _ = answer.send(result);
     }
 
     fn check(&mut self, answer: oneshot::Sender<Result<(), StoreError>>) {
@@ -266,9 +265,9 @@ impl WriterThread {
         }
         let checked = self.guard.check(&mut self.connection);
         if checked.is_ok()
-            && let Err(error) = self.in_flight.give_up_abandoned(&self.connection, &self.rules)
+            && let Err(error) = self.in_flight.give_up_abandoned(&self.connection, &self.policy)
         {
-            tracing::warn!(%error, "store: rows of runs that could not be ended were not given up");
+            tracing::warn!(%error, "store: marking rows whose end could not be stored as abandoned failed");
         }
         let _ = answer.send(checked);
     }
@@ -287,25 +286,25 @@ impl WriterThread {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut outcomes = Vec::with_capacity(group.len());
         for (write, _) in group {
-            outcomes.push(write::apply(&transaction, &self.rules, &mut self.in_flight, write)?);
+            outcomes.push(write::apply(&transaction, &self.policy, &mut self.in_flight, write)?);
         }
         transaction.commit()?;
         Ok(outcomes)
     }
 
-    /// Copies the log into the database, so that it is written from its start again.
+    /// Copies the log into the database, so that it is reused from its start.
     fn checkpoint(&mut self, mode: CheckpointMode) {
         let result = self.connection.wal_checkpoint_v2(None::<&str>, mode);
         self.checkpoint_at = match result {
             Ok((pages, copied)) if copied == pages => {
-                // The next write begins it anew, and says how long it is then.
+                // The next write resets it, and reports its new length.
                 self.log_pages.store(0, Ordering::Relaxed);
                 self.checkpoint_pages
             }
-            // A reader is at work in the log: it is tried again when there is more to gain.
+            // A reader still uses the log: tried again when there is more to copy.
             Ok((pages, _)) => pages.saturating_add(self.checkpoint_pages / 4),
             Err(error) => {
-                tracing::warn!(%error, "store: the write-ahead log could not be copied into the database");
+                tracing::warn!(%error, "store: the WAL checkpoint failed");
                 self.log_pages.load(Ordering::Relaxed).saturating_add(self.checkpoint_pages / 4)
             }
         };
@@ -313,7 +312,7 @@ impl WriterThread {
     }
 }
 
-/// Pages of the log at which it is copied: where there is a reserve, no more than it has room for.
+/// Pages at which the log is copied: if there is a reserve, no more than it has room for.
 fn checkpoint_pages(guard: &FileGuard) -> i32 {
     let pages = guard.log_bytes().map(|bytes| bytes / u64::from(PAGE_SIZE));
     pages
@@ -321,7 +320,7 @@ fn checkpoint_pages(guard: &FileGuard) -> i32 {
         .map_or(CHECKPOINT_PAGES, |pages| pages.min(CHECKPOINT_PAGES))
 }
 
-/// Leaves only the writes that make room, or take none.
+/// Refuses all writes but those that free space, or take none.
 fn refuse_additions(group: &mut Vec<(Write, Reply)>, begun: &mut InFlightRows, error: &StoreError) {
     let (additions, others): (Vec<_>, Vec<_>) = group.drain(..).partition(|(write, _)| write.adds());
     for (write, answer) in additions {
