@@ -1,7 +1,6 @@
-//! The wire: requests, responses, items, tools and stream events as clients see them.
+//! The wire format: requests, responses, items, tools and stream events as clients see them.
 //!
-//! Owns names, shapes and the rules of leniency (what we accept) and exactness (what we send).
-//! Knows nothing of HTTP, of providers or of how a response is made.
+//! Reading is lenient, writing is exact. Knows nothing of HTTP, of providers or of how a response is made.
 
 pub(crate) mod cancellation;
 pub mod content;

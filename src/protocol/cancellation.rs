@@ -1,7 +1,7 @@
-//! Ends long reading of which nobody will see the outcome.
+//! Cancels long parsing whose result nobody will see.
 //!
-//! Readers of values are called by serde and by tables of functions, through which no argument of ours passes: which
-//! interrupt they heed is known by the thread that reads.
+//! Parsers are called by serde and through tables of functions, which cannot pass a flag on: the thread that
+//! parses knows its flag.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -13,24 +13,23 @@ thread_local! {
     static CURRENT: RefCell<Option<CancelFlag>> = const { RefCell::new(None) };
 }
 
-/// A flag that ends what is done under it. Clones are the same one.
+/// A flag that cancels the work done under it; clones are the same flag.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CancelFlag(Arc<AtomicBool>);
 
 impl CancelFlag {
-    /// Ends the work at its next piece.
+    /// Cancels the work at its next check.
     pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the work is to end.
     pub(crate) fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Works on this thread; [`check`] heeds this interrupt meanwhile.
+    /// Runs work on this thread, for which [`check`] looks at this flag.
     pub(crate) fn scope<T>(&self, work: impl FnOnce() -> T) -> T {
-        /// Also after a panic: threads are used again.
+        /// Also after a panic: threads are reused.
         struct ClearOnDrop;
 
         impl Drop for ClearOnDrop {
@@ -45,13 +44,13 @@ impl CancelFlag {
     }
 }
 
-/// To be asked between two pieces of a long work: fields, elements of a list.
+/// Called between two pieces of long work: fields, elements of a list.
 ///
 /// # Errors
-/// The work is to end.
+/// The work was cancelled.
 pub(crate) fn check() -> Result<(), ParseError> {
     let is_raised = CURRENT.with_borrow(|current| current.as_ref().is_some_and(CancelFlag::is_cancelled));
-    if is_raised { Err(ParseError::invalid("", "the client has left.")) } else { Ok(()) }
+    if is_raised { Err(ParseError::invalid("", "the client has disconnected.")) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -66,7 +65,7 @@ mod tests {
         assert!(interrupt.scope(|| CreateResponse::parse(body)).is_ok());
         interrupt.cancel();
         let error = interrupt.scope(|| CreateResponse::parse(body)).unwrap_err();
-        assert!(error.body.message.contains("the client has left"), "{error}");
+        assert!(error.body.message.contains("the client has disconnected"), "{error}");
         let panicked = std::panic::catch_unwind(|| interrupt.scope(|| panic!("in the midst of it")));
         assert!(panicked.is_err() && CreateResponse::parse(body).is_ok());
     }

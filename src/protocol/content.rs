@@ -15,13 +15,13 @@ use super::tagged::tagged;
 pub enum ContentPart {
     /// Text from the client.
     InputText(InputText),
-    /// A picture from the client.
+    /// An image from the client.
     InputImage(InputImage),
     /// A document from the client.
     InputFile(InputFile),
-    /// A recording from the client.
+    /// Audio from the client.
     InputAudio(InputAudio),
-    /// A film, as the output of a tool.
+    /// A video, as the output of a tool.
     InputVideo(InputVideo),
     /// Text from the model.
     OutputText(OutputText),
@@ -36,7 +36,7 @@ pub struct InputText {
     pub text: String,
 }
 
-/// A picture: a URL, or data in a `data:` URL. Uploaded files wait for the files API.
+/// An image: a URL, or data in a `data:` URL. Uploaded files are not supported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputImage {
     /// `https:` or `data:` URL; at most 20,971,520 characters.
@@ -45,12 +45,12 @@ pub struct InputImage {
     /// Id of an uploaded file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_id: Option<String>,
-    /// How closely to look.
+    /// The resolution at which the model looks at it.
     #[serde(default, deserialize_with = "null_is_default")]
     pub detail: ImageDetail,
 }
 
-/// Resolution at which a model looks at a picture.
+/// The resolution at which a model looks at an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -74,19 +74,19 @@ pub struct InputFile {
     /// `data:` URL or base64; at most 73,400,320 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_data: Option<String>,
-    /// Where the provider may fetch it.
+    /// The URL from which the provider fetches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_url: Option<String>,
 }
 
-/// A recording.
+/// An audio recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputAudio {
-    /// Data and format.
+    /// The data and its format.
     pub input_audio: AudioData,
 }
 
-/// Data of a recording.
+/// The data of an audio recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AudioData {
     /// Base64.
@@ -95,7 +95,7 @@ pub struct AudioData {
     pub format: String,
 }
 
-/// A film: a URL, or data in a `data:` URL. Of the Open Responses specification; OpenAI's API has none.
+/// A video: a URL, or data in a `data:` URL. Part of the Open Responses specification, not of OpenAI's API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputVideo {
     /// `https:` or `data:` URL; at most 73,400,320 characters.
@@ -107,10 +107,10 @@ pub struct InputVideo {
 pub struct OutputText {
     /// The text so far.
     pub text: String,
-    /// Sources; never null on the wire.
+    /// Citations; never null on the wire.
     #[serde(default, deserialize_with = "null_is_default")]
     pub annotations: Vec<Annotation>,
-    /// Per token; empty unless asked for by `include`.
+    /// Log probabilities of its tokens; empty unless requested by `include`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub logprobs: LogProbs,
 }
@@ -118,12 +118,12 @@ pub struct OutputText {
 /// The model's refusal.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The model's words.
+    /// The text of the refusal.
     pub refusal: String,
 }
 
 tagged! {
-    /// A source that an output text names.
+    /// A citation in an output text.
     #[derive(Debug, Clone, PartialEq, Eq)]
     #[allow(missing_docs, reason = "the names are the API's own")]
     pub enum Annotation {
@@ -152,14 +152,14 @@ tagged! {
     }
 }
 
-/// The log probabilities of a text. Clones share them: a text is cloned for each event that closes it, and they take
-/// many times as much as it does.
+/// Log probabilities of a text. Clones share them: a text is cloned for each event that closes it, and they take many
+/// times its size.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(from = "Vec<LogProb>")]
 pub struct LogProbs(Option<Arc<Vec<LogProb>>>);
 
 impl LogProbs {
-    /// Adds those of the next piece.
+    /// Appends the log probabilities of a delta.
     pub fn extend_from_slice(&mut self, more: &[LogProb]) {
         if !more.is_empty() {
             Arc::make_mut(self.0.get_or_insert_default()).extend_from_slice(more);
@@ -187,27 +187,27 @@ impl Serialize for LogProbs {
     }
 }
 
-/// Log probability of one generated token. Exactly sized, as there are many.
+/// The log probability of one generated token. Sized exactly, as there are many.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogProb {
     /// The token's text.
     pub token: Box<str>,
-    /// Natural logarithm of its probability.
+    /// The natural logarithm of the token's probability.
     pub logprob: f64,
     /// Its UTF-8 bytes; always an array on the wire.
     #[serde(default, deserialize_with = "null_is_default")]
     pub bytes: Box<[u8]>,
-    /// The most likely tokens at this place.
+    /// The most likely tokens at this position.
     #[serde(default, deserialize_with = "null_is_default")]
     pub top_logprobs: Box<[TopLogProb]>,
 }
 
-/// One of the most likely tokens at a place.
+/// One of the most likely tokens at a position.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TopLogProb {
     /// The token's text.
     pub token: Box<str>,
-    /// Natural logarithm of its probability.
+    /// The natural logarithm of its probability.
     pub logprob: f64,
     /// Its UTF-8 bytes.
     #[serde(default, deserialize_with = "null_is_default")]
@@ -239,7 +239,7 @@ impl FromJson for ContentPart {
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let shape = super::parse::peek_discriminator(raw)?;
         match shape.kind.as_deref() {
-            // `text` is Chat's name for it; SDK users mix them up, and the meaning is clear.
+            // `text` is the chat API's name, which SDK users mix up with `input_text`; the meaning is clear.
             Some("input_text" | "text") => Ok(Self::InputText(super::parse::read(raw)?)),
             Some("input_image") => Ok(Self::InputImage(super::parse::read(raw)?)),
             Some("input_file") => Ok(Self::InputFile(super::parse::read(raw)?)),
@@ -262,7 +262,7 @@ impl<'de> Deserialize<'de> for ContentPart {
     }
 }
 
-/// Reads null as the default: SDKs send null for what they do not use.
+/// Reads null as the default: SDKs send null for fields that are not set.
 pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

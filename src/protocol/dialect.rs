@@ -1,7 +1,7 @@
-//! Where OpenAI's Responses API and the Open Responses specification disagree on the wire, and
-//! which of the two a response speaks. All differences live here.
+//! The differences between OpenAI's Responses API and the Open Responses specification on the wire; all of them are
+//! here.
 //!
-//! The dialect is fixed when a response is created, so that every replay is the same bytes.
+//! The dialect is fixed when a response is created, so that every replay has the same bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,25 +9,24 @@ use super::error::ApiError;
 use super::parse::ParseError;
 use super::request::{CreateResponse, ReasoningEffort};
 
-/// What names of ours begin with where the specification does not know them: types of items, and of the events
-/// that tell of them.
+/// Prefix of types that the specification does not define: of items, and of the events about them.
 pub(crate) const EXTENSION_PREFIX: &str = "antwort:";
 
 /// The items of the Open Responses specification.
 const STANDARD_ITEMS: &[&str] =
     &["message", "function_call", "function_call_output", "reasoning", "compaction"];
 
-/// The plain name of an item's type, which clients may give in either spelling.
+/// The plain name of an item's type, which clients may send with or without the prefix.
 pub(crate) fn canonical_item_type(kind: &str) -> &str {
     match kind.strip_prefix(EXTENSION_PREFIX) {
-        // These have no other name.
+        // These have no plain name.
         None | Some("tool_call" | "user_message") => kind,
         Some(plain) if STANDARD_ITEMS.contains(&plain) => kind,
         Some(plain) => plain,
     }
 }
 
-/// Which of the two specifications names things.
+/// The specification whose names a response uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dialect {
@@ -72,13 +71,13 @@ impl Dialect {
         self == Self::OpenAi
     }
 
-    /// What the type of an item begins with: the specification wants foreign ones marked.
+    /// The prefix of an item's type: the specification wants types marked that are not its own.
     pub fn item_prefix(self, kind: &str) -> &'static str {
         let foreign = self == Self::OpenResponses && !kind.starts_with(EXTENSION_PREFIX);
         if foreign && !STANDARD_ITEMS.contains(&kind) { EXTENSION_PREFIX } else { "" }
     }
 
-    /// Whether items carry a status that have none in OpenAI's API: the specification wants one on each.
+    /// Whether every item has a status: OpenAI's API has none for some, the specification wants one for each.
     pub fn requires_item_status(self) -> bool {
         self == Self::OpenResponses
     }
@@ -91,12 +90,12 @@ impl Dialect {
         }
     }
 
-    /// Whether an `error` event has its fields at its top, too, where OpenAI's clients look for them.
+    /// Whether an `error` event also has its fields at the top level, where OpenAI's clients look for them.
     pub fn has_flat_error_fields(self) -> bool {
         self == Self::OpenAi
     }
 
-    /// Refuses what has no name in this dialect's responses, which repeat the request.
+    /// Refuses values that the responses of this dialect, which echo the request, cannot express.
     pub fn check_request(self, request: &CreateResponse) -> Result<(), ApiError> {
         match request.reasoning.effort {
             Some(ReasoningEffort::Minimal | ReasoningEffort::Max) if self == Self::OpenResponses => {

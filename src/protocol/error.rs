@@ -1,7 +1,6 @@
-//! Errors as clients see them: the four-key body of the API, its HTTP status, and when to retry.
+//! Errors as clients see them: the body of the API with its four keys, the HTTP status, and when to retry.
 //!
-//! Every text here is written for the person who reads it in a terminal. Upstream texts are quoted
-//! only where the provider's own words help and cannot carry a secret.
+//! Messages are written for people. A provider's message is quoted only if it helps and cannot contain a secret.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct ErrorBody {
     /// What went wrong and what to do about it.
     pub message: String,
-    /// Class of the error, such as `invalid_request_error`.
+    /// The class of the error, such as `invalid_request_error`.
     #[serde(rename = "type")]
     pub kind: Cow<'static, str>,
     /// Path of the offending parameter, such as `input[2].content[0].image_url`.
@@ -22,7 +21,7 @@ pub struct ErrorBody {
     pub code: Option<Cow<'static, str>>,
 }
 
-/// A request that cannot be served: what the client is told, and with which status.
+/// An error with which a request is answered, and its HTTP status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
     /// HTTP status, 400 to 599.
@@ -31,7 +30,7 @@ pub struct ApiError {
     pub body: ErrorBody,
     /// Sent as `Retry-After`, in whole seconds.
     pub retry_after: Option<Duration>,
-    /// Overrules the SDKs' own choice by `x-should-retry`.
+    /// Overrides the SDKs' own decision by `x-should-retry`.
     pub should_retry: Option<bool>,
 }
 
@@ -56,12 +55,12 @@ impl ApiError {
         }
     }
 
-    /// 400 `invalid_request_error`: the request itself is wrong.
+    /// 400 `invalid_request_error`: the request is wrong.
     pub fn invalid(code: &'static str, param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", code, message).with_param(param)
     }
 
-    /// 400 for something that the API has and this gateway does not serve (yet).
+    /// 400 for a part of the API that this gateway does not support.
     pub fn unsupported(param: impl Into<String>, message: impl Into<String>) -> Self {
         Self::invalid("unsupported_parameter", param, message)
     }
@@ -71,7 +70,7 @@ impl ApiError {
         Self::new(404, "invalid_request_error", "not_found", message)
     }
 
-    /// 500: our fault; details are in the log, not in the answer.
+    /// 500: a bug or failure of the gateway; details are logged, not sent.
     pub fn internal() -> Self {
         Self::new(
             500,

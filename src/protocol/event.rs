@@ -1,6 +1,6 @@
-//! Stream events: the 24 that responses of today are made of, and those of hosted tools.
+//! Stream events: those of the API, of its hosted tools, and of this gateway.
 //!
-//! An event is encoded once, straight into the buffer that leaves for the client.
+//! An event is encoded once, straight into the buffer that is sent to the client.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,16 +14,16 @@ use super::id::Id;
 use super::item::{Item, ReasoningText, SummaryText};
 use super::response::ResponseSnapshot;
 
-/// An event with its place in the stream: 0, 1, 2 … without gaps.
+/// An event with its sequence number: 0, 1, 2 … without gaps.
 #[derive(Debug, Clone)]
 pub struct StreamEvent {
-    /// Place in the stream.
+    /// The sequence number in the stream.
     pub sequence_number: u64,
-    /// What happened.
+    /// The payload.
     pub event: ResponseEvent,
 }
 
-/// What happened. Serialises to the event's own fields, without `type` and `sequence_number`.
+/// The payload of an event. Serialises to the event's own fields, without `type` and `sequence_number`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "each variant is the event of the same name")]
@@ -159,7 +159,7 @@ pub enum ResponseEvent {
         output_index: u32,
         input: String,
     },
-    /// A hosted tool moved on: only its place and its item.
+    /// A hosted tool has reached another stage.
     Hosted(HostedProgress),
     McpArgumentsDelta {
         item_id: Id,
@@ -171,7 +171,7 @@ pub enum ResponseEvent {
         output_index: u32,
         arguments: String,
     },
-    /// How far a running tool says it has come; only for those who asked for it.
+    /// A progress report of a running tool; only if the request asked for them.
     ToolProgress {
         item_id: Id,
         output_index: u32,
@@ -189,7 +189,7 @@ pub enum ResponseEvent {
     },
 }
 
-/// A part as it stands in `content_part` events.
+/// A content part of `content_part` events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 #[allow(missing_docs, reason = "each variant is documented at its type")]
@@ -201,12 +201,12 @@ pub enum OutputContent {
 /// Progress of a hosted tool's item.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostedProgress {
-    /// Which event.
+    /// The stage that was reached.
     #[serde(skip)]
     pub stage: HostedStage,
-    /// The tool's item.
+    /// The id of the tool's item.
     pub item_id: Id,
-    /// Its place in the output.
+    /// The index of the item in the output.
     pub output_index: u32,
 }
 
@@ -217,10 +217,10 @@ macro_rules! foreign {
     };
 }
 
-/// Declares the hosted tools' progress events: one name a variant.
+/// Declares the progress events of hosted tools: one name per variant.
 macro_rules! hosted_stages {
     ($($variant:ident => $name:literal,)*) => {
-        /// How far a hosted tool has come.
+        /// The stage that a hosted tool has reached.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[allow(missing_docs, reason = "each variant is the event of the same name")]
         pub enum HostedStage { $($variant,)* }
@@ -304,7 +304,7 @@ impl ResponseEvent {
         }
     }
 
-    /// Whether the event carries a piece of something longer: those may be padded against traffic analysis.
+    /// Whether the event is a delta, which may be padded against traffic analysis.
     fn is_delta(&self) -> bool {
         matches!(
             self,
@@ -320,10 +320,10 @@ impl ResponseEvent {
     }
 }
 
-/// How one stream writes its events.
+/// How the events of one stream are encoded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EventEncoder {
-    /// Names of events.
+    /// The dialect of the events' names.
     pub dialect: Dialect,
     /// Whether deltas are padded to hide their length (`stream_options.include_obfuscation`).
     pub obfuscate: bool,
@@ -338,12 +338,12 @@ impl EventEncoder {
         write_number(event.sequence_number, out);
         let fields = out.len();
         if self.write_fields(&event.event, out).is_err() {
-            // Writing to memory cannot fail and the types have nothing that could; see `to_raw`.
+            // Writing to memory cannot fail, and neither can these types; see `to_raw`.
             out.truncate(fields);
             out.push(b'}');
             return;
         }
-        // The fields came as an object of their own: its opening brace becomes the comma.
+        // The fields were written as an object of their own: its opening brace becomes the comma.
         if let Some(brace) = out.get_mut(fields) {
             *brace = b',';
         }
@@ -401,7 +401,7 @@ fn write_number(number: u64, out: &mut Vec<u8>) {
     let _infallible_in_memory = write!(out, "{number}");
 }
 
-/// Fills the event's fields up to a multiple of 64 bytes, so that their length tells little.
+/// Pads the event's fields to a multiple of 64 bytes, so that their length tells little.
 fn padding(length: usize) -> &'static str {
     const FILL: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
     FILL.get(..64 - length % 64).unwrap_or(FILL)

@@ -1,8 +1,7 @@
-//! Identifiers: who mints them and what they look like.
+//! Identifiers.
 //!
-//! A response's id is a UUIDv7 in hex behind `resp_`, so that ids sort by time and stored rows append.
-//! What belongs to a response derives from its id and a counter: unique, unguessable, and the same
-//! in every replay.
+//! A response's id is a UUIDv7 in hex after `resp_`, so that ids sort by time and rows are appended. Ids of a
+//! response's items derive from its id and a counter: unique, unguessable, and the same in every replay.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Digits of a UUID.
+/// Hex digits of a UUID.
 const SEED_LEN: usize = 32;
 
 /// An identifier on the wire. Cheap to clone, since every delta event names its item.
@@ -24,14 +23,14 @@ impl Id {
         Self(format!("{prefix}_{}", Uuid::now_v7().simple()).into())
     }
 
-    /// Whether an [`IdGenerator`] made it, so that it names one item and no other. Items that come without an id are
-    /// given a shorter one.
+    /// Whether an [`IdGenerator`] made it, so that it names a single item. Items that come without an id are given a
+    /// shorter one.
     pub fn is_response_scoped(&self) -> bool {
         let digits = self.0.rsplit_once('_').map_or("", |(_, digits)| digits);
         digits.len() > SEED_LEN && digits.bytes().all(|b| b.is_ascii_hexdigit())
     }
 
-    /// The identifier as sent.
+    /// The identifier as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -61,7 +60,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// Mints the identifiers of one response: its own, and those of everything in it.
+/// Generates the identifiers of one response: its own, and those of its items.
 #[derive(Debug, Clone)]
 pub struct IdGenerator {
     seed: Arc<str>,
@@ -69,17 +68,17 @@ pub struct IdGenerator {
 }
 
 impl IdGenerator {
-    /// Identifiers for a new response.
+    /// Identifiers of a new response.
     pub fn new() -> Self {
         Self::from_seed(&Uuid::now_v7().simple().to_string())
     }
 
-    /// Identifiers with a given seed: for tests and for taking over an interrupted run.
+    /// Identifiers with a given seed, for tests.
     pub fn from_seed(seed: &str) -> Self {
         Self { seed: seed.into(), next: 0 }
     }
 
-    /// The response's own identifier; the same on every call.
+    /// The response's own identifier.
     pub fn response(&self) -> Id {
         format!("resp_{}", self.seed).into()
     }

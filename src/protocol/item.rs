@@ -1,8 +1,8 @@
-//! Items: what a conversation is made of, as clients send them and as we send them back.
+//! Items: the elements of a conversation, as clients send them and as the gateway returns them.
 //!
-//! Reading is lenient (messages without `type`, nulls, missing ids, fields of another SDK version);
-//! writing is exact. An item that arrives without an id is given one when it is read, so that every
-//! item of a stored response can be referred to.
+//! Reading is lenient (messages without `type`, nulls, missing ids, fields of other SDK versions); writing is
+//! exact. An item without an id is given one when it is read, so that every item of a stored response can be referred
+//! to.
 
 pub(crate) mod extension;
 pub(crate) mod function;
@@ -22,7 +22,7 @@ pub use function::{CustomToolCall, CustomToolCallOutput, FunctionCall, FunctionC
 pub use message::{Message, Phase, Role};
 pub use reasoning::{Compaction, CompactionTrigger, Reasoning, ReasoningText, SummaryText};
 
-/// Where an item stands. Only hosted items use the values after `Incomplete`.
+/// The status of an item. Only hosted items use the values after `Incomplete`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -78,12 +78,12 @@ pub enum Item {
     UserMessage(extension::UserMessage),
 }
 
-/// What may stand in `input`: an item, or the id of one that is stored.
+/// An element of `input`: an item, or a reference to a stored one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputItem {
     /// The item itself.
     Item(Item),
-    /// `item_reference`: resolved from the store before anything else looks at the input.
+    /// `item_reference`: resolved from the store before the input is used.
     Reference(Id),
 }
 
@@ -114,7 +114,7 @@ impl FromJson for Item {
             "function_call_output" => FunctionCallOutput::from_json(raw).map(Self::FunctionCallOutput),
             "custom_tool_call" => parse::read(raw).map(Self::CustomToolCall),
             "custom_tool_call_output" => CustomToolCallOutput::from_json(raw).map(Self::CustomToolCallOutput),
-            // `compaction_summary` is the name under which some clients send it back.
+            // `compaction_summary` is the name under which some clients return it.
             "compaction" | "compaction_summary" => parse::read(raw).map(Self::Compaction),
             "compaction_trigger" => parse::read(raw).map(Self::CompactionTrigger),
             other => hosted::read(other, raw),
@@ -176,12 +176,12 @@ impl Item {
         each_item!(self, item => &item.id)
     }
 
-    /// Gives the item another id: used where two items of one request would share one.
+    /// Replaces the id, where two items of one request would share one.
     pub fn set_id(&mut self, id: Id) {
         each_item!(self, item => item.id = id);
     }
 
-    /// The item as a dialect writes it. `begins`: in the event that adds it.
+    /// The item as a dialect writes it. `begins`: for the event that adds it.
     pub fn in_dialect(&self, dialect: Dialect, begins: bool) -> impl Serialize + '_ {
         InDialect { item: self, dialect, begins }
     }
@@ -219,7 +219,7 @@ impl Serialize for InDialect<'_> {
     }
 }
 
-/// An item under another name.
+/// An item with a prefixed type.
 #[derive(Serialize)]
 struct PrefixedItem<'a, T> {
     #[serde(rename = "type")]

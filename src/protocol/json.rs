@@ -1,6 +1,6 @@
-//! Raw JSON that is carried, not looked into: schemas, arguments and other values whose shape is the user's.
+//! Raw JSON that is passed on without being interpreted: schemas, arguments and other values of users.
 //!
-//! Kept as text, byte for byte: a provider's prompt cache must see the same schema in every turn.
+//! Kept as text, byte for byte, so that a provider's prompt cache sees the same schema in every turn.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::parse::{self, FromJson, ParseError};
 
-/// How deeply a value may nest. Equals the limit of serde_json, which whoever reads the value later has.
+/// The maximum nesting depth: that of serde_json, which parses the value later.
 const MAX_DEPTH: usize = 128;
 
 /// A JSON value as its sender wrote it.
@@ -39,7 +39,7 @@ impl RawJson {
 
 impl From<&serde_json::Value> for RawJson {
     fn from(value: &serde_json::Value) -> Self {
-        // Writing a value to memory cannot fail; `null` would be the worst that could come of it.
+        // Writing a value to memory cannot fail; if it did, it would become `null`.
         Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()))
     }
 }
@@ -93,9 +93,9 @@ pub(super) fn too_deep() -> ParseError {
     ParseError::invalid("", format!("nested more than {MAX_DEPTH} levels deep."))
 }
 
-/// Whether the text of a JSON value nests beyond the limit.
+/// Whether the text of a JSON value exceeds the maximum nesting depth.
 ///
-/// Slicing raw values out of a body does not recurse, so a bomb of brackets passes it unseen.
+/// Slicing raw values out of a body does not recurse, so that deep nesting would pass it unnoticed.
 pub(super) fn nests_too_deeply(text: &str) -> bool {
     let bytes = text.as_bytes();
     // Most values have fewer brackets than the limit, and counting them is much faster than skipping strings.

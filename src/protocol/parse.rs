@@ -1,8 +1,7 @@
-//! Reading JSON into wire types so that a mistake is reported with its path and a helpful sentence.
+//! Parses JSON into wire types, with errors that have the path of the mistake and a helpful sentence.
 //!
-//! Unions are read by looking at `type` first (serde's own tagged unions lose both the path and raw
-//! values); the fields of one shape are read by serde, and read a second time with path tracking only
-//! when the first reading failed.
+//! Unions are read by their `type` first (serde's tagged unions lose both the path and raw values). The fields of
+//! an object are read by serde, and once more with path tracking if that failed.
 
 use std::borrow::Cow;
 
@@ -14,7 +13,7 @@ use super::cancellation;
 use super::error::ApiError;
 use super::strict::Strict;
 
-/// What is wrong with a value, and where inside it.
+/// What is wrong with a value, and where in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
     /// Path relative to the value that was read, such as `content[0].image_url`; empty for the value itself.
@@ -23,10 +22,10 @@ pub struct ParseError {
     problem: String,
 }
 
-/// What an error begins with that serde carries.
+/// Marks an error of this module that serde carries as text.
 const ERROR_MARKER: &str = "not of the right shape: ";
 
-/// The codes of errors that types with a [`FromJson`] of their own give inside of others.
+/// Codes of errors that types with their own [`FromJson`] may return from within others.
 const CODES: &[&str] = &[
     "invalid_value",
     "invalid_type",
@@ -44,7 +43,7 @@ const CODES: &[&str] = &[
 ];
 
 impl ParseError {
-    /// A value that has the right type and is not acceptable.
+    /// A value of the right type that is not acceptable.
     pub fn invalid(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), code: "invalid_value", problem: problem.into() }
     }
@@ -54,7 +53,7 @@ impl ParseError {
         Self { path: path.into(), code: "invalid_type", problem: problem.into() }
     }
 
-    /// Something the API has and this gateway does not serve.
+    /// A part of the API that this gateway does not support.
     pub fn unsupported(path: impl Into<String>, problem: impl Into<String>) -> Self {
         Self { path: path.into(), code: "unsupported_parameter", problem: problem.into() }
     }
@@ -68,42 +67,42 @@ impl ParseError {
         }
     }
 
-    /// A `type` that no shape of the union has.
+    /// A `type` that the union does not have.
     pub fn unknown_type(got: &str, expected: &str) -> Self {
         Self::invalid("type", format!("unknown type '{}'; expected {expected}.", truncate_for_display(got)))
     }
 
-    /// A field that no version of the shape has, where ignoring it could do harm.
+    /// A field that does not exist, where ignoring it could do harm.
     pub fn unknown_field(path: impl Into<String>) -> Self {
         Self { path: path.into(), code: "unknown_parameter", problem: String::new() }
     }
 
-    /// The same error under a more exact code, such as `string_above_max_length`.
+    /// The same error with a more exact code, such as `string_above_max_length`.
     #[must_use]
     pub fn with_code(mut self, code: &'static str) -> Self {
         self.code = code;
         self
     }
 
-    /// The same error seen from the value that holds this one under `segment` (`name` or `[index]`).
+    /// The same error as seen from the object or list that holds the value under `segment` (`name` or `[index]`).
     #[must_use]
     pub fn within(mut self, segment: &str) -> Self {
         self.path = join(segment, &self.path);
         self
     }
 
-    /// The same error seen from the list that holds the value at `index`.
+    /// The same error as seen from the list that holds the value at `index`.
     #[must_use]
     pub fn at(self, index: usize) -> Self {
         self.within(&format!("[{index}]"))
     }
 
-    /// The error as a text that serde can carry through the types around it.
+    /// The error as text that serde can carry through the types around it.
     fn to_serde_message(&self) -> String {
         format!("{ERROR_MARKER}{} at '{}': {}", self.code, self.path, self.problem)
     }
 
-    /// What [`Self::to_serde_message`] wrote.
+    /// Parses what [`Self::to_serde_message`] wrote.
     fn from_serde_message(text: &str) -> Option<Self> {
         let (code, rest) = text.strip_prefix(ERROR_MARKER)?.split_once(" at '")?;
         let (path, problem) = rest.split_once("': ")?;
@@ -111,7 +110,7 @@ impl ParseError {
         Some(Self { path: path.to_owned(), code, problem: problem.to_owned() })
     }
 
-    /// The 400 that reports it; `root` names the request field that was read.
+    /// The error as a 400; `root` names the request field that was read.
     pub fn into_api_error(self, root: &str) -> ApiError {
         let param = join(root, &self.path);
         let message = match self.code {
@@ -131,27 +130,27 @@ impl std::fmt::Display for ParseError {
     }
 }
 
-/// A type that reads itself from raw JSON with exact errors.
+/// A type that parses itself from raw JSON with exact errors.
 pub(crate) trait FromJson: Sized {
-    /// Reads the value, or says what is wrong and where.
+    /// Parses the value.
     fn from_json(raw: &RawValue) -> Result<Self, ParseError>;
 }
 
-/// The fields by which unions are told apart.
+/// The fields by which the members of unions are recognised.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Discriminator<'a> {
     /// `type`.
     #[serde(borrow, default, rename = "type")]
     pub kind: Option<Cow<'a, str>>,
-    /// `role`: messages may come without a `type`.
+    /// `role`: a message may come without a `type`.
     #[serde(borrow, default)]
     pub role: Option<Cow<'a, str>>,
-    /// `id`: an item reference may be nothing but an id.
+    /// `id`: an item reference may have nothing else.
     #[serde(borrow, default)]
     pub id: Option<Cow<'a, str>>,
 }
 
-/// Looks at what tells the shapes of a union apart.
+/// Reads the fields by which the members of a union are recognised.
 pub(crate) fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, ParseError> {
     if !raw.get().starts_with('{') {
         return Err(ParseError::wrong_type("", format!("expected an object, got {}.", json_type(raw))));
@@ -159,13 +158,13 @@ pub(crate) fn peek_discriminator(raw: &RawValue) -> Result<Discriminator<'_>, Pa
     read(raw)
 }
 
-/// Reads one shape by its serde definition.
+/// Parses an object by its serde definition.
 pub(crate) fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, ParseError> {
     T::deserialize(Strict(&mut serde_json::Deserializer::from_str(raw.get())))
         .map_err(|error| error_with_path::<T>(raw, &error))
 }
 
-/// Reads a list, each element by its own shape.
+/// Parses a list, each element by its own type.
 pub(crate) fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseError> {
     let read = |(i, raw): (usize, &&RawValue)| {
         cancellation::check()?;
@@ -174,7 +173,7 @@ pub(crate) fn read_list<T: FromJson>(raw: &RawValue) -> Result<Vec<T>, ParseErro
     elements(raw)?.iter().enumerate().map(read).collect()
 }
 
-/// The elements of a JSON array, unread.
+/// The elements of a JSON array, not parsed.
 pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ParseError> {
     if !raw.get().starts_with('[') {
         return Err(ParseError::wrong_type("", format!("expected an array, got {}.", json_type(raw))));
@@ -182,9 +181,9 @@ pub(crate) fn elements(raw: &RawValue) -> Result<Vec<&RawValue>, ParseError> {
     serde_json::from_str(raw.get()).map_err(|_| ParseError::wrong_type("", "expected an array."))
 }
 
-/// The elements of a JSON array of at most so many, unread. Of a longer one no more is read.
-pub(crate) fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValue>, ParseError> {
-    /// What reads the elements.
+/// The elements of a JSON array of at most `max` elements, not parsed. A longer one is not read to its end.
+pub(crate) fn elements_up_to(raw: &RawValue, max: usize) -> Result<Vec<&RawValue>, ParseError> {
+    /// Visits the elements.
     struct UpTo(usize);
 
     impl<'de> Visitor<'de> for UpTo {
@@ -209,17 +208,17 @@ pub(crate) fn elements_up_to(raw: &RawValue, most: usize) -> Result<Vec<&RawValu
     if !raw.get().starts_with('[') {
         return elements(raw);
     }
-    match serde_json::Deserializer::from_str(raw.get()).deserialize_seq(UpTo(most)) {
+    match serde_json::Deserializer::from_str(raw.get()).deserialize_seq(UpTo(max)) {
         Ok(elements) => Ok(elements),
-        // The rest of a list that is too long stays unread, and serde misses its end.
+        // The rest of a list that is too long is not read, and serde misses its end.
         Err(_) => {
-            let problem = format!("at most {most} elements are allowed.");
+            let problem = format!("at most {max} elements are allowed.");
             Err(ParseError::invalid("", problem).with_code("array_above_max_length"))
         }
     }
 }
 
-/// For `Deserialize` of types that are a [`FromJson`]: stored rows and tests read them through serde.
+/// For `Deserialize` of [`FromJson`] types: stored rows and tests read them through serde.
 pub(crate) fn deserialize_from_json<'de, D: Deserializer<'de>, T: FromJson>(
     deserializer: D,
 ) -> Result<T, D::Error> {
@@ -244,7 +243,7 @@ pub(crate) fn json_type(raw: &RawValue) -> &'static str {
     }
 }
 
-/// Reads again with path tracking, and puts serde's complaint into our words.
+/// Parses again with path tracking, and translates serde's error.
 fn error_with_path<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json::Error) -> ParseError {
     let mut tracked = serde_json::Deserializer::from_str(raw.get());
     match serde_path_to_error::deserialize::<_, T>(Strict(&mut tracked)) {
@@ -253,9 +252,9 @@ fn error_with_path<'a, T: Deserialize<'a>>(raw: &'a RawValue, first: &serde_json
     }
 }
 
-/// serde's complaint about the value at a path, in our words.
+/// Translates serde's error about the value at a path.
 pub(super) fn translate_serde_error(path: &str, text: &str) -> ParseError {
-    // Keys in the path are the client's own.
+    // Keys in the path are the client's own text.
     let path = if path == "." { String::new() } else { truncate_for_display(path).into_owned() };
     let text = text.rsplit_once(" at line ").map_or(text, |(text, _)| text);
     if let Some(inner) = ParseError::from_serde_message(text) {
@@ -280,7 +279,7 @@ pub(super) fn translate_serde_error(path: &str, text: &str) -> ParseError {
     }
 }
 
-/// Names of our types mean nothing to a client.
+/// Names of Rust types mean nothing to a client.
 fn describe_expected(expected: &str) -> &str {
     match expected {
         "f64" | "f32" => "a number",
@@ -309,7 +308,7 @@ fn join(outer: &str, inner: &str) -> String {
     }
 }
 
-/// Keeps a client's own value from flooding the error message that quotes it.
+/// Shortens a client's own value in the error message that quotes it.
 pub(crate) fn truncate_for_display(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 200;
     match text.char_indices().nth(MAX_CHARS) {

@@ -1,9 +1,9 @@
-//! The body of `POST /v1/responses`: what a client asks for, checked, with defaults applied.
+//! The body of `POST /v1/responses`, parsed and checked, with defaults applied.
 //!
-//! The object is split into fields without looking into them; a table says how each is read, so an
-//! error names its field and nothing is parsed that nobody uses. Null means the default everywhere.
-//! What the API has and this gateway does not serve is refused here; what depends on the provider,
-//! the store or the server's own tools is left to the engine.
+//! The object is split into its fields first; a table says how each is parsed, so that an error names its field
+//! and unused parts are not parsed. Null means the default everywhere. Parts of the API that this gateway does not
+//! support are refused here; checks that depend on the provider, the store or the server-side tools are made by the
+//! engine.
 
 mod body;
 mod compaction;
@@ -45,26 +45,26 @@ pub use run_options::{ClientActionStatus, OnMismatch, ToolVisibility};
 pub(crate) use run_options::{PromptRef, RequestedLimits, RunOptions, StructuredOptions, ToolCacheMode};
 pub(crate) use text::{JsonSchemaFormat, TextConfig, TextFormat, Verbosity};
 
-/// A request for a response. `None` means that the client did not say.
+/// A request for a response. `None` means that the client did not set the field.
 #[derive(Debug, Clone)]
 pub struct CreateResponse {
-    /// The model; [`Self::model`] demands one where there is no default.
+    /// The model; [`Self::model`] requires one if no default applies.
     pub model: Option<String>,
-    /// What is new in this turn; empty only if a previous response is continued.
+    /// The new items of this turn; empty only if a previous response is continued.
     pub input: Vec<InputItem>,
-    /// Bytes of it as it was sent.
+    /// Bytes of `input` as sent.
     pub input_bytes: usize,
-    /// Bytes of all fields as they were sent.
+    /// Bytes of all fields as sent.
     pub bytes: usize,
-    /// For this response only; never inherited.
+    /// The instructions of this response only; never inherited.
     pub instructions: Option<String>,
-    /// The response that is continued.
+    /// The id of the response that this one continues.
     pub previous_response_id: Option<String>,
     /// Whether the response can be retrieved and continued later.
     pub store: bool,
     /// Whether events are streamed.
     pub stream: bool,
-    /// How they are streamed.
+    /// Options of the stream.
     pub stream_options: StreamOptions,
     /// 0 to 2.
     pub temperature: Option<f64>,
@@ -78,41 +78,41 @@ pub struct CreateResponse {
     pub top_logprobs: Option<u8>,
     /// At least 1; OpenAI's minimum is 16, but scripts written for self-hosted models send less.
     pub max_output_tokens: Option<u64>,
-    /// At least 1; of calls that the server runs.
+    /// At least 1; counts server-side calls.
     pub max_tool_calls: Option<u64>,
     /// Whether the model may call several tools at once.
     pub parallel_tool_calls: bool,
     /// The tools that the model sees; names are unique.
     pub tools: Vec<Tool>,
-    /// Which of them it may or must call.
+    /// Which tools the model may or must call.
     pub tool_choice: ToolChoice,
-    /// Names of the tools that it may call, of any kind; all when empty. An extension, design D6.
+    /// Names of the tools that may be called, of any kind; all if empty. An extension.
     pub allowed_tools: Vec<String>,
-    /// What the answer looks like.
+    /// The format and the length of the answer.
     pub text: TextConfig,
-    /// How much the model thinks, and what is shown of it.
+    /// How much the model reasons, and what is shown of it.
     pub reasoning: ReasoningRequest,
-    /// What is sent beyond the usual.
+    /// Optional parts of the response.
     pub include: Include,
-    /// What happens when the context does not fit.
+    /// What happens if the conversation does not fit the context window.
     pub truncation: Truncation,
-    /// The client's own notes.
+    /// Key-value pairs of the client.
     pub metadata: Metadata,
-    /// Which service the client wants to pay for.
+    /// The service tier that is requested.
     pub service_tier: Option<ServiceTier>,
-    /// The client's user, in its own terms.
+    /// The client's name of its user.
     pub user: Option<String>,
     /// The client's user, for abuse detection; at most 64 characters.
     pub safety_identifier: Option<String>,
-    /// What belongs together in the provider's cache; at most 64 characters.
+    /// The key of the provider's prompt cache; at most 64 characters.
     pub prompt_cache_key: Option<String>,
     /// How long the provider's cache should keep the prompt.
     pub prompt_cache_retention: Option<PromptCacheRetention>,
-    /// The agent profile that is asked for; an extension. OpenAI's name for the same is `prompt`.
+    /// The name of an agent profile; an extension. OpenAI's name for the same is `prompt`.
     pub agent: Option<String>,
-    /// The agent profile that is asked for, with variables.
+    /// An agent profile with variables.
     pub prompt: Option<PromptRef>,
-    /// How the run is limited; an extension.
+    /// Options of the run; an extension.
     pub antwort: Option<RunOptions>,
     /// Fields that the API does not have, in the order they came; see [`Self::check_unknown_fields`].
     pub extra: Vec<(String, Box<RawValue>)>,
@@ -160,27 +160,27 @@ impl Default for CreateResponse {
 }
 
 impl CreateResponse {
-    /// Reads a request body.
+    /// Parses a request body.
     ///
-    /// Unknown fields are kept in [`Self::extra`] until the provider is known that may want them.
+    /// Unknown fields are kept in [`Self::extra`] until the provider is known, which may accept them.
     pub fn parse(body: &[u8]) -> Result<Self, ApiError> {
         Self::parse_with_limits(body, RequestSizeLimits::default())
     }
 
-    /// As [`Self::parse`], of a request that may hold so much.
+    /// As [`Self::parse`], with these size limits.
     pub fn parse_with_limits(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
         Self::read(&body::split_fields(body)?, limits)
     }
 
     fn read(pairs: &body::RawFields<'_>, limits: RequestSizeLimits) -> Result<Self, ApiError> {
-        // All of it before any of it is read: work is in proportion to what is counted.
+        // All fields are counted before any is parsed: the cost of parsing is bounded by the counts.
         limits::RequestSizeCounter::new(limits).check(pairs)?;
         let given = |name: &str| pairs.iter().any(|(key, raw)| key == name && !parse::is_null(raw));
         check_exclusive(given)?;
         let mut request = Self::default();
         let mut seen = HashSet::with_capacity(pairs.len());
         for (name, raw) in pairs {
-            // Two values for one field mean that two readers of the body may disagree about it.
+            // A duplicate field means that two parsers of the body may read different values.
             if !seen.insert(name.as_ref()) {
                 let problem = ParseError::invalid("", "the field is given twice.");
                 return Err(problem.into_api_error(&truncate_for_display(name)));
@@ -195,7 +195,7 @@ impl CreateResponse {
     }
 
     fn read_field(&mut self, name: &str, raw: &RawValue) -> Result<(), ParseError> {
-        // Null means "not given", also for fields that nobody here knows.
+        // Null means "not given", also for unknown fields.
         if parse::is_null(raw) {
             return Ok(());
         }
@@ -212,7 +212,7 @@ impl CreateResponse {
         }
     }
 
-    /// Rules that concern several fields.
+    /// Checks rules that concern several fields.
     fn check_field_combinations(&self, given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         if self.input.is_empty() && self.previous_response_id.is_none() {
             return Err(ParseError::missing("input").into_api_error(""));
@@ -224,13 +224,13 @@ impl CreateResponse {
         Ok(())
     }
 
-    /// The model that was asked for, where there is no default.
+    /// The requested model, where no default applies.
     pub fn model(&self) -> Result<&str, ApiError> {
         self.model.as_deref().ok_or_else(|| ParseError::missing("model").into_api_error(""))
     }
 }
 
-/// Comes before anything is read, since one of the two is refused for another reason as long as it is not served.
+/// Checked before anything is parsed, since one of the two is refused for another reason while it is not supported.
 fn check_exclusive(given: impl Fn(&str) -> bool) -> Result<(), ApiError> {
     if given("previous_response_id") && given("conversation") {
         let problem = "give either 'previous_response_id' or 'conversation'.";

@@ -1,6 +1,6 @@
-//! The response object: every key in every snapshot.
+//! The response object; every snapshot has every key.
 //!
-//! What merely echoes the request is serialised once per run ([`RequestEcho`]) and shared by all snapshots.
+//! The echo of the request is serialised once per run ([`RequestEcho`]) and shared by all snapshots.
 
 mod report;
 
@@ -18,7 +18,7 @@ use super::request::PromptRef;
 
 pub use report::{RunOutcome, RunReport, StructuredValidation};
 
-/// Where a response stands.
+/// The status of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -26,7 +26,7 @@ pub enum ResponseStatus {
     Queued,
     InProgress,
     Completed,
-    /// Ours: waits for the client to run functions. Seed 000 and design D1.
+    /// An extension: waits for the client to run functions.
     RequiresAction,
     Incomplete,
     Failed,
@@ -59,22 +59,22 @@ pub struct Response {
     pub created_at: i64,
     /// Unix seconds; null unless `completed` or `requires_action`.
     pub completed_at: Option<i64>,
-    /// Where it stands.
+    /// The status.
     pub status: ResponseStatus,
-    /// Why it failed.
+    /// The error, if it failed.
     pub error: Option<ErrorBody>,
     /// Why it is incomplete.
     pub incomplete_details: Option<IncompleteDetails>,
-    /// What was made, in order.
+    /// The output items in order.
     pub output: OutputItems,
-    /// Null while in progress.
+    /// Null while the response is in progress.
     pub usage: Option<Usage>,
-    /// The tier that served it; before the end, the one that was asked for.
+    /// The service tier that was used; before the end, the requested one.
     pub service_tier: String,
     /// The request, echoed.
     #[serde(flatten)]
     pub echo: Arc<RequestEcho>,
-    /// What the request said of its run, and once it has ended what came of it.
+    /// The run options of the request, and at the end the outcome of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub antwort: Option<Box<RunReport>>,
 }
@@ -87,12 +87,12 @@ pub struct OutputItems {
 }
 
 impl OutputItems {
-    /// No items yet.
+    /// An empty list.
     pub fn new(dialect: Dialect) -> Self {
         Self { items: Vec::new(), dialect }
     }
 
-    /// How they are written.
+    /// The dialect in which the items are written.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
@@ -125,22 +125,22 @@ pub struct IncompleteDetails {
     pub reason: String,
 }
 
-/// Tokens spent, over all inferences of the response.
+/// Tokens used by all inferences of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
     /// Tokens the model read.
     pub input_tokens: u64,
-    /// Of those.
+    /// Details of these tokens.
     pub input_tokens_details: InputTokensDetails,
     /// Tokens the model wrote, reasoning included.
     pub output_tokens: u64,
-    /// Of those.
+    /// Details of these tokens.
     pub output_tokens_details: OutputTokensDetails,
-    /// Both.
+    /// Input and output tokens together.
     pub total_tokens: u64,
 }
 
-/// How input tokens met the provider's cache.
+/// Input tokens and the provider's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InputTokensDetails {
     /// Read from the cache.
@@ -150,10 +150,10 @@ pub struct InputTokensDetails {
     pub cache_write_tokens: u64,
 }
 
-/// What output tokens were spent on.
+/// Details of the output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct OutputTokensDetails {
-    /// Spent on reasoning.
+    /// Tokens used for reasoning.
     pub reasoning_tokens: u64,
 }
 
@@ -169,7 +169,7 @@ impl Usage {
     }
 }
 
-/// The parts of a response that repeat the request; the larger ones already serialised.
+/// The parts of a response that echo the request; the larger ones are serialised already.
 #[derive(Debug, Clone, Serialize)]
 #[allow(missing_docs, reason = "each field is the request field of the same name; see request.rs")]
 pub struct RequestEcho {
@@ -197,15 +197,15 @@ pub struct RequestEcho {
     pub top_p: f64,
     pub truncation: &'static str,
     pub user: Option<String>,
-    /// Only where the request named an agent profile by it.
+    /// Only if the request named an agent profile by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptRef>,
-    /// Only where the request named an agent profile by it.
+    /// Only if the request named an agent profile by it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
 
-/// A response at one moment, with its JSON: the same bytes serve the client, the store and every replay.
+/// A response at one moment, with its JSON: the client, the store and every replay get the same bytes.
 #[derive(Debug, Clone)]
 pub struct ResponseSnapshot {
     /// The response.
@@ -220,7 +220,7 @@ impl ResponseSnapshot {
         Self { response, json }
     }
 
-    /// The response as sent.
+    /// The response as it is sent.
     pub fn json(&self) -> &str {
         self.json.get()
     }
@@ -234,11 +234,11 @@ impl Serialize for ResponseSnapshot {
 
 /// Serialises a wire type to raw JSON.
 ///
-/// Wire types serialise without fail: they have string keys, and floats that were checked to be finite.
-/// Should one fail all the same, null is sent in its place rather than a panic raised.
+/// Wire types serialise without fail: their keys are strings, and their floats were checked to be finite. Should
+/// one fail nevertheless, null is sent instead of a panic.
 pub fn to_raw<T: Serialize>(value: &T) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|error| {
-        tracing::error!(%error, "a wire type did not serialise");
+        tracing::error!(%error, "serialising a wire type failed; sending null");
         RawValue::NULL.to_owned()
     })
 }

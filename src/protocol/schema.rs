@@ -1,7 +1,7 @@
-//! JSON Schemas of strangers: compiled if checking a value by them is sure to end, and what is wrong with a value.
+//! JSON Schemas of users: compiled if validation by them is sure to end within bounds.
 //!
-//! References make a short schema a large one: each may double it, or lead it back to its beginning. The library
-//! follows them on the stack and knows no limit, so what a schema amounts to is counted before it is compiled.
+//! References make a short schema a large one: each may double it, or lead back to its beginning. The library
+//! follows them recursively without a limit, so that the expanded size is computed before a schema is compiled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -13,35 +13,35 @@ use serde_json::Value;
 
 use super::parse::truncate_for_display;
 
-/// Parts of a schema, each reference counted as what it leads to.
+/// Nodes of a schema, with each reference expanded.
 const MAX_NODES: u64 = 100_000;
-/// Ways by which a schema leads back to where it was.
+/// References that lead back to a place they are reached from.
 const MAX_CYCLES: u64 = 1000;
-/// References of which only the library knows where they lead.
+/// References that only the library can resolve.
 const MAX_UNRESOLVED_REFS: u32 = 8;
-/// How deep it is with references followed.
+/// Depth with references expanded.
 const MAX_DEPTH: u32 = 400;
-/// The same times the depth of a value, for a schema that leads back: what the stack surely holds.
+/// Depth of a recursive schema times the depth of a value, within which the stack is sure to suffice.
 const MAX_COMBINED_DEPTH: u32 = 4000;
-/// Steps that telling what is wrong with a value may take.
+/// Steps that describing what is wrong with a value may take.
 const MAX_DIAGNOSIS_STEPS: u64 = 1_000_000;
 
-/// Patterns of one schema, unless a setting says otherwise.
+/// Patterns in one schema, unless a setting changes it.
 pub(crate) const MAX_PATTERNS: usize = 100;
-/// Bytes of all compiled patterns of one schema, as the library estimates them: a date takes 40 KiB, a word of up to 64
-/// letters of any script 3 MiB. The caches that matching fills may take as much again.
+/// Size of all compiled patterns of one schema, as the library estimates it: a date takes 40 KiB, a word of up to 64
+/// letters of any script 3 MiB. The caches of matching may take as much again.
 const MAX_PATTERN_BYTES: usize = 4 << 20;
-/// Steps that looking for a match may go back, in patterns that cannot be matched without.
+/// Backtracking steps of a match, for patterns that need backtracking.
 const MAX_BACKTRACKS: usize = 100_000;
 
-/// A schema that values are checked by.
+/// A schema that values are validated by.
 #[derive(Debug)]
 pub(crate) struct CompiledSchema {
     validator: Validator,
     size: SchemaSize,
 }
 
-/// What a part of a schema amounts to.
+/// The expanded size of a part of a schema.
 #[derive(Debug, Clone, Copy, Default)]
 struct SchemaSize {
     nodes: u64,
@@ -53,13 +53,13 @@ impl CompiledSchema {
     /// Compiles a schema.
     ///
     /// # Errors
-    /// In words: it is none, has too many patterns, or is too large once its references are followed.
+    /// A message: the schema is invalid, has too many patterns, or is too large once its references are expanded.
     pub(crate) fn compile(schema: &Value) -> Result<Self, String> {
         check_patterns(schema)?;
         Self::compile_prechecked(schema)
     }
 
-    /// The same, of a schema whose patterns were counted.
+    /// Compiles a schema whose patterns were counted before.
     ///
     /// # Errors
     /// As [`Self::compile`].
@@ -71,11 +71,11 @@ impl CompiledSchema {
         Ok(Self { validator: build_validator(schema)?, size })
     }
 
-    /// Whether something is a schema of a size that can be compiled, without the work and the memory of doing so. What only
-    /// compiling tells, such as a pattern that cannot be read, is not looked for.
+    /// Checks a schema without the time and memory of compiling it. Errors that only compiling can find, such as an
+    /// invalid pattern, are not detected.
     ///
     /// # Errors
-    /// In words: it is none, has too many patterns, or is too large once its references are followed.
+    /// A message: the schema is invalid, has too many patterns, or is too large once its references are expanded.
     pub(crate) fn check_definition(schema: &Value) -> Result<(), String> {
         check_patterns(schema)?;
         if SizeEstimator::new(schema).measure(schema, 0)?.depth > MAX_DEPTH {
@@ -84,16 +84,16 @@ impl CompiledSchema {
         jsonschema::meta::validate(schema).map_err(|error| error.to_string())
     }
 
-    /// Holds a value against the schema.
+    /// Validates a value.
     ///
     /// # Errors
-    /// What is wrong, and where: at most so many problems, each shortened.
-    pub(crate) fn validate(&self, value: &Value, most: usize) -> Result<(), String> {
-        // A problem quotes the value, which may be long.
-        self.validate_with(value, most, |error| error.to_string())
+    /// What is wrong, and where: at most `max` problems, each shortened.
+    pub(crate) fn validate(&self, value: &Value, max: usize) -> Result<(), String> {
+        // A message quotes the value, which may be long.
+        self.validate_with(value, max, |error| error.to_string())
     }
 
-    /// As [`Self::validate`], for the first problem, told without a word of the value but its names.
+    /// As [`Self::validate`], for the first problem, in a message that quotes nothing of the value but names.
     ///
     /// # Errors
     /// What is wrong, and where.
@@ -104,7 +104,7 @@ impl CompiledSchema {
     fn validate_with(
         &self,
         value: &Value,
-        most: usize,
+        max: usize,
         words: impl Fn(&ValidationError<'_>) -> String,
     ) -> Result<(), String> {
         let depth = depth(value);
@@ -114,13 +114,13 @@ impl CompiledSchema {
         if self.validator.is_valid(value) {
             return Ok(());
         }
-        // Unlike the answer, the reasons are sought on all ways through the schema, by each level of the value anew.
+        // Unlike validation, describing the problems follows all branches of the schema, at each level of the value.
         let ways = self.size.cycles.max(1).saturating_pow(depth);
         if self.size.nodes.saturating_mul(ways) > MAX_DIAGNOSIS_STEPS {
-            return Err("the object: it is not by the schema".to_owned());
+            return Err("the object: it does not match the schema".to_owned());
         }
         let mut text = String::new();
-        for error in self.validator.iter_errors(value).take(most) {
+        for error in self.validator.iter_errors(value).take(max) {
             let separator = if text.is_empty() { "" } else { "; " };
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "the object" } else { path.as_str() };
@@ -157,12 +157,12 @@ fn depth(value: &Value) -> u32 {
 
 /// Compiles a schema whose patterns share [`MAX_PATTERN_BYTES`].
 ///
-/// They are matched in linear time. A schema with a pattern that this engine does not know, as it looks around or refers
-/// back, gets one that may have to go back, so often and no more: what is undecided then is not by the schema.
+/// They are matched in linear time. A schema with a pattern that this engine does not support (look-around,
+/// back-references) is matched with backtracking, up to a limit; what is undecided then does not match.
 fn build_validator(schema: &Value) -> Result<Validator, String> {
     let patterns = distinct_patterns(schema);
     if patterns.is_empty() {
-        // The library compiles schemas of schemas by the same code: what most need is in memory once.
+        // The library compiles metaschemas by the same code; most schemas share them.
         return jsonschema::validator_for(schema).map_err(|error| error.to_string());
     }
     let share = |parts: usize| MAX_PATTERN_BYTES / parts.max(1);
@@ -192,7 +192,7 @@ fn is_pattern(error: &ValidationError<'_>) -> bool {
     matches!(error.kind(), ValidationErrorKind::Format { format } if format == "regex")
 }
 
-/// How many patterns a schema has.
+/// The number of patterns in a schema.
 pub(crate) fn count_patterns(schema: &Value) -> usize {
     let mut count = 0;
     each_pattern(schema, &mut |_| count += 1);
@@ -227,10 +227,10 @@ fn each_pattern<'a>(schema: &'a Value, found: &mut impl FnMut(&'a str)) {
     }
 }
 
-/// Counts what a schema amounts to.
+/// Computes the expanded size of a schema.
 struct SizeEstimator<'a> {
     root: &'a Value,
-    /// Parts have addresses of their own, so that what a reference means is not found by its text alone.
+    /// Parts have identifiers of their own, so that a reference cannot be resolved by its text alone.
     has_identifiers: bool,
     unresolved_refs: u32,
     known: BTreeMap<&'a str, SchemaSize>,
@@ -275,7 +275,7 @@ impl<'a> SizeEstimator<'a> {
                         ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(to)) => {
                             add(self.measure_ref(to, at + 1)?);
                         }
-                        // They count where they are referred to.
+                        // They count where they are referenced.
                         ("$defs" | "definitions", Value::Object(_)) if at == 0 && !self.has_identifiers => {}
                         _ => add(self.measure(inner, at + 1)?),
                     }
@@ -291,7 +291,7 @@ impl<'a> SizeEstimator<'a> {
             return Ok(*size);
         }
         let back = SchemaSize { nodes: 1, cycles: 1, depth: 0 };
-        // What is not found here may be anything in this schema, also its beginning.
+        // A target that is not found may be anything in this schema, also its beginning.
         let pointer = to.strip_prefix('#').filter(|_| !self.has_identifiers);
         let pointer = pointer.and_then(|text| percent_decode_str(text).decode_utf8().ok());
         let Some(target) = pointer.and_then(|pointer| self.root.pointer(&pointer)) else {
@@ -308,7 +308,7 @@ impl<'a> SizeEstimator<'a> {
     }
 }
 
-/// Whether a part of the schema, or one within it, has an address or a name.
+/// Whether the schema, or a part of it, has an identifier or an anchor.
 fn has_identifier(part: &Value) -> bool {
     match part {
         Value::Array(list) => list.iter().any(has_identifier),
@@ -326,7 +326,7 @@ mod tests {
 
     use super::*;
 
-    /// A schema of so many definitions, each made of the next one by `step`.
+    /// A schema of `n` definitions, each made of the next one by `step`.
     fn stairs(count: usize, last: &Value, step: impl Fn(Value) -> Value) -> Value {
         let mut schema = json!({"$ref": "#/$defs/x0", "$defs": {format!("x{count}"): last}});
         for at in 0..count {
@@ -353,7 +353,7 @@ mod tests {
             named["$defs"][format!("y{at}")] = json!({"$anchor": format!("x{at}"), "allOf": [next, next]});
         }
         assert_eq!(CompiledSchema::compile(&named).unwrap_err(), too_large());
-        // The pointers within it mean its own parts, not those of the whole.
+        // Pointers within it mean its own parts, not those of the whole.
         let mut hidden = json!({"$ref": "a:b", "$defs": {"x0": {}, "in": stairs(40, &json!({}), twice)}});
         hidden["$defs"]["in"]["$id"] = "a:b".into();
         assert_eq!(CompiledSchema::compile(&hidden).unwrap_err(), too_large());
@@ -376,7 +376,7 @@ mod tests {
         assert!(
             CompiledSchema::check_definition(&bombs(101)).unwrap_err().contains("101 different patterns")
         );
-        // Where a pattern looks around, each piece of it counts.
+        // If a pattern looks around, each piece of it counts.
         let around = |count: usize| format!("(?=b){}", "(?=(a{90}){90})".repeat(count));
         assert!(CompiledSchema::compile(&with_patterns([around(1000)].into_iter())).is_err());
         let names: serde_json::Map<_, _> = (0..101).map(|n| (format!("^a{n}"), json!({}))).collect();
@@ -394,16 +394,16 @@ mod tests {
             Ok(())
         );
         assert!(schema.validate(&json!({"p1": "nobody"}), 5).is_err());
-        // Fewer may be larger.
+        // Fewer patterns may be larger.
         let names = [r"^\p{L}[\p{L}' -]{0,20}$", "^.{1,200}$", r"^\w+$"];
         let schema = CompiledSchema::compile(&with_patterns(names.map(str::to_owned).into_iter())).unwrap();
         assert_eq!(schema.validate(&json!({"p0": "Ærø", "p1": "x", "p2": "y"}), 5), Ok(()));
-        // One pattern in many places is compiled once.
+        // A pattern that occurs several times is compiled once.
         let same = with_patterns((0..500).map(|_| "^a+$".to_owned()));
         assert!(CompiledSchema::compile(&same).is_ok());
     }
 
-    /// As schema libraries write them, for addresses of mail for example.
+    /// As schema libraries write them, for example for mail addresses.
     #[test]
     fn patterns_that_look_around_or_refer_back_are_matched_with_few_steps() {
         let mail = r"^(?!\.)(?!.*\.\.)([A-Za-z0-9_'+\-\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\-]*\.)+[A-Za-z]{2,}$";

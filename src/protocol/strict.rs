@@ -1,10 +1,9 @@
-//! Reads JSON as the API means it, where serde's derived code is more generous: an array is no object
-//! (derived structs take their fields by position), a name is a string (derived enums also take
-//! `{"auto": null}`), and a number without a fraction is an integer however it is written (`100.0`).
+//! Reads JSON as the API defines it, where serde's derived code is more lenient: an array is not an object (derived
+//! structs accept their fields by position), a name is a string (derived enums also accept `{"auto": null}`), and a
+//! number without a fraction is an integer however it is written (`100.0`).
 //!
-//! Wraps another deserializer and everything that is read through it, so that the rules hold at every depth.
-//! Enums that are told apart by a field of theirs are declared by `tagged!`: serde's own buffer their content
-//! and read it by its own rules.
+//! Wraps another deserializer and everything that is read through it, so that the rules hold at every depth. Enums
+//! with a tag are declared by `tagged!`: serde's own buffer their content and read it by other rules.
 
 use std::fmt;
 
@@ -12,13 +11,13 @@ use serde::Deserializer;
 use serde::de::value::StrDeserializer;
 use serde::de::{DeserializeSeed, Error, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 
-/// The deserializer.
+/// The wrapper of a deserializer.
 pub(super) struct Strict<D>(pub D);
 
-/// Whoever reads from it, kept to the rules.
+/// A visitor that is held to the rules.
 struct Reader<V> {
     visitor: V,
-    /// An integer is wanted.
+    /// An integer is expected.
     whole: bool,
 }
 
@@ -158,9 +157,9 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Reader<V> {
     }
 }
 
-/// The integer that a number without a fraction is: of either sign, within 64 bits.
+/// The integer that a number without a fraction equals, within 64 bits.
 fn to_integer(number: f64) -> Option<Result<u64, i64>> {
-    // 2^64 and -2^63, which an f64 holds exactly.
+    // 2^64 and -2^63, which an f64 represents exactly.
     const ABOVE: f64 = 18_446_744_073_709_551_616.0;
     const LEAST: f64 = -9_223_372_036_854_775_808.0;
     if number.fract() != 0.0 || !(LEAST..ABOVE).contains(&number) {

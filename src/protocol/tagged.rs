@@ -1,7 +1,7 @@
-//! Enums that are told apart by `type`, declared once for both directions.
+//! Enums with the tag `type`, declared once for reading and writing.
 //!
-//! They are read from raw JSON: serde's own tagged enums buffer what they read, take arrays for objects, and
-//! lose the path of a mistake.
+//! They are read from raw JSON: serde's own tagged enums buffer their content, accept arrays for objects, and lose
+//! the path of a mistake.
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -16,7 +16,7 @@ use super::strict::Strict;
 
 /// Declares an enum whose variants are objects with a `type`, the variant's name in snake case.
 ///
-/// Attributes of fields serve reading and writing both.
+/// Attributes of fields apply to reading and writing.
 macro_rules! tagged {
     (
         $(#[$meta:meta])*
@@ -59,10 +59,10 @@ macro_rules! tagged {
 }
 pub(super) use tagged;
 
-/// Reads an enum of such objects; `T` has the names of the variants as they stand in `type`.
+/// Reads an enum of such objects; `T` has the names of the variants as they appear in `type`.
 pub(super) fn read<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ParseError> {
     let kind = parse::peek_discriminator(raw)?.kind.ok_or_else(|| ParseError::missing("type"))?;
-    // Such objects may hold others of their kind, each of which is read anew.
+    // Such objects may contain others of their kind, each of which is parsed anew.
     if json::nests_too_deeply(raw.get()) {
         return Err(json::too_deep());
     }
@@ -81,7 +81,7 @@ pub(super) fn read<T: DeserializeOwned>(raw: &RawValue) -> Result<T, ParseError>
     })
 }
 
-/// An object whose `type` was seen.
+/// An object whose `type` is known.
 struct Tagged<'a> {
     kind: &'a str,
     raw: &'a RawValue,

@@ -1,6 +1,6 @@
-//! The tools of a request: every kind the API has, read leniently and echoed in one normal form.
+//! The tools of a request: every type of the API, read leniently and echoed in one normal form.
 //!
-//! Having a type says nothing about an executor: whether a kind is served is for the engine to say.
+//! Whether a type is supported is the engine's business.
 
 mod function;
 mod hosted;
@@ -37,28 +37,28 @@ pub enum Tool {
     FileSearch(Box<FileSearchTool>),
     CodeInterpreter(CodeInterpreterTool),
     ImageGeneration(Box<ImageGenerationTool>),
-    /// The hosted computer; it has no options.
+    /// The hosted computer, without options.
     Computer,
     ComputerUsePreview(ComputerUsePreviewTool),
-    /// The client's own shell; it has no options.
+    /// The client's own shell, without options.
     LocalShell,
     Shell(ShellTool),
     ApplyPatch(ApplyPatchTool),
     ToolSearch(ToolSearchTool),
-    /// Lets the model write programs that call tools; it has no options.
+    /// Lets the model write programs that call tools; without options.
     ProgrammaticToolCalling,
-    /// A tool of this gateway, named by its type.
+    /// A server-side tool, named by its type.
     #[serde(untagged)]
     Server(ServerTool),
-    /// Two names for one tool, so the type is a field of it.
+    /// One tool with several type names, so that the type is a field.
     #[serde(untagged)]
     WebSearch(Box<WebSearchTool>),
-    /// Two names for one tool, so the type is a field of it.
+    /// One tool with several type names, so that the type is a field.
     #[serde(untagged)]
     WebSearchPreview(WebSearchPreviewTool),
 }
 
-/// A tool of this gateway: its type is `antwort:` and its name, and it has no options.
+/// A server-side tool: its type is `antwort:` with its name, and it has no options.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerTool {
@@ -67,10 +67,10 @@ pub struct ServerTool {
 }
 
 impl ServerTool {
-    /// What its type begins with.
+    /// The prefix of the type.
     pub const PREFIX: &str = "antwort:";
 
-    /// Its name.
+    /// The name.
     pub fn name(&self) -> &str {
         self.kind.strip_prefix(Self::PREFIX).unwrap_or(&self.kind)
     }
@@ -84,7 +84,7 @@ impl FromJson for ServerTool {
     }
 }
 
-/// The types of [`Tool`]; what an unknown one is answered with.
+/// The types of [`Tool`], listed in the error for an unknown one.
 const KINDS: &str = "function, custom, namespace, mcp, web_search, web_search_preview, file_search, \
     code_interpreter, image_generation, computer, computer_use_preview, local_shell, shell, apply_patch, \
     tool_search, programmatic_tool_calling or antwort:<name>";
@@ -127,7 +127,7 @@ impl<'de> Deserialize<'de> for Tool {
 }
 
 impl Tool {
-    /// The name by which the model calls it: functions and custom tools outside namespaces have one.
+    /// The name under which the model calls it; only functions and custom tools outside of namespaces have one.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Function(tool) => Some(&tool.name),
@@ -160,12 +160,12 @@ impl Tool {
     }
 }
 
-/// Checks a name that goes to the model: `^[a-zA-Z0-9_-]+$`.
-pub(in crate::protocol) fn check_name(field: &str, name: &str, longest: usize) -> Result<(), ParseError> {
+/// Checks a name that is sent to the model: `^[a-zA-Z0-9_-]+$`.
+pub(in crate::protocol) fn check_name(field: &str, name: &str, max: usize) -> Result<(), ParseError> {
     let problem = if name.is_empty() {
         ("string_below_min_length", "must not be empty.".to_owned())
-    } else if name.len() > longest && name.chars().count() > longest {
-        ("string_above_max_length", format!("at most {longest} characters are allowed."))
+    } else if name.len() > max && name.chars().count() > max {
+        ("string_above_max_length", format!("at most {max} characters are allowed."))
     } else if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-') {
         ("invalid_value", "only letters, digits, '_' and '-' are allowed.".to_owned())
     } else {

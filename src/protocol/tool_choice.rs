@@ -6,31 +6,25 @@ use serde_json::value::RawValue;
 use super::parse::{self, FromJson, ParseError};
 use super::tool::ServerTool;
 
-/// `tool_choice`. Whether what it names exists is for the engine to say: it knows the server's own tools.
+/// `tool_choice`. Whether the tools it names exist is checked by the engine, which knows the server-side tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ToolChoice {
     /// No calls.
     None,
-    /// As the model likes.
+    /// The model decides.
     #[default]
     Auto,
     /// At least one call.
     Required,
     /// A call of this function.
-    Function {
-        /// Its name.
-        name: String,
-    },
+    Function { name: String },
     /// A call of this custom tool.
-    Custom {
-        /// Its name.
-        name: String,
-    },
+    Custom { name: String },
     /// A call of this MCP server.
     Mcp {
-        /// The server.
+        /// The label of the server.
         server_label: String,
-        /// Which of its tools; any when absent.
+        /// One of its tools; any if absent.
         name: Option<String>,
     },
     /// Calls of these tools only, though the model sees all of them.
@@ -47,11 +41,11 @@ pub enum ToolChoice {
     },
 }
 
-/// How to choose among allowed tools.
+/// How to choose among the allowed tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AllowedMode {
-    /// As the model likes.
+    /// The model decides.
     #[default]
     Auto,
     /// At least one call.
@@ -60,25 +54,19 @@ pub enum AllowedMode {
     None,
 }
 
-/// Names a tool of the request.
+/// A reference to a tool of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolRef {
     /// A function.
-    Function {
-        /// Its name.
-        name: String,
-    },
+    Function { name: String },
     /// A custom tool.
-    Custom {
-        /// Its name.
-        name: String,
-    },
+    Custom { name: String },
     /// An MCP server, or one of its tools.
     Mcp {
-        /// The server.
+        /// The label of the server.
         server_label: String,
-        /// Which of its tools; all when absent.
+        /// One of its tools; all if absent.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
@@ -91,7 +79,7 @@ pub enum ToolRef {
     },
 }
 
-/// Hosted tools that may be chosen by type alone.
+/// Hosted tools that can be chosen by their type alone.
 const HOSTED_TOOL_TYPES: &[&str] = &[
     "apply_patch",
     "code_interpreter",
@@ -135,7 +123,7 @@ impl FromJson for ToolChoice {
     }
 }
 
-/// Reads the flat form, or Chat's, in which the same fields stand under `allowed_tools`.
+/// Reads the flat form, or that of the chat API with the same fields under `allowed_tools`.
 fn read_allowed(raw: &RawValue) -> Result<ToolChoice, ParseError> {
     #[derive(Deserialize)]
     struct Fields<'a> {
@@ -148,7 +136,7 @@ fn read_allowed(raw: &RawValue) -> Result<ToolChoice, ParseError> {
     }
     let fields: Fields<'_> = parse::read(raw)?;
     if let (None, Some(nested)) = (fields.tools, fields.allowed_tools) {
-        // One level and no more: `nested` is read as the flat form.
+        // Only one level: `nested` is read as the flat form.
         let flat: Fields<'_> = parse::read(nested).map_err(|e| e.within("allowed_tools"))?;
         return allowed(flat.mode, flat.tools).map_err(|e| e.within("allowed_tools"));
     }
@@ -193,7 +181,7 @@ impl FromJson for ToolRef {
     }
 }
 
-/// Reads `name`, which Chat has one level deeper.
+/// Reads `name`, which the chat API has one level deeper.
 fn read_name(raw: &RawValue, nested_under: &str) -> Result<String, ParseError> {
     #[derive(Deserialize)]
     struct Named {
@@ -218,7 +206,7 @@ fn read_name(raw: &RawValue, nested_under: &str) -> Result<String, ParseError> {
 }
 
 impl Serialize for ToolChoice {
-    /// The echo: as sent, in the flat form, `mode` always there.
+    /// The echo: as sent, in the flat form, always with `mode`.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
         #[serde(tag = "type", rename = "allowed_tools")]

@@ -1,4 +1,4 @@
-//! Items of this gateway alone, marked by their prefix: see Open Responses, "Extending items".
+//! Items of this gateway, marked by their prefix: see Open Responses, "Extending items".
 
 use serde::{Deserialize, Serialize};
 
@@ -7,43 +7,43 @@ use super::hosted::{id_or_unset, unset};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 
-/// A call of a tool that the gateway ran, in the dialect that has no `mcp_call`.
+/// A server-side call, in the dialect without `mcp_call`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerToolCall {
     /// `tc_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
-    /// Its server; absent: the tool is the gateway's own.
+    /// The label of its server; absent for the gateway's own tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_label: Option<String>,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// A JSON object, as text.
     pub arguments: String,
-    /// What it gave.
+    /// The output; `null` until there is one.
     #[serde(default)]
     pub output: Option<String>,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(default)]
     pub error: Option<ServerToolError>,
-    /// The request by which it was allowed.
+    /// The approval request that led to the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_request_id: Option<String>,
 }
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerToolError {
-    /// Stable.
+    /// The stable code.
     pub code: String,
-    /// In words.
+    /// A message for people.
     pub message: String,
 }
 
-/// What a tool says to the user and not to the model.
+/// A message of a tool to the user, which the model does not see.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
     /// `um_…`
@@ -52,8 +52,8 @@ pub struct UserMessage {
     /// Always `completed`.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// What it says.
+    /// The text of the message.
     pub text: String,
 }

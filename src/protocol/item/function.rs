@@ -8,16 +8,16 @@ use crate::protocol::content::{ContentPart, null_is_default};
 use crate::protocol::id::Id;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-/// The model asks for a function to be called.
+/// A call of a function of the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FunctionCall {
     /// `fc_…`; not the `call_id`.
     #[serde(default = "function_id", deserialize_with = "function_id_or_new")]
     pub id: Id,
-    /// `incomplete` when generation was cut: such a call must not be run.
+    /// `incomplete` if the model was cut off: such a call must not be run.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
-    /// Pairs the call with its output; 1 to 64 characters.
+    /// Shared by the call and its output; 1 to 64 characters.
     pub call_id: String,
     /// The function's name, without its namespace.
     pub name: String,
@@ -28,14 +28,14 @@ pub struct FunctionCall {
     pub arguments: String,
 }
 
-/// What calling the function gave.
+/// The output of a function call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FunctionCallOutput {
     /// `fco_…`
     pub id: Id,
-    /// As sent.
+    /// The status, as sent.
     pub status: ItemStatus,
-    /// The call that is answered.
+    /// The `call_id` of the call.
     pub call_id: String,
     /// Text, or parts.
     pub output: ToolOutput,
@@ -47,10 +47,10 @@ pub struct CustomToolCall {
     /// `ctc_…`
     #[serde(default = "custom_id", deserialize_with = "custom_id_or_new")]
     pub id: Id,
-    /// `incomplete` when generation was cut.
+    /// `incomplete` if the model was cut off.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
-    /// Pairs the call with its output.
+    /// Shared by the call and its output.
     pub call_id: String,
     /// The tool's name.
     pub name: String,
@@ -61,20 +61,20 @@ pub struct CustomToolCall {
     pub input: String,
 }
 
-/// What the custom tool gave.
+/// The output of a custom tool call.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CustomToolCallOutput {
     /// `ctco_…`
     pub id: Id,
-    /// As sent.
+    /// The status, as sent.
     pub status: ItemStatus,
-    /// The call that is answered.
+    /// The `call_id` of the call.
     pub call_id: String,
     /// Text, or parts.
     pub output: ToolOutput,
 }
 
-/// Output of a tool as the client gives it.
+/// The output of a tool, as sent by the client.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum ToolOutput {

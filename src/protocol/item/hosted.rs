@@ -1,8 +1,7 @@
 //! Items of tools other than functions: hosted tools, MCP, shells, patches, tool search, programs.
 //!
-//! All of the API's kinds are wire types here, whether or not an executor exists for them, because
-//! clients replay whatever another server gave them. Optional fields are left out when absent;
-//! required nullable ones are sent as null.
+//! All types of the API are parsed, whether or not they are supported, because clients replay what another server
+//! gave them. Optional fields are omitted if absent; required nullable ones are sent as null.
 
 mod code;
 mod computer;
@@ -30,12 +29,12 @@ pub(crate) use shell::{
 };
 pub(crate) use tools::{AdditionalTools, ToolSearchCall, ToolSearchOutput};
 
-/// The item types that a client may send; what an unknown one is answered with.
+/// The item types that a client may send, listed in the error for an unknown one.
 const KINDS: &str = "message, reasoning, function_call, function_call_output, custom_tool_call, \
     custom_tool_call_output, item_reference, compaction, compaction_trigger, mcp_call, mcp_list_tools, mcp_approval_request, \
     mcp_approval_response, or the call or output item of a hosted tool";
 
-/// Reads the item of the given `type` in its plain spelling, and gives it an id if it came without one.
+/// Parses the item of the given `type` in its plain spelling, and generates an id if it has none.
 pub(crate) fn read(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
     let (mut item, prefix) = match kind {
         "file_search_call" => (parse::read(raw).map(Item::FileSearchCall)?, "fs"),
@@ -69,7 +68,7 @@ pub(crate) fn read(kind: &str, raw: &RawValue) -> Result<Item, ParseError> {
     Ok(item)
 }
 
-/// The id of an item that came without one, until [`read`] mints it: only there is the prefix known.
+/// The id of an item without one, until [`read`] generates it: only there is the prefix known.
 pub(super) fn unset() -> Id {
     Id::from("")
 }

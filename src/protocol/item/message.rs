@@ -10,7 +10,7 @@ use crate::protocol::content::ContentPart;
 use crate::protocol::id::Id;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -21,7 +21,7 @@ pub enum Role {
     Developer,
 }
 
-/// Whether an assistant's message is on the way to the answer or the answer.
+/// Whether an assistant's message is commentary or the final answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -37,11 +37,11 @@ pub struct Message {
     pub id: Id,
     /// `completed` unless the message is being, or was only partly, generated.
     pub status: ItemStatus,
-    /// Who speaks.
+    /// The author of a message.
     pub role: Role,
     /// The parts, in order.
     pub content: Vec<ContentPart>,
-    /// Kept and sent back as it came.
+    /// Returned as it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
 }

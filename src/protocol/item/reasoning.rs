@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::protocol::content::null_is_default;
 use crate::protocol::id::Id;
 
-/// What a model thought before it answered. It has no status on the wire: clients keep the `in_progress` with which
+/// The reasoning of a model before its answer. Has no status on the wire: clients keep the `in_progress` with which
 /// such an item begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reasoning {
@@ -15,10 +15,10 @@ pub struct Reasoning {
     /// Always an array on the wire; SDKs crash on null.
     #[serde(default, deserialize_with = "null_is_default")]
     pub summary: Vec<SummaryText>,
-    /// The raw trace, where the provider shows one.
+    /// The raw reasoning, if the provider shows it.
     #[serde(default, deserialize_with = "null_is_default", skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<ReasoningText>,
-    /// Our sealed blob with the provider's state; see `response/seal.rs`.
+    /// The sealed blob with the provider's state; see `response/seal.rs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encrypted_content: Option<String>,
 }
@@ -31,7 +31,7 @@ pub struct SummaryText {
     pub text: String,
 }
 
-/// A part of the raw trace.
+/// A part of the raw reasoning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename = "reasoning_text")]
 pub struct ReasoningText {
@@ -39,17 +39,17 @@ pub struct ReasoningText {
     pub text: String,
 }
 
-/// A sealed summary of earlier turns.
+/// A compaction: a sealed summary of earlier turns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compaction {
     /// `cm_…`
     #[serde(default = "compaction_id", deserialize_with = "compaction_id_or_new")]
     pub id: Id,
-    /// Our sealed blob.
+    /// The sealed summary.
     pub encrypted_content: String,
 }
 
-/// Asks for a compaction of everything before it.
+/// Requests a compaction of everything before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactionTrigger {
     /// `cmt_…`

@@ -1,4 +1,4 @@
-//! Splitting a request body into its fields, unread.
+//! Splits a request body into its fields, without parsing their values.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,17 +10,16 @@ use serde_json::value::RawValue;
 
 use crate::protocol::error::ApiError;
 
-/// The fields of a JSON object in the order they came. Values are slices of the text.
+/// The fields of a JSON object in their order. Values are slices of the text.
 pub(super) type RawFields<'a> = Vec<(Cow<'a, str>, &'a RawValue)>;
 
-/// Fields of one body: many more than there are, and few enough to compare them with each other.
+/// Fields of one body: many more than the API has, and few enough to compare them with each other.
 const MAX_FIELDS: usize = 256;
 
-/// Splits a body into its fields.
 pub(super) fn split_fields(body: &[u8]) -> Result<RawFields<'_>, ApiError> {
     let text = std::str::from_utf8(body)
         .map_err(|error| invalid_json(format!("it is not UTF-8 from byte {} on", error.valid_up_to())))?;
-    // Some editors and Windows shells put a byte order mark in front.
+    // Some editors and Windows shells write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_ascii().is_empty() {
         return Err(invalid_json("it is empty; send a JSON object with at least 'model' and 'input'"));
@@ -68,7 +67,7 @@ impl<'de> Visitor<'de> for FieldsVisitor {
         while let Some((Key(key), value)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
             pairs.push((key, value));
             if pairs.len() > MAX_FIELDS {
-                // What follows is not kept, but must be JSON.
+                // The remaining fields are dropped, but must be JSON.
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
             }
         }
@@ -76,6 +75,6 @@ impl<'de> Visitor<'de> for FieldsVisitor {
     }
 }
 
-/// A key that borrows from the text where it has no escapes.
+/// A key that borrows from the text if it has no escapes.
 #[derive(Deserialize)]
 pub(super) struct Key<'a>(#[serde(borrow)] pub Cow<'a, str>);

@@ -4,7 +4,7 @@ use super::{CreateResponse, FIELDS, RequestSizeLimits, body};
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{CompactionTrigger, InputItem, Item};
 
-/// The fields that concern a summary; they mean what they mean for a response.
+/// The fields that apply to a compaction, with the same meaning as for a response.
 pub const COMPACTION_FIELDS: &[&str] = &[
     "client_metadata",
     "input",
@@ -16,15 +16,15 @@ pub const COMPACTION_FIELDS: &[&str] = &[
     "prompt_cache_retention",
     "reasoning",
     "service_tier",
-    // Beyond the API, where a conversation that does not fit can never be compacted.
+    // An extension: without it a conversation that does not fit the context window could never be compacted.
     "truncation",
 ];
 
-/// Fields that earlier clients send along: the summary is made without tools, and is no answer that has a form.
+/// Fields that some clients send along and that have no effect: a summary is made without tools and has no format.
 const IGNORED_FIELDS: &[&str] = &["parallel_tool_calls", "text", "tool_choice", "tools"];
 
 impl CreateResponse {
-    /// Reads the body of a request to compact a conversation. Nothing of it is stored, and nothing streamed.
+    /// Parses the body of a compaction request. Its response is neither stored nor streamed.
     pub fn parse_compaction(body: &[u8], limits: RequestSizeLimits) -> Result<Self, ApiError> {
         let mut pairs = body::split_fields(body)?;
         pairs.retain(|(name, _)| !IGNORED_FIELDS.contains(&name.as_ref()));

@@ -1,10 +1,10 @@
-//! Fields that the API does not have: which may pass, and what their sender may have meant.
+//! Unknown fields: which are passed to the provider, and what their sender may have meant.
 
 use super::{CreateResponse, FIELDS};
 use crate::protocol::error::ApiError;
 use crate::protocol::parse::truncate_for_display;
 
-/// What fields of other APIs are called in this one.
+/// Names of other APIs for fields of this one.
 const ALIASES: &[(&str, &str)] = &[
     ("conversation_id", "conversation"),
     ("function_call", "tool_choice"),
@@ -24,7 +24,7 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 impl CreateResponse {
-    /// Refuses fields that the API does not have, but for those that `allowed` lets through to the provider.
+    /// Refuses unknown fields, except for those that `allowed` passes to the provider.
     pub fn check_unknown_fields(&self, allowed: impl Fn(&str) -> bool) -> Result<(), ApiError> {
         match self.extra.iter().find(|(name, _)| !allowed(name)) {
             Some((name, _)) => Err(unknown(name)),
@@ -44,7 +44,7 @@ fn unknown(name: &str) -> ApiError {
 
 /// The field that was probably meant.
 fn suggestion(name: &str) -> Option<&'static str> {
-    // Longer than any field: not a misspelling, and costly to compare.
+    // Longer than any field: not a misspelling, and expensive to compare.
     const MAX_LENGTH: usize = 40;
     if let Some((_, known)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
         return Some(known);

@@ -1,4 +1,4 @@
-//! The fields of a request, each with its reader: the API's, and those that are known to be refused.
+//! The fields of a request with their parsers: those of the API, and known ones that are refused.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,7 @@ use crate::protocol::tool::Tool;
 
 type Reader = fn(&mut CreateResponse, &RawValue) -> Result<(), ParseError>;
 
-/// Every field that is known, by name. Readers never see null.
+/// Every known field by name. Parsers never see null.
 pub(super) const READERS: &[(&str, Reader)] = &[
     ("agent", |r, raw| put_some(&mut r.agent, non_empty_string(raw))),
     ("allowed_tools", |r, raw| put(&mut r.allowed_tools, non_empty_strings(raw))),
@@ -80,7 +80,7 @@ pub const FIELDS: &[&str] = &{
     names
 };
 
-/// What is accepted and has no effect here, with the reason; `docs/compatibility.md` repeats it.
+/// Accepted values without effect, with the reason; `docs/compatibility.md` repeats it.
 pub const NO_OPS: &[(&str, &str)] = &[
     ("client_metadata", "notes that coding agents send about themselves; nothing reads them"),
     ("include[]: code_interpreter_call.outputs", "hosted tools' items always carry what they have"),
@@ -102,7 +102,7 @@ pub const NO_OPS: &[(&str, &str)] = &[
     ("stream_options.include_usage", "the last event always carries the usage"),
 ];
 
-/// A limit beyond all windows that keeps sums of counts from overflowing.
+/// A limit beyond all context windows, which keeps sums from overflowing.
 const MAX_TOKEN_COUNT: u64 = u32::MAX as u64;
 
 fn put<T>(slot: &mut T, value: Result<T, ParseError>) -> Result<(), ParseError> {
@@ -123,12 +123,12 @@ fn refuse_true(raw: &RawValue, why: &str) -> Result<(), ParseError> {
     if boolean(raw)? { refuse(why) } else { Ok(()) }
 }
 
-/// Reads the tools, and sees to it that a call can mean only one of them.
+/// Parses the tools, and checks that a call can mean only one of them.
 fn read_tools(raw: &RawValue) -> Result<Vec<Tool>, ParseError> {
     let tools: Vec<Tool> = parse::read_list(raw)?;
     let mut seen = HashSet::with_capacity(tools.len());
     for (i, tool) in tools.iter().enumerate() {
-        // Servers and namespaces are not called themselves: they may be named like a function.
+        // Servers and namespaces are not called themselves: they may have the name of a function.
         let (field, group, name) = match tool {
             Tool::Function(tool) => ("name", "tool", tool.name.as_str()),
             Tool::Custom(tool) => ("name", "tool", tool.name.as_str()),

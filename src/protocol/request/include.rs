@@ -6,10 +6,10 @@ use serde_json::value::RawValue;
 
 use crate::protocol::parse::{self, FromJson, ParseError, truncate_for_display};
 
-/// Names of one list: several times as many as there are.
+/// Names in one list: several times as many as exist.
 const MAX_NAMES: usize = 64;
 
-/// What is sent beyond the usual. Also the query parameter of retrievals.
+/// Optional parts of the response. Also the query parameter of retrievals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Include {
     /// `reasoning.encrypted_content`: the sealed state of reasoning items.
@@ -23,7 +23,7 @@ pub struct Include {
 }
 
 impl Include {
-    /// Known names that change nothing: they concern hosted tools whose items always carry everything.
+    /// Known names without effect: they concern hosted tools, whose items are always complete.
     pub const NO_OPS: &'static [&'static str] = &[
         "code_interpreter_call.outputs",
         "file_search_call.results",
@@ -31,7 +31,7 @@ impl Include {
         "web_search_call.results",
     ];
 
-    /// Adds what `name` asks for; false if there is no such name.
+    /// Sets the option of this name; false if there is none.
     pub fn add(&mut self, name: &str) -> bool {
         match name {
             "reasoning.encrypted_content" => self.reasoning_encrypted_content = true,

@@ -1,7 +1,7 @@
-//! `input`: what a conversation is continued with, checked part by part.
+//! `input`, checked part by part.
 //!
-//! Checks here need nothing but the item itself. Whether calls and outputs pair up, and whether
-//! references lead anywhere, depends on the stored conversation: the engine checks that.
+//! Checks here need nothing but the item itself. Whether calls and outputs pair and references can be resolved
+//! depends on the stored conversation, and is checked by the engine.
 
 use std::borrow::Cow;
 
@@ -17,10 +17,10 @@ const MAX_TEXT_CHARS: usize = 10_485_760;
 const MAX_IMAGE_URL_CHARS: usize = 20_971_520;
 const MAX_FILE_CHARS: usize = 73_400_320;
 const MAX_CALL_ID_CHARS: usize = 64;
-/// Of the sealed summary in a compaction.
+/// Of the sealed summary in a compaction item.
 const MAX_SUMMARY_CHARS: usize = 10_485_760;
 
-/// Reads a string, which is one user message, or a list of items.
+/// Parses a string, which is one user message, or a list of items.
 pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
     match raw.get().as_bytes().first() {
         Some(b'"') => {
@@ -45,7 +45,7 @@ pub(super) fn read(raw: &RawValue) -> Result<Vec<InputItem>, ParseError> {
     }
 }
 
-/// A trigger compacts all that there is: what follows it can only be what it led to, in a conversation that is
+/// A trigger compacts everything before it: it may only be followed by its own compaction, in a conversation that is
 /// replayed.
 fn check_triggers(items: &[InputItem]) -> Result<(), ParseError> {
     let is_trigger = |item: &InputItem| matches!(item, InputItem::Item(Item::CompactionTrigger(_)));
@@ -97,7 +97,7 @@ fn check_item(item: &Item) -> Result<(), ParseError> {
     }
 }
 
-/// The id by which a call and its output find each other.
+/// The id by which a call and its output refer to each other.
 fn call_id(item: &Item) -> Option<&str> {
     match item {
         Item::FunctionCall(item) => Some(&item.call_id),
@@ -140,7 +140,8 @@ fn check_parts(
     Ok(())
 }
 
-/// Which parts a role may hold. Text of either direction may stand everywhere: clients mix the names up.
+/// Which content parts a role may have. Text parts of either direction are accepted everywhere: clients mix the names
+/// up.
 fn check_role(role: Role, part: &ContentPart) -> Result<(), ParseError> {
     use ContentPart::{InputText, OutputText, Refusal};
     match (role, part) {

@@ -1,10 +1,10 @@
-//! How long the lists, schemas and instructions of a request may be, and the one place that counts them: before
-//! anything is read into types, and no further than the limit.
+//! The size limits of a request, counted in one place before anything is parsed into types, and no further than the
+//! limit.
 //!
-//! A list counts by where it stands and not by its name, so that no list can be forgotten: whatever is listed within
-//! an item is a part, and whatever is listed within a tool, or among the tools that may be called, is a name. What is
-//! kept as text is not looked into: schemas are weighed, arguments are bounded by the body. So are log probabilities,
-//! of which a replayed answer has several for each of its words.
+//! A list is counted by its place and not by its name, so that none can be forgotten: every list within an item
+//! counts as content parts, every list within a tool, or among the allowed tools, as names. Values that are kept as
+//! text are not walked: schemas are measured, arguments are bounded by the body, and log probabilities are skipped,
+//! of which a replayed answer has several for each word.
 
 mod walk;
 
@@ -25,21 +25,21 @@ use crate::protocol::json;
 use crate::protocol::parse::{self, ParseError};
 use crate::protocol::schema;
 
-/// Entries of one object whose fields have any names: headers for an MCP server, the environment of a command.
+/// Entries of an object with arbitrary keys: headers of an MCP server, environment variables of a command.
 const MAX_MAP_ENTRIES: usize = 1024;
 
-/// The most that a request may hold. The defaults are those of `server.request_limits`.
+/// The limits of a request. The defaults are those of `server.request_limits`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestSizeLimits {
-    /// Tools in all: in `tools`, in namespaces, and in items that bring tools.
+    /// Tools in total: in `tools`, in namespaces, and in items that add tools.
     pub max_tools: usize,
-    /// Entries, in all, of the lists of tools that may be called and of other lists within tools.
+    /// Entries in total of the lists of allowed tools and of other lists within tools.
     pub max_allowed_tools: usize,
     /// Items of `input`.
     pub max_input_items: usize,
-    /// Entries, in all, of the lists within items, such as parts of contents.
+    /// Entries in total of the lists within items, such as content parts.
     pub max_content_parts: usize,
-    /// Different ids in `item_reference`s.
+    /// Distinct ids in `item_reference`s.
     pub max_item_references: usize,
     /// Patterns of one schema.
     pub max_schema_patterns: usize,
@@ -64,21 +64,21 @@ impl Default for RequestSizeLimits {
     }
 }
 
-/// A pattern takes so many bytes of a schema at least: a key of one byte and `true`, or `"pattern":""`.
+/// A pattern takes at least this many bytes of a schema: a key of one byte and `true`, or `"pattern":""`.
 const MIN_PATTERN_BYTES: usize = 6;
 
-/// What is counted.
+/// What an entry counts as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CountedKind {
     Item,
     Part,
     Name,
     Tool,
-    /// Of an item whose type is not known yet.
+    /// In an item whose type is not known yet.
     ListedTool,
 }
 
-/// Counts what a request holds, field by field.
+/// Counts the entries of a request, field by field.
 pub(super) struct RequestSizeCounter<'de> {
     limits: RequestSizeLimits,
     items: usize,
@@ -87,7 +87,7 @@ pub(super) struct RequestSizeCounter<'de> {
     tools: usize,
     listed_tools: usize,
     references: HashSet<Cow<'de, str>>,
-    /// Where the value stands that is being read.
+    /// The path of the value that is being read.
     path: Vec<PathSegment<'de>>,
     problem: Option<ParseError>,
 }
@@ -112,7 +112,7 @@ impl<'de> RequestSizeCounter<'de> {
         }
     }
 
-    /// Counts what the fields of a request hold, and says which has more than allowed or cannot be read.
+    /// Counts the entries of all fields, and returns which exceeds its limit or cannot be read.
     pub(super) fn check(&mut self, pairs: &RawFields<'de>) -> Result<(), ApiError> {
         let small = self.is_surely_within_limits(pairs);
         for (name, raw) in pairs {
@@ -127,7 +127,7 @@ impl<'de> RequestSizeCounter<'de> {
         Ok(())
     }
 
-    /// Whether no limit can be exceeded, as far as a glance tells: most requests are not walked through.
+    /// Whether no limit can be exceeded, by a quick estimate: most requests are not walked.
     fn is_surely_within_limits(&self, pairs: &RawFields<'de>) -> bool {
         let limits = &self.limits;
         let lists = [
@@ -159,7 +159,7 @@ impl<'de> RequestSizeCounter<'de> {
 
     fn text(&self, raw: &RawValue) -> Result<(), ParseError> {
         let most = self.limits.max_instructions_bytes;
-        // Two quotes more; an escaped letter takes more bytes than it stands for.
+        // Two bytes for the quotes; an escape takes more bytes than its character.
         if raw.get().len() <= most.saturating_add(2) {
             return Ok(());
         }
@@ -171,7 +171,7 @@ impl<'de> RequestSizeCounter<'de> {
         Err(ParseError::invalid("", problem).with_code("string_above_max_length"))
     }
 
-    /// What is no JSON that this gateway reads cannot be counted either, whoever would have ignored it.
+    /// JSON that cannot be parsed cannot be counted either, even in fields that would be ignored.
     fn unreadable(&self, error: &serde_json::Error) -> ParseError {
         let text = error.to_string();
         if text.starts_with("recursion limit exceeded") {
@@ -203,7 +203,7 @@ impl<'de> RequestSizeCounter<'de> {
         if *count <= most { Ok(()) } else { self.fail(&too_many(most, what, setting)) }
     }
 
-    /// Tools that were listed in an item are tools of the request only where the model may call them.
+    /// Tools in an item count as tools of the request only if the model may call them.
     fn count_listed_tools<E: Error>(&mut self, kind: Option<&str>) -> Result<(), E> {
         let listed = std::mem::take(&mut self.listed_tools);
         if listed == 0 {
@@ -232,7 +232,7 @@ impl<'de> RequestSizeCounter<'de> {
         self.fail(&too_many(most, "different item references", "max_item_references"))
     }
 
-    /// Of one object.
+    /// Of a single object.
     fn check_entry_count<E: Error>(&mut self, count: usize) -> Result<(), E> {
         if count <= MAX_MAP_ENTRIES {
             return Ok(());
@@ -283,7 +283,7 @@ fn format_path(path: &[PathSegment<'_>]) -> String {
     text
 }
 
-/// How many patterns the text of a schema has. One that cannot be read has none: whoever compiles it says what is wrong.
+/// The number of patterns in the text of a schema. An invalid schema has none here: compiling it reports the error.
 fn count_patterns(text: &str) -> usize {
     if !may_have_patterns(text) {
         return 0;
@@ -291,13 +291,13 @@ fn count_patterns(text: &str) -> usize {
     serde_json::from_str(text).map_or(0, |schema| schema::count_patterns(&schema))
 }
 
-/// Whether there is a keyword for patterns in a text. A key may be written with escapes.
+/// Whether the text may contain a keyword for patterns. A key may be written with escapes.
 fn may_have_patterns(text: &str) -> bool {
     let has = |part: &str| memchr::memmem::find(text.as_bytes(), part.as_bytes()).is_some();
     has("pattern") || has("\\u")
 }
 
-/// No list in a JSON text has more entries, nor have all of them: each but the first of a list follows a comma.
+/// An upper bound of the number of list entries in a JSON text: each but the first of a list follows a comma.
 fn max_possible_entries(text: &str) -> usize {
     if text.starts_with('"') {
         return 0;

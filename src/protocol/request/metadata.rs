@@ -1,4 +1,4 @@
-//! `metadata`: a client's own notes on a response.
+//! `metadata`: key-value pairs of the client.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ const MAX_PAIRS: usize = 16;
 const MAX_KEY_CHARS: usize = 64;
 const MAX_VALUE_CHARS: usize = 512;
 
-/// Up to 16 notes, in the order they came.
+/// Up to 16 pairs, in the order they came.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Metadata(pub Vec<(String, String)>);
 
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
-/// The first notes of an object, and how many it has.
+/// The first pairs of an object, and how many it has.
 struct Counted {
     metadata: Metadata,
     pairs: usize,

@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-/// How much the model thinks, and what is shown of it. Both keys are echoed, null when not given.
+/// How much the model reasons, and what is shown of it. Both keys are echoed, null if not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ReasoningRequest {
-    /// How much it thinks.
+    /// The effort.
     #[serde(default)]
     pub effort: Option<ReasoningEffort>,
-    /// Whether and how its thoughts are summarised.
+    /// Whether and how the reasoning is summarised.
     #[serde(default)]
     pub summary: Option<SummaryMode>,
 }
@@ -46,7 +46,7 @@ impl FromJson for ReasoningRequest {
     }
 }
 
-/// How much a model thinks.
+/// The effort of reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -62,7 +62,7 @@ pub enum ReasoningEffort {
 }
 
 impl ReasoningEffort {
-    /// The name on the wire, which is also Chat's.
+    /// The name on the wire, the same as in the chat API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -76,7 +76,7 @@ impl ReasoningEffort {
     }
 }
 
-/// How a model's thoughts are summarised.
+/// How reasoning is summarised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -86,7 +86,7 @@ pub enum SummaryMode {
     Detailed,
 }
 
-/// How events are streamed.
+/// Options of the stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamOptions {
     /// Whether delta events are padded so that their sizes tell less about the text.
@@ -100,7 +100,7 @@ impl FromJson for StreamOptions {
         struct Fields {
             #[serde(default)]
             include_obfuscation: Option<bool>,
-            /// Of Chat: the usage is always there.
+            /// A field of the chat API: the usage is always sent.
             #[serde(default, rename = "include_usage")]
             _include_usage: IgnoredAny,
         }
@@ -109,11 +109,11 @@ impl FromJson for StreamOptions {
     }
 }
 
-/// What happens when the context does not fit the model's window.
+/// What happens if the conversation does not fit the context window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Truncation {
-    /// The oldest items are left out.
+    /// The oldest items are dropped.
     Auto,
     /// The request is refused.
     #[default]
@@ -130,7 +130,7 @@ impl Truncation {
     }
 }
 
-/// Which service the client wants to pay for.
+/// The service tier that is requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -146,7 +146,7 @@ pub enum ServiceTier {
 }
 
 impl ServiceTier {
-    /// The tier that a provider says has served a request. Clients know no others than the API's.
+    /// The service tier that a provider reports. Clients know only those of the API.
     pub fn from_provider(name: &str) -> Self {
         const ALL: [ServiceTier; 7] = [
             ServiceTier::Auto,
@@ -160,7 +160,7 @@ impl ServiceTier {
         ALL.into_iter().find(|tier| tier.as_str() == name).unwrap_or(Self::Default)
     }
 
-    /// The name on the wire, which is also Chat's.
+    /// The name on the wire, the same as in the chat API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Auto => "auto",

@@ -1,5 +1,4 @@
-//! Extensions of this gateway: how the request's run is limited (`antwort`), and the agent profile that it
-//! asks for (`prompt`, `agent`).
+//! Extensions of this gateway: options of the run (`antwort`), and agent profiles (`prompt`, `agent`).
 
 use std::collections::BTreeMap;
 
@@ -8,29 +7,29 @@ use serde_json::value::RawValue;
 
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-/// The request field `antwort`. What is absent is as the agent or the configuration says.
+/// The request field `antwort`. Absent fields are as the agent profile or the configuration says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunOptions {
     /// Lower limits; higher ones are clamped to the configured ceiling, which the response shows.
     #[serde(skip_serializing_if = "RequestedLimits::is_empty")]
     pub limits: RequestedLimits,
-    /// `false`: single-shot; the gateway runs no tool.
+    /// `false`: a single inference; the gateway executes no tools.
     #[serde(skip_serializing_if = "Option::is_none", alias = "execution_enabled")]
     pub execute_tools: Option<bool>,
-    /// What is seen of calls that the gateway runs.
+    /// What clients see of server-side calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream_visibility: Option<ToolVisibility>,
-    /// Whether results of earlier calls may be used.
+    /// Whether cached tool results may be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_cache: Option<ToolCacheMode>,
-    /// `true`: what running tools say of how far they have come is streamed as `antwort:tool_progress` events.
+    /// `true`: progress reports of running tools are streamed as `antwort:tool_progress` events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_progress: Option<bool>,
-    /// Status of a response that waits for the client's functions.
+    /// The status of a response that waits for the client's functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_action_status: Option<ClientActionStatus>,
-    /// What becomes of an answer that misses the form that `text.format` asks for.
+    /// What happens to an answer that does not match `text.format`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub structured: Option<StructuredOptions>,
 }
@@ -39,37 +38,37 @@ pub struct RunOptions {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StructuredOptions {
-    /// As the agent or the configuration says, when absent.
+    /// If absent, as the agent profile or the configuration says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_mismatch: Option<OnMismatch>,
 }
 
-/// What becomes of an answer that misses the form that was asked for.
+/// What happens to an answer that does not match the requested format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnMismatch {
-    /// The response fails where the format is `strict`, and is completed otherwise.
+    /// The response fails if the format is `strict`, and is completed otherwise.
     #[default]
     Auto,
     /// The response fails.
     Fail,
-    /// The response is completed; its `antwort.structured` says what is wrong.
+    /// The response is completed; its `antwort.structured` has the error.
     Keep,
-    /// The model is asked once more, with what is wrong; then as [`Self::Auto`].
+    /// The model is asked once more and told the error; then as [`Self::Auto`].
     Repair,
 }
 
-/// Limits of a run as a request asks for them; each at least 1, or more than 0.
+/// Limits of a run in a request; each at least 1, or more than 0.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RequestedLimits {
-    /// Inferences.
+    /// Inferences of the run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_turns: Option<u32>,
-    /// Tokens in and out, over all turns.
+    /// Input and output tokens, over all turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_total_tokens: Option<u64>,
-    /// Wall clock.
+    /// Seconds of wall-clock time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
     /// US dollars, by the provider's prices.
@@ -80,32 +79,32 @@ pub struct RequestedLimits {
     pub max_identical_calls: Option<u32>,
 }
 
-/// Status of a response that waits for the client's functions.
+/// The status of a response that waits for the client's functions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientActionStatus {
     /// `requires_action`
     RequiresAction,
-    /// `completed`, as OpenAI has it.
+    /// `completed`, as in OpenAI's API.
     Completed,
     /// `completed`, unless a server-side tool is bound to the request.
     Auto,
 }
 
-/// What clients see of calls that the gateway runs.
+/// What clients see of server-side calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolVisibility {
-    /// Items, and every event of their making.
+    /// Items with all their events.
     #[default]
     Full,
     /// Items, without the events between their beginning and end.
     Items,
-    /// A `function_call` item and nothing of its result.
+    /// A `function_call` item, without its result.
     Hidden,
 }
 
-/// Whether results of earlier calls may be used.
+/// Whether cached tool results may be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCacheMode {
@@ -116,10 +115,10 @@ pub enum ToolCacheMode {
     Bypass,
 }
 
-/// The request field `prompt`: an agent profile and what stands in its instructions.
+/// The request field `prompt`: an agent profile with the variables of its instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptRef {
-    /// The profile's name.
+    /// The name of the profile.
     pub id: String,
     /// By name; each `{{name}}` of the instructions is replaced.
     pub variables: BTreeMap<String, String>,
@@ -185,7 +184,7 @@ impl FromJson for PromptRef {
     }
 }
 
-/// A text, plain or as an `input_text` part: instructions can hold nothing else.
+/// Text, plain or as an `input_text` part: instructions are text only.
 fn variable(raw: &RawValue) -> Result<String, ParseError> {
     #[derive(Deserialize)]
     struct Part {
@@ -196,6 +195,6 @@ fn variable(raw: &RawValue) -> Result<String, ParseError> {
     }
     match parse::peek_discriminator(raw)?.kind.as_deref() {
         Some("input_text") => parse::read::<Part>(raw).map(|part| part.text),
-        _ => Err(ParseError::unsupported("", "only texts can stand in instructions.")),
+        _ => Err(ParseError::unsupported("", "only text is supported in instructions.")),
     }
 }

@@ -1,4 +1,4 @@
-//! `text`: what the answer looks like.
+//! `text`: the format and the length of the answer.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,16 +11,16 @@ use crate::protocol::tool::check_name;
 
 const MAX_NAME_CHARS: usize = 64;
 
-/// What the answer looks like.
+/// The format and the length of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TextConfig {
-    /// Free text, or JSON; `None`: not said, which means text unless an agent profile says otherwise.
+    /// Free text or JSON; `None` means text, unless the agent profile sets a format.
     pub format: Option<TextFormat>,
-    /// How long-winded it is.
+    /// How long the answer should be.
     pub verbosity: Option<Verbosity>,
 }
 
-/// The form of the answer.
+/// The format of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum TextFormat {
     /// Free text.
@@ -28,24 +28,24 @@ pub enum TextFormat {
     Text,
     /// Any JSON object.
     JsonObject,
-    /// JSON of a schema.
+    /// JSON that matches a schema.
     JsonSchema(JsonSchemaFormat),
 }
 
-/// A schema that the answer must keep to.
+/// A schema that the answer must match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonSchemaFormat {
     /// 1 to 64 letters, digits, `_` and `-`.
     pub name: String,
     /// What it is for, for the model.
     pub description: Option<String>,
-    /// JSON schema: an object, byte for byte as it came.
+    /// JSON Schema: an object, byte for byte as sent.
     pub schema: RawJson,
-    /// Whether the provider should hold the model to it; `None` leaves it to the provider.
+    /// Whether the provider should enforce the schema; `None` leaves it to the provider.
     pub strict: Option<bool>,
 }
 
-/// How long-winded the answer is.
+/// How long the answer should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -56,7 +56,7 @@ pub enum Verbosity {
 }
 
 impl Verbosity {
-    /// The name on the wire, which is also Chat's.
+    /// The name on the wire, the same as in the chat API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -94,7 +94,7 @@ impl FromJson for TextFormat {
     }
 }
 
-/// In the form in which requests have it.
+/// Writes the form of requests.
 impl Serialize for TextFormat {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
@@ -116,7 +116,7 @@ impl Serialize for TextFormat {
             Self::Text => Format::Text,
             Self::JsonObject => Format::JsonObject,
             Self::JsonSchema(format) => {
-                // Raw JSON can only be written as JSON, and settings are written as YAML.
+                // Raw JSON can only be written as JSON, but settings are written as YAML.
                 schema = serde_json::from_str(format.schema.get()).unwrap_or_default();
                 Format::JsonSchema {
                     name: &format.name,
@@ -130,7 +130,7 @@ impl Serialize for TextFormat {
     }
 }
 
-/// By the same rules as in requests.
+/// Reads the form of requests, by the same rules.
 impl<'de> Deserialize<'de> for TextFormat {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let value = serde_json::Value::deserialize(from)?;
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for TextFormat {
 }
 
 impl FromJson for JsonSchemaFormat {
-    /// Reads the flat form, or Chat's, in which the same fields stand under `json_schema`.
+    /// Reads the flat form, or that of the chat API with the same fields under `json_schema`.
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: SchemaFields<'_> = parse::read(raw)?;
         match (fields.name.is_some(), fields.json_schema) {
@@ -205,7 +205,7 @@ impl Serialize for Echo<'_> {
         enum Format<'a> {
             Text,
             JsonObject,
-            // `strict` is a boolean in every version of the response object, though null in a request.
+            // `strict` is a boolean in every version of the response object, though nullable in a request.
             JsonSchema {
                 name: &'a str,
                 description: Option<&'a str>,

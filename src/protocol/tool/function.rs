@@ -10,16 +10,16 @@ use crate::protocol::tagged::tagged;
 
 const MAX_NAME_CHARS: usize = 128;
 
-/// A function that the client, or an executor of ours, runs.
+/// A function, which the client runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FunctionTool {
     /// 1 to 128 letters, digits, `_` and `-`.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: Option<String>,
-    /// JSON schema of its arguments: an object, byte for byte as it came.
+    /// JSON Schema of its arguments: an object, byte for byte as sent.
     pub parameters: Option<RawJson>,
-    /// Whether arguments must keep to the schema; `None` leaves it to the provider.
+    /// Whether arguments must match the schema; `None` leaves it to the provider.
     pub strict: Option<bool>,
     /// JSON schema of its result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub struct FunctionTool {
     /// Not shown to the model until tool search finds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_loading: Option<bool>,
-    /// Who may call it; everyone when absent.
+    /// Who may call it; the model and programs if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }
@@ -45,9 +45,9 @@ pub enum AllowedCaller {
 /// A tool that takes free-form text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CustomTool {
-    /// As of a function.
+    /// 1 to 128 letters, digits, `_` and `-`.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// What its input looks like.
@@ -55,7 +55,7 @@ pub struct CustomTool {
     /// Not shown to the model until tool search finds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_loading: Option<bool>,
-    /// Who may call it; everyone when absent.
+    /// Who may call it; the model and programs if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }
@@ -67,9 +67,9 @@ tagged! {
         /// Any text.
         #[default]
         Text,
-        /// A sentence of a grammar.
+        /// Text that matches a grammar.
         Grammar {
-            /// In what the grammar is written.
+            /// The language of the grammar.
             syntax: GrammarSyntax,
             /// The grammar.
             definition: String,
@@ -77,7 +77,7 @@ tagged! {
     }
 }
 
-/// In what a grammar is written.
+/// The language of a grammar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -91,14 +91,14 @@ pub enum GrammarSyntax {
 pub struct NamespaceTool {
     /// Calls carry it beside the tool's own name.
     pub name: String,
-    /// What the group is for, for the model.
+    /// The description for the model.
     pub description: String,
     /// [`Tool::Function`] and [`Tool::Custom`] only.
     pub tools: Vec<Tool>,
 }
 
 impl FromJson for FunctionTool {
-    /// Reads the flat form, or Chat's, in which the same fields stand under `function`.
+    /// Reads the flat form, or that of the chat API with the same fields under `function`.
     fn from_json(raw: &RawValue) -> Result<Self, ParseError> {
         let fields: FunctionFields<'_> = parse::read(raw)?;
         match fields {
@@ -126,7 +126,7 @@ struct FunctionFields<'a> {
     defer_loading: Option<bool>,
     #[serde(default)]
     allowed_callers: Option<Vec<AllowedCaller>>,
-    /// Of Chat's form.
+    /// Of the chat API's form.
     #[serde(borrow, default)]
     function: Option<&'a RawValue>,
 }
@@ -178,7 +178,7 @@ impl FromJson for NamespaceTool {
         #[derive(Deserialize)]
         struct Fields<'a> {
             name: String,
-            // Required by the API; some clients leave it out, and nothing depends on it.
+            // Required by the API; some clients omit it, and nothing depends on it.
             #[serde(default)]
             description: Option<String>,
             #[serde(borrow)]
@@ -198,7 +198,7 @@ impl FromJson for NamespaceTool {
     }
 }
 
-/// A tool inside a namespace. Refuses a namespace before reading it: nesting costs no stack that way.
+/// A tool inside a namespace. A nested namespace is refused before it is parsed, so that nesting costs no stack.
 struct Member(Tool);
 
 impl FromJson for Member {

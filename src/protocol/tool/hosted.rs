@@ -12,7 +12,7 @@ use crate::protocol::tagged::tagged;
 pub struct CodeInterpreterTool {
     /// Where it runs.
     pub container: CodeInterpreterContainer,
-    /// Who may call it; everyone when absent.
+    /// Who may call it; the model and programs if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }
@@ -21,15 +21,15 @@ pub struct CodeInterpreterTool {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum CodeInterpreterContainer {
-    /// Made for the purpose.
+    /// Created for the request.
     Auto {
         /// Files to put into it; at most 50.
         #[serde(skip_serializing_if = "Option::is_none")]
         file_ids: Option<Vec<String>>,
-        /// Its memory.
+        /// The memory of the container.
         #[serde(skip_serializing_if = "Option::is_none")]
         memory_limit: Option<MemoryLimit>,
-        /// What it may reach.
+        /// The network policy.
         #[serde(skip_serializing_if = "Option::is_none")]
         network_policy: Option<NetworkPolicy>,
     },
@@ -53,14 +53,14 @@ pub enum MemoryLimit {
 }
 
 tagged! {
-    /// What a container may reach.
+    /// The network policy of a container.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum NetworkPolicy {
-        /// Nothing.
+        /// No network access.
         Disabled,
-        /// Some domains.
+        /// Access to some domains.
         Allowlist {
-            /// Which.
+            /// The domains.
             allowed_domains: Vec<String>,
             /// Put into requests to them; never echoed or stored.
             #[serde(default, skip_serializing)]
@@ -117,7 +117,7 @@ pub struct ShellTool {
     /// Where; with the client when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<ShellToolEnvironment>,
-    /// Who may call it; everyone when absent.
+    /// Who may call it; the model and programs if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }
@@ -131,17 +131,16 @@ tagged! {
             /// Files to put into it; at most 50.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             file_ids: Option<Vec<String>>,
-            /// Its memory.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             memory_limit: Option<MemoryLimit>,
-            /// What it may reach.
+            /// The network policy.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             network_policy: Option<NetworkPolicy>,
             /// Skills to put into it; at most 200.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             skills: Option<Vec<Skill>>,
         },
-        /// With the client.
+        /// On the client's machine.
         Local {
             /// Skills that lie there; at most 200.
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +148,6 @@ tagged! {
         },
         /// In a container that exists.
         ContainerReference {
-            /// Which.
             container_id: String,
         },
     }
@@ -161,7 +159,6 @@ tagged! {
     pub enum Skill {
         /// One that was uploaded.
         SkillReference {
-            /// Which.
             skill_id: String,
             /// Which of its versions.
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -169,9 +166,7 @@ tagged! {
         },
         /// One that is sent along.
         Inline {
-            /// Its name.
             name: String,
-            /// What it is for.
             description: String,
             /// Its files.
             source: SkillSource,
@@ -192,18 +187,18 @@ pub struct SkillSource {
 /// Instructions and files for one kind of work that lie with the client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LocalSkill {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is for.
+    /// What the skill is for.
     pub description: String,
-    /// Where it lies.
+    /// Its folder.
     pub path: String,
 }
 
 /// Changes files by patches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplyPatchTool {
-    /// Who may call it; everyone when absent.
+    /// Who may call it; the model and programs if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_callers: Option<Vec<AllowedCaller>>,
 }

@@ -8,16 +8,16 @@ use crate::protocol::parse::{self, FromJson, ParseError};
 /// Makes and edits images. What is absent is left to the executor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageGenerationTool {
-    /// By which model.
+    /// The model that makes the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How well.
+    /// The quality.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<ImageQuality>,
     /// `auto`, or width and height in pixels such as `1024x1024`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<String>,
-    /// As which kind of file.
+    /// The file format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_format: Option<ImageFormat>,
     /// 0 to 100.
@@ -26,7 +26,7 @@ pub struct ImageGenerationTool {
     /// How strictly it is moderated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moderation: Option<ImageModeration>,
-    /// What is behind it.
+    /// The background.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub background: Option<ImageBackground>,
     /// How closely an edit keeps to what it edits.
@@ -43,7 +43,7 @@ pub struct ImageGenerationTool {
     pub action: Option<ImageAction>,
 }
 
-/// How well an image is made.
+/// The quality of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -54,7 +54,7 @@ pub enum ImageQuality {
     Auto,
 }
 
-/// As which kind of file an image is made.
+/// The file format of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -73,7 +73,7 @@ pub enum ImageModeration {
     Low,
 }
 
-/// What is behind an image.
+/// The background of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]

@@ -1,4 +1,4 @@
-//! MCP servers as tools. Their credentials are used and never repeated.
+//! MCP servers as tools. Their credentials are used and never shown.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use crate::protocol::parse::{self, FromJson, ParseError};
 
 /// An MCP server whose tools the model may call.
 ///
-/// Unlike other tools it refuses fields that it does not know: a misspelt `allowed_tools` or
-/// `require_approval` would otherwise quietly allow more than was meant.
+/// Unlike other tools it refuses unknown fields: a misspelt `allowed_tools` or `require_approval` would otherwise
+/// silently allow more than was meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpTool {
-    /// Names the server in items.
+    /// The label of the server in items.
     pub server_label: String,
-    /// Where it is. At most one of this and the next two is given; without any, the label names a server of
+    /// Its URL. At most one of this and the next two fields is set; without any, the label names a server of
     /// the configuration.
     pub server_url: Option<String>,
     /// One of OpenAI's own connectors.
@@ -27,27 +27,27 @@ pub struct McpTool {
     pub tunnel_id: Option<String>,
     /// Sent as a bearer token; never echoed or stored.
     pub authorization: Option<Secret>,
-    /// What the server is for, for the model.
+    /// The description for the model.
     pub server_description: Option<String>,
     /// Sent with each request; never echoed or stored.
     pub headers: BTreeMap<String, Secret>,
-    /// Which of its tools may be called; all when absent.
+    /// The tools that may be called; all if absent.
     pub allowed_tools: Option<McpAllowedTools>,
-    /// Who may call them; everyone when absent.
+    /// Who may call them; the model and programs if absent.
     pub allowed_callers: Option<Vec<AllowedCaller>>,
-    /// Which calls a person has to allow; what absence means depends on the server.
+    /// Which calls need approval; the default depends on the server.
     pub require_approval: Option<ApprovalPolicy>,
     /// Not shown to the model until tool search finds them.
     pub defer_loading: Option<bool>,
 }
 
-/// A text that appears in no log, echo or store.
+/// A secret, which appears in no log, echo or store.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself, for the one place that sends it.
+    /// The plain text, for the one place that sends it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -59,50 +59,50 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Which tools of a server may be called.
+/// The tools of a server that may be called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum McpAllowedTools {
     /// Those with these names.
     Names(Vec<String>),
-    /// Those that a filter lets through.
+    /// Those that match a filter.
     Filter(McpToolFilter),
 }
 
-/// Picks tools of a server; what is absent does not matter.
+/// Selects tools of a server; an absent field matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct McpToolFilter {
     /// Those with these names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_names: Option<Vec<String>>,
-    /// Those that the server says only read, or only the others.
+    /// Tools that are read-only by their annotations, or those that are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
 }
 
-/// Which calls a person has to allow.
+/// Which calls need approval.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalPolicy {
-    /// All.
+    /// All calls.
     #[default]
     Always,
-    /// None.
+    /// No calls.
     Never,
-    /// Some.
+    /// Some calls.
     #[serde(untagged)]
     Rules(ApprovalRules),
 }
 
-/// Which calls need approval and which do not. What neither filter picks needs it.
+/// Calls that need approval, and calls that do not. A tool that neither filter matches needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRules {
-    /// These need it.
+    /// Tools that need approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub always: Option<McpToolFilter>,
-    /// These do not.
+    /// Tools that do not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub never: Option<McpToolFilter>,
 }
@@ -164,14 +164,14 @@ impl FromJson for McpTool {
     }
 }
 
-/// Where a server is; an empty text names no place. `@ai-sdk/openai` cannot leave all three out.
+/// The URL of a server; an empty text counts as none, as `@ai-sdk/openai` cannot omit all three fields.
 fn non_empty(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
 impl McpTool {
-    /// Which calls a person has to allow: of a server that the client names, all, if nothing is said; of one
-    /// that the operator configured, none.
+    /// Which calls need approval, if the request does not say: all of a server that the client names, none of one
+    /// that the operator configured.
     pub fn approval(&self) -> ApprovalPolicy {
         match &self.require_approval {
             Some(approval) => approval.clone(),
@@ -231,15 +231,15 @@ impl FromJson for ApprovalPolicy {
     }
 }
 
-/// A URL as it may be shown: some servers take their keys in the query.
+/// The URL without its query, in which some servers take their keys.
 fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
 impl Serialize for McpTool {
-    /// The echo: all that a reader may see, in the API's normal form.
+    /// The echo: everything but secrets, in the API's normal form.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The length is only a hint, and JSON needs none.
+        // The length is only a hint, which JSON does not need.
         let mut echo = serializer.serialize_struct("McpTool", 10)?;
         echo.serialize_field("server_label", &self.server_label)?;
         match (&self.connector_id, &self.tunnel_id) {

@@ -7,7 +7,7 @@ use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};
 use crate::protocol::tagged::tagged;
 
-/// Search on the web.
+/// Web search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebSearchTool {
     /// The name by which it was asked for.
@@ -16,16 +16,16 @@ pub struct WebSearchTool {
     /// Whether live pages may be fetched; true when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_web_access: Option<bool>,
-    /// Where to look.
+    /// The domains to search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filters: Option<WebSearchFilters>,
-    /// Where the user roughly is.
+    /// The approximate location of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_location: Option<UserLocation>,
-    /// How much of what was found the model reads; medium when absent.
+    /// How much of the results the model reads; medium if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_context_size: Option<SearchContextSize>,
-    /// Text, images or both; Codex sends it here, too.
+    /// What is searched for: text, images or both. Not in the API, but sent by Codex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_content_types: Option<Vec<ContentKind>>,
 }
@@ -50,7 +50,7 @@ impl WebSearchKind {
     }
 }
 
-/// Where a web search may look. Refuses what it does not know: a misspelt limit would be none.
+/// Restricts a web search to domains. Unknown fields are refused: a misspelt restriction would be none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebSearchFilters {
@@ -59,7 +59,7 @@ pub struct WebSearchFilters {
     pub allowed_domains: Option<Vec<String>>,
 }
 
-/// Where the user roughly is.
+/// The approximate location of the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "approximate")]
 pub struct UserLocation {
@@ -69,10 +69,10 @@ pub struct UserLocation {
     /// Two letters, ISO 3166-1.
     #[serde(default)]
     pub country: Option<String>,
-    /// In words.
+    /// A message for people.
     #[serde(default)]
     pub region: Option<String>,
-    /// In words.
+    /// A message for people.
     #[serde(default)]
     pub city: Option<String>,
     /// IANA name.
@@ -89,7 +89,7 @@ pub enum Approximate {
     Approximate,
 }
 
-/// How much of what was found the model reads.
+/// How much of the results the model reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the names are the API's own")]
@@ -108,16 +108,16 @@ pub enum ContentKind {
     Image,
 }
 
-/// The earlier search on the web.
+/// The earlier web search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebSearchPreviewTool {
     /// The name by which it was asked for.
     #[serde(rename = "type")]
     pub kind: WebSearchPreviewKind,
-    /// Where the user roughly is.
+    /// The approximate location of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_location: Option<UserLocation>,
-    /// How much of what was found the model reads; medium when absent.
+    /// How much of the results the model reads; medium if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search_context_size: Option<SearchContextSize>,
     /// Text, images or both.
@@ -235,7 +235,7 @@ pub struct ToolSearchTool {
     /// Who searches; the server when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<ToolSearchExecution>,
-    /// What it does, for the model.
+    /// The description for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON schema of the search's arguments.

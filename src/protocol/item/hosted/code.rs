@@ -14,7 +14,7 @@ pub struct CodeInterpreterCall {
     /// `ci_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
     /// The container it ran in.
@@ -28,7 +28,7 @@ pub struct CodeInterpreterCall {
 }
 
 tagged! {
-    /// One thing that running code gave.
+    /// An output of running code.
     #[derive(Debug, Clone, PartialEq, Eq)]
     #[allow(missing_docs, reason = "the names are the API's own")]
     pub enum CodeInterpreterOutput {
@@ -43,7 +43,7 @@ pub struct ImageGenerationCall {
     /// `ig_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
     /// The image in base64; null until it is made.

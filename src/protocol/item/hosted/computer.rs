@@ -14,7 +14,7 @@ pub struct ComputerCall {
     /// `cu_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Pairs the call with its output.
+    /// Shared by the call and its output.
     pub call_id: String,
     /// What to do, of the preview tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,7 +25,7 @@ pub struct ComputerCall {
     /// What a person should confirm first.
     #[serde(default, deserialize_with = "null_is_default")]
     pub pending_safety_checks: Vec<SafetyCheck>,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
 }
@@ -36,14 +36,14 @@ pub struct ComputerCallOutput {
     /// `cuo_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The call that is answered.
+    /// The `call_id` of the call.
     pub call_id: String,
     /// What a person confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_safety_checks: Option<Vec<SafetyCheck>>,
     /// The picture.
     pub output: ComputerScreenshot,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
 }
@@ -65,7 +65,7 @@ pub struct ComputerScreenshot {
 pub struct SafetyCheck {
     /// Names the check when it is acknowledged.
     pub id: String,
-    /// Its kind.
+    /// The kind of check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// The reason in words.

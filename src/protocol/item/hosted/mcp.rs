@@ -12,18 +12,18 @@ use crate::protocol::item::ItemStatus;
 use crate::protocol::json::RawJson;
 use crate::protocol::parse::{self, FromJson, ParseError};
 
-/// What a server offers, as it was when the conversation first asked.
+/// The tools of a server, as listed when the conversation first used it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpListTools {
     /// `mcpl_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The server.
+    /// The label of the server.
     pub server_label: String,
     /// Its tools.
     #[serde(default, deserialize_with = "null_is_default")]
     pub tools: Vec<McpListedTool>,
-    /// Why it could not be asked.
+    /// The error, if the tools could not be listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -31,56 +31,56 @@ pub struct McpListTools {
 /// A tool of a server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpListedTool {
-    /// Its name there.
+    /// The tool's name at the server.
     pub name: String,
     /// What it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// JSON schema of its arguments.
     pub input_schema: RawJson,
-    /// The server's hints about it.
+    /// The annotations of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<RawJson>,
 }
 
-/// A call of a server's tool, with its outcome. What is not there is `null`, as the API has it.
+/// A call of a server's tool, with its outcome. Absent values are `null`, as in the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpCall {
     /// `mcp_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The server.
+    /// The label of the server.
     pub server_label: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// A JSON object, as text.
     pub arguments: String,
-    /// What it gave.
+    /// The output; `null` until there is one.
     #[serde(default)]
     pub output: Option<String>,
-    /// Why it failed.
+    /// The error, if it failed.
     #[serde(default)]
     pub error: Option<McpCallError>,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
-    /// The request by which it was allowed.
+    /// The approval request that led to the call.
     #[serde(default)]
     pub approval_request_id: Option<String>,
 }
 
-/// The login that a server wants.
+/// The authentication challenge of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpAuthChallenge {
-    /// The URL of what it says of itself: who can log a user in (RFC 9728).
+    /// The URL of the server's resource metadata (RFC 9728), which names its authorization servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resource_metadata: Option<String>,
-    /// The scopes that it asks for, with spaces in between.
+    /// The scopes that it asks for, separated by spaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
 }
 
-/// Why a call failed.
+/// The error of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum McpCallError {
@@ -88,12 +88,12 @@ pub enum McpCallError {
     McpProtocolError {
         /// JSON-RPC code.
         code: i64,
-        /// In words.
+        /// A message for people.
         message: String,
     },
     /// The tool itself failed.
     McpToolExecutionError {
-        /// What it said; any JSON, from us a list of one `text` part.
+        /// The tool's output; any JSON, from this gateway a list with one `text` part.
         content: RawJson,
         /// Which kind of failure it was, where this gateway says so; stable.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,26 +103,26 @@ pub enum McpCallError {
     HttpError {
         /// HTTP status.
         code: i64,
-        /// In words.
+        /// A message for people.
         message: String,
-        /// Of a server that wants a login, or one that reaches farther.
+        /// The challenge of a server that wants authentication, or more scopes.
         #[serde(flatten)]
         login: Option<Box<McpAuthChallenge>>,
     },
-    /// A plain text, as earlier versions of the API had it.
+    /// A plain text, as in earlier versions of the API.
     #[serde(untagged)]
     Text(String),
 }
 
-/// The model's wish to call a tool, which a person has to allow.
+/// A call that needs approval.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpApprovalRequest {
-    /// `mcpr_…`; the answer names it.
+    /// `mcpr_…`; the response names it.
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The server.
+    /// The label of the server.
     pub server_label: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
     /// A JSON object, as text.
     pub arguments: String,
@@ -134,23 +134,23 @@ pub struct McpApprovalResponse {
     /// `mcpa_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The request that is answered.
+    /// The approval request that is answered.
     pub approval_request_id: String,
-    /// Whether the call may be made.
+    /// Whether the call is approved.
     pub approve: bool,
-    /// Why, or why not.
+    /// The reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl McpCallError {
-    /// The tool failed, with this code and in these words.
+    /// A tool error with this code and message.
     pub fn from_tool_error(code: &str, message: &str) -> Self {
         let content = serde_json::json!([{ "type": "text", "text": message }]);
         Self::McpToolExecutionError { content: (&content).into(), code: Some(code.to_owned()) }
     }
 
-    /// In words, for the model.
+    /// The message for the model.
     pub fn message(&self) -> Cow<'_, str> {
         match self {
             Self::McpProtocolError { message, .. }
@@ -161,7 +161,7 @@ impl McpCallError {
     }
 }
 
-/// The texts of a list of parts; anything else as it stands.
+/// The texts of a list of parts; any other JSON as it is.
 fn texts(content: &RawJson) -> Cow<'_, str> {
     #[derive(Deserialize)]
     struct Part<'a> {

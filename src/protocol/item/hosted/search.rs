@@ -16,7 +16,7 @@ pub struct FileSearchCall {
     /// `fs_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
     /// What was searched for.
@@ -42,7 +42,7 @@ pub struct FileSearchResult {
     /// What the file was stored with: an object of strings, numbers and booleans.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attributes: Option<RawJson>,
-    /// How well it fits, 0 to 1.
+    /// The relevance, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
 }
@@ -53,15 +53,15 @@ pub struct WebSearchCall {
     /// `ws_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
-    /// What was done. Always sent by us; some clients replay the item without it.
+    /// The action. Always sent by the gateway; some clients replay the item without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<WebSearchAction>,
 }
 
-/// What a web search did.
+/// The action of a web search.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum WebSearchAction {
@@ -83,14 +83,14 @@ pub enum WebSearchAction {
         #[serde(skip_serializing_if = "Option::is_none")]
         url: Option<String>,
     },
-    /// Looked for a text in a page.
+    /// Searched a page for a text.
     FindInPage {
         /// The page's address.
         url: String,
         /// The text.
         pattern: String,
     },
-    /// An action of another API version: carried as it came, since clients replay what they were sent.
+    /// An action of another API version: kept as sent, since clients replay what they were given.
     #[serde(untagged)]
     Other(RawJson),
 }

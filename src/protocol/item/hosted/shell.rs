@@ -31,11 +31,11 @@ pub struct LocalShellCall {
     /// `lsh_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Pairs the call with its output.
+    /// Shared by the call and its output.
     pub call_id: String,
     /// What to run.
     pub action: LocalShellAction,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
 }
@@ -68,7 +68,7 @@ pub struct LocalShellCallOutput {
     pub id: Id,
     /// A JSON text.
     pub output: String,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
 }
@@ -79,14 +79,14 @@ pub struct ShellCall {
     /// `sh_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Pairs the call with its output.
+    /// Shared by the call and its output.
     pub call_id: String,
-    /// Who made the call.
+    /// Whether the model made the call, or a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<ToolCaller>,
     /// What to run.
     pub action: ShellAction,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
     /// Where to run it.
@@ -111,7 +111,7 @@ tagged! {
     /// Where a shell call runs.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub enum ShellEnvironment {
-        /// With the client.
+        /// On the client's machine.
         Local {
             /// Skills that lie there.
             #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,6 @@ tagged! {
         },
         /// In a container.
         ContainerReference {
-            /// Which.
             container_id: String,
         },
     }
@@ -131,12 +130,12 @@ pub struct ShellCallOutput {
     /// `sho_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The call that is answered.
+    /// The `call_id` of the call.
     pub call_id: String,
-    /// Who made the call.
+    /// Whether the model made the call, or a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<ToolCaller>,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
     /// One for each command that was run.
@@ -149,9 +148,9 @@ pub struct ShellCallOutput {
 /// What one command gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellOutput {
-    /// Printed.
+    /// Standard output.
     pub stdout: String,
-    /// Complained.
+    /// Standard error.
     pub stderr: String,
     /// How it ended.
     pub outcome: ShellOutcome,
@@ -177,9 +176,9 @@ pub struct ApplyPatchCall {
     /// `apc_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// Pairs the call with its output.
+    /// Shared by the call and its output.
     pub call_id: String,
-    /// Who made the call.
+    /// Whether the model made the call, or a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<ToolCaller>,
     /// `in_progress` or `completed`.
@@ -206,9 +205,9 @@ pub struct ApplyPatchCallOutput {
     /// `apco_…`
     #[serde(default = "unset", deserialize_with = "id_or_unset")]
     pub id: Id,
-    /// The call that is answered.
+    /// The `call_id` of the call.
     pub call_id: String,
-    /// Who made the call.
+    /// Whether the model made the call, or a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<ToolCaller>,
     /// `completed` or `failed`.

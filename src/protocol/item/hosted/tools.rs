@@ -20,12 +20,12 @@ pub struct ToolSearchCall {
     /// Pairs the call with its output; null when the server searches.
     #[serde(default)]
     pub call_id: Option<String>,
-    /// Who searches.
+    /// Whether the server or the client searches.
     #[serde(default, deserialize_with = "null_is_default")]
     pub execution: ToolSearchExecution,
     /// What for; any JSON.
     pub arguments: RawJson,
-    /// Where it stands.
+    /// The status.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: ItemStatus,
 }
@@ -37,15 +37,15 @@ pub struct ToolSearchOutput {
     pub id: Id,
     /// The call that is answered; null when the server searched.
     pub call_id: Option<String>,
-    /// Who searched.
+    /// Whether the server or the client has searched.
     pub execution: ToolSearchExecution,
-    /// What was found.
+    /// The tools that were found.
     pub tools: Vec<Tool>,
-    /// Where it stands.
+    /// The status.
     pub status: ItemStatus,
 }
 
-/// Tools that join the conversation at this place.
+/// Tools that are added to the conversation at this place.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdditionalTools {
     /// `adt_…`

@@ -1,4 +1,4 @@
-//! Reads a field of a request for what its lists hold: which list is what, and what is not looked into.
+//! Walks a field of a request and counts the entries of its lists: what they count as, and what is skipped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,25 +11,25 @@ use super::{CountedKind, PathSegment, RequestSizeCounter};
 use crate::protocol::cancellation;
 use crate::protocol::request::body::Key;
 
-/// Where a value stands, which says what lists in it hold.
+/// The place of a value, which decides what lists in it count as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WalkContext {
     /// `input`.
     Input,
     Item,
     WithinItem,
-    /// A list of tools, counted as this.
+    /// A list of tools, counted as this kind.
     Tools(CountedKind),
     Tool(CountedKind),
     WithinTool,
-    /// An object whose fields have any names, such as headers.
+    /// An object with arbitrary keys, such as headers.
     Map,
     /// `text`, and the objects in it that have a schema.
     Format,
 }
 
 impl WalkContext {
-    /// Where the value of a field of the request stands, if what it lists is counted.
+    /// The context of a request field whose lists are counted.
     pub(super) fn for_field(name: &str) -> Option<Self> {
         match name {
             "input" => Some(Self::Input),
@@ -40,7 +40,7 @@ impl WalkContext {
         }
     }
 
-    /// What the entries of a list are, and where each stands.
+    /// What the entries of a list count as, and the context of each.
     fn entries(self) -> (Option<CountedKind>, Self) {
         match self {
             Self::Input => (Some(CountedKind::Item), Self::Item),
@@ -60,10 +60,10 @@ impl WalkContext {
             (Self::WithinItem, "env") | (Self::Tool(_), "headers") => FieldAction::Walk(Self::Map),
             (Self::Item | Self::WithinItem | Self::Input, _) => FieldAction::Walk(Self::WithinItem),
             (Self::Tool(kind), "tools") => FieldAction::Walk(Self::Tools(kind)),
-            // Chat's form of a function.
+            // The chat API's form of a function.
             (Self::Tool(kind), "function") => FieldAction::Walk(Self::Tool(kind)),
             (Self::Tool(_), "parameters" | "output_schema") | (Self::Format, "schema") => FieldAction::Schema,
-            // Of a list of tools as a server gave it, which is shown again and nothing else.
+            // In a list of tools as a server sent it, which is only shown again.
             (Self::Tool(_), "input_schema") => FieldAction::Skip,
             (Self::Tool(_) | Self::WithinTool | Self::Tools(_) | Self::Map, _) => {
                 FieldAction::Walk(Self::WithinTool)
@@ -77,14 +77,14 @@ impl WalkContext {
 /// How a field of an object is read.
 enum FieldAction {
     Walk(WalkContext),
-    /// A text by which the object is told from others.
+    /// A string by which the object is told from others.
     Discriminator,
     Schema,
-    /// Kept as text, or as much as the body allows.
+    /// Kept as text, or bounded by the body.
     Skip,
 }
 
-/// Reads a value and counts what lists in it hold.
+/// Walks a value and counts its entries.
 pub(super) struct Walk<'w, 'de> {
     pub counter: &'w mut RequestSizeCounter<'de>,
     pub place: WalkContext,
@@ -107,7 +107,7 @@ impl<'de> Visitor<'de> for Walk<'_, 'de> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         if matches!(self.place, WalkContext::Item | WalkContext::Tool(_)) {
-            // Such a list is refused for what it is.
+            // The list is of the wrong type and refused later.
             while list.next_element::<IgnoredAny>()?.is_some() {}
             return Ok(());
         }
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for Walk<'_, 'de> {
     }
 }
 
-/// An entry of a list, which counts before it is read.
+/// An entry of a list, which is counted before it is read.
 struct Entry<'w, 'de> {
     counter: &'w mut RequestSizeCounter<'de>,
     kind: Option<CountedKind>,
@@ -201,7 +201,7 @@ impl<'de> DeserializeSeed<'de> for Entry<'_, 'de> {
     }
 }
 
-/// Reads a text; anything else is none.
+/// Reads a string; anything else is `None`.
 struct OptionalStr;
 
 impl<'de> DeserializeSeed<'de> for OptionalStr {
