@@ -1,8 +1,8 @@
-//! Admission control: what all requests share is shared out among tenants and keys.
+//! Admission control: shares resources fairly among tenants and keys.
 //!
-//! A [`Resource`] is a weighted semaphore with a bounded, fair queue: nobody holds more than a share of it, and what is
-//! beyond a share or the capacity waits for `server.queue_timeout`, then is refused with 503. [`Shares`] has the
-//! rule, `semaphore` keeps to it. Knows nothing of what is done with a permit.
+//! A [`Resource`] is a weighted semaphore with a bounded, fair queue: no tenant or key holds more than its share,
+//! and requests beyond a share or the capacity wait for `server.queue_timeout`, then are rejected with 503.
+//! [`Shares`] computes the limits, `semaphore` enforces them. What is done with a permit is the caller's business.
 
 mod blocking;
 mod resource;
@@ -42,7 +42,8 @@ const RESPONSE_BODIES: Label = Label {
 const BLOCKING: Label =
     Label { resource: "blocking", reason: "blocking", limit: "threads that read large requests" };
 
-/// Threads of the blocking pool: of two tenants each has one at least, and many take no machine for themselves.
+/// Threads of the blocking pool: at least one for each of two tenants, and few enough to leave the processors to
+/// others.
 const MIN_THREADS: usize = 2;
 const MAX_THREADS: usize = 8;
 
@@ -54,33 +55,33 @@ const CONVERSATIONS: Label = Label {
     reason: "max_conversation_bytes",
     limit: "four times engine.max_conversation_bytes, in which each counts twice",
 };
-/// A run has its conversation as items, and as what the provider is sent.
+/// A run holds its conversation twice: as items, and as the provider's request.
 pub(crate) const CONVERSATION_COPIES: u64 = 2;
-/// Of the largest conversations, this many may be in memory at a time, each as often as it is held.
+/// This many of the largest conversations may be in memory at a time, with all their copies.
 const MAX_CONVERSATIONS: u64 = 2;
 
-/// Everything that is shared out.
+/// All shared resources.
 #[derive(Debug)]
 pub struct Admission {
-    /// Responses in the making, and direct calls of tools; a unit each.
+    /// Running responses and direct tool calls; one unit each.
     pub runs: Resource,
-    /// Bytes of bodies that are small, so that large ones never stand in front of them.
+    /// Bytes of small bodies, so that these never wait behind large ones.
     pub small_bodies: Resource,
     /// Bytes of all other bodies.
     pub large_bodies: Resource,
-    /// Bytes of response bodies until they are taken. Apart from those of requests, so that nobody who holds some of
-    /// one waits for more of the same.
+    /// Bytes of response bodies until they are read. Apart from those of requests: a request that holds bytes of one
+    /// resource must not wait for more of the same.
     pub response_bodies: Resource,
-    /// Threads for work in proportion to a request.
+    /// Threads for work in proportion to a request's size.
     pub blocking: BlockingPool,
     /// Bytes of stored conversations that runs hold.
     pub conversations: Resource,
-    /// Sessions with MCP servers that are in use; a unit each.
+    /// MCP sessions in use; one unit each.
     pub mcp_sessions: Resource,
 }
 
 impl Admission {
-    /// Shares as configured.
+    /// Resources with the configured limits.
     pub fn new(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<Self> {
         let Settings { server, engine, auth, mcp, .. } = settings;
         let requesters = requesters(auth);
@@ -97,7 +98,7 @@ impl Admission {
         let resource = |label, shares| Resource::new(label, shares, server.queue_timeout, metrics);
         let bodies = server.max_buffered_body_bytes;
         let large = even(bodies - bodies / 8).at_least(server.request_body_limit as u64);
-        // They share the processors with the threads that serve all others.
+        // These threads share the processors with those that serve requests.
         let threads = std::thread::available_parallelism().map_or(MIN_THREADS, usize::from);
         let threads = even(threads.clamp(MIN_THREADS, MAX_THREADS));
         // Each share has room for the largest conversation.
@@ -117,7 +118,7 @@ impl Admission {
         })
     }
 
-    /// Shares everything out by other settings from now on. What is held stays, and counts.
+    /// Applies the limits of other settings. Permits that are held stay valid, and count.
     pub fn resize(&self, settings: &Settings, metrics: &Arc<Metrics>) {
         let new = Self::new(settings, metrics);
         for (old, new) in self.resources().into_iter().zip(new.resources()) {
@@ -125,25 +126,24 @@ impl Admission {
         }
     }
 
-    /// Each of them.
     fn resources(&self) -> [&Resource; 7] {
         let Self { runs, small_bodies, large_bodies, response_bodies, blocking, conversations, mcp_sessions } =
             self;
         [runs, small_bodies, large_bodies, response_bodies, blocking.threads(), conversations, mcp_sessions]
     }
 
-    /// Nothing new begins from now on: refuses whoever waits for it, or asks. What has begun may still need sessions.
+    /// Rejects new and waiting requests from now on. Running ones may still need MCP sessions.
     pub fn close(&self) {
         self.runs.close();
     }
 
-    /// Nobody needs a session any more: refuses whoever waits for one, or asks.
+    /// Rejects requests for MCP sessions from now on.
     pub fn close_sessions(&self) {
         self.mcp_sessions.close();
     }
 }
 
-/// Everybody who has a key.
+/// The tenant and key of each configured API key.
 fn requesters(auth: &AuthSettings) -> Vec<Requester> {
     auth.keys.iter().map(|(name, key)| Requester::new(&key.tenant, &name.as_str().into())).collect()
 }

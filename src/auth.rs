@@ -1,7 +1,6 @@
-//! Who calls, and what they may do.
+//! Authentication and authorization: turns a request's headers into a [`Principal`] or a 401, and checks its scopes.
 //!
-//! Turns a request's headers into a [`Principal`] or a 401, and a principal's scopes into a yes or a 403.
-//! Floor 3: which route needs which scope is the transport's business.
+//! Which route needs which scope is decided in `transport`.
 
 mod api_key;
 mod scope;
@@ -19,52 +18,50 @@ use crate::store::Owner;
 use api_key::ApiKeys;
 pub(crate) use scope::Scopes;
 
-/// A caller, as far as the gateway knows.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Principal {
     /// The key's name in the configuration, or `anonymous`; for logs.
     pub name: Arc<str>,
-    /// Whose rows the caller's responses are.
+    /// The owner of the caller's responses.
     pub owner: Owner,
-    /// What the caller may do.
     pub scopes: Scopes,
-    /// Which names the caller's responses use, if not the general ones.
+    /// Names on the wire for this caller; `None`: the configured default.
     pub dialect: Option<Dialect>,
-    /// Status of the caller's responses that wait for its functions, if the key says one.
+    /// The status of responses that wait for the caller's functions, if the key sets one.
     pub client_action_status: Option<ClientActionStatus>,
 }
 
 impl Principal {
-    /// The caller of a gateway that asks for no key: an owner like any other, so that its rows have one too.
+    /// The caller of a gateway without keys: an owner like any other, so that its rows have one, too.
     pub(crate) fn anonymous() -> Self {
         let name: Arc<str> = "anonymous".into();
         let owner = Owner { tenant: "default".into(), principal: Arc::clone(&name) };
         Self { name, owner, scopes: Scopes::new(&[Scope::All]), dialect: None, client_action_status: None }
     }
 
-    /// Whether the caller may do this.
+    /// Checks that the caller has this scope.
     ///
     /// # Errors
-    /// 403 that names the scope.
+    /// 403 `insufficient_scope` with the scope's name.
     pub(crate) fn require(&self, scope: Scope) -> Result<(), ApiError> {
         if self.scopes.allow(scope) { Ok(()) } else { Err(scope::missing(scope)) }
     }
 }
 
-/// Tells callers apart.
+/// Authenticates callers.
 #[derive(Debug)]
 pub(crate) struct Authenticator(Mode);
 
 #[derive(Debug)]
 enum Mode {
-    /// No key is configured, or that none is needed was said.
+    /// No key is configured, or authentication is switched off.
     Open(Principal),
-    /// A key is needed.
+    /// A key is required.
     Keys(ApiKeys),
 }
 
 impl Authenticator {
-    /// Callers as configured.
     pub(crate) fn new(settings: &AuthSettings) -> Self {
         Self(if settings.none || settings.keys.is_empty() {
             Mode::Open(Principal::anonymous())
@@ -78,12 +75,12 @@ impl Authenticator {
         matches!(self.0, Mode::Open(_))
     }
 
-    /// Who sent these headers.
+    /// The caller that sent these headers.
     ///
-    /// Where no key is needed, any key is ignored: SDKs refuse to work without one and are given inventions.
+    /// If no key is required, any key is ignored: SDKs refuse to work without one and are given made-up ones.
     ///
     /// # Errors
-    /// 401 if a key is needed and none, or a wrong one, was sent.
+    /// 401 if a key is required and none, or an unknown one, was sent.
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, ApiError> {
         match &self.0 {
             Mode::Open(anonymous) => Ok(anonymous.clone()),

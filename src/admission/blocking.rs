@@ -1,8 +1,8 @@
-//! Work in proportion to a request, off the threads that serve all requests.
+//! Runs work in proportion to a request's size off the threads that serve requests.
 //!
-//! Few threads at a time, shared out like everything else. What waits or works here holds the bytes that were reserved
-//! for its request, so that they are the pool's budget of memory, too. A client that leaves ends its work at the next
-//! piece.
+//! A few threads, shared fairly like every resource. Work that waits or runs here holds the bytes that were
+//! reserved for its request, which bounds the memory of the pool. When a client disconnects, its work stops at the
+//! next check.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::protocol::cancellation::CancelFlag;
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
-/// Threads for work that takes long.
+/// A pool of threads for long work.
 #[derive(Debug)]
 pub struct BlockingPool {
     threads: Resource,
     metrics: Arc<Metrics>,
 }
 
-/// Ends the work unless it has ended.
+/// Cancels the work when its caller is dropped.
 struct RaiseOnDrop(CancelFlag);
 
 impl Drop for RaiseOnDrop {
@@ -37,7 +37,7 @@ impl BlockingPool {
         &self.threads
     }
 
-    /// Works once a thread is free. Dropping the future ends the waiting, or the work where it asks for it.
+    /// Runs `work` when a thread is free. Dropping the future ends the wait, or cancels the work at its next check.
     ///
     /// # Errors
     /// 503 if no thread becomes free in time; 500 if the work panics.
@@ -57,7 +57,7 @@ impl BlockingPool {
             outcome
         });
         task.await.map_err(|error| {
-            tracing::error!(%error, "work on a request panicked");
+            tracing::error!(%error, "blocking work of a request panicked");
             ApiError::internal()
         })
     }
@@ -86,7 +86,7 @@ mod tests {
         let requester = requester();
         let endless = admission.blocking.run(&requester, move || {
             begun.send(()).unwrap();
-            // As readers do between two pieces.
+            // As parsers do between two pieces.
             while crate::protocol::cancellation::check().is_ok() {
                 std::thread::yield_now();
             }

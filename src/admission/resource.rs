@@ -1,4 +1,4 @@
-//! One thing that is shared out: a fair semaphore, for how long it is waited for, and how refusals are told.
+//! A shared resource: a fair semaphore with its queue timeout, metrics and error messages.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::shares::{Requester, Shares};
 use crate::protocol::error::ApiError;
 use crate::telemetry::metrics::Metrics;
 
-/// What a resource is called.
+/// The names of a resource.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Label {
-    /// In metrics of its queue.
+    /// In the metrics of its queue.
     pub resource: &'static str,
-    /// In the metric of what was turned away.
+    /// In the metric of rejected requests.
     pub reason: &'static str,
-    /// Which limit was met, in answers.
+    /// The limit that error messages name.
     pub limit: &'static str,
 }
 
@@ -30,7 +30,7 @@ pub struct Resource {
     metrics: Arc<Metrics>,
 }
 
-/// What the settings say of it, which a reload changes.
+/// The settings of a resource, which a reload changes.
 #[derive(Debug)]
 struct Limits {
     shares: Arc<Shares>,
@@ -44,22 +44,22 @@ impl Resource {
         Self { label, semaphore, limits, metrics: Arc::clone(metrics) }
     }
 
-    /// Takes over the limits of another, which nobody has used yet. What is held stays, and counts.
+    /// Takes over the limits of another, unused resource. Permits that are held stay valid, and count.
     pub(super) fn adopt_limits(&self, other: &Self) {
         let limits = other.limits.load_full();
         self.semaphore.resize(Shares::clone(&limits.shares));
         self.limits.store(limits);
     }
 
-    /// How much of it each may hold.
+    /// The limits of tenants and keys.
     pub fn shares(&self) -> Arc<Shares> {
         Arc::clone(&self.limits.load().shares)
     }
 
-    /// So much of it, at once or after waiting in the queue. Who stops waiting leaves the queue.
+    /// Acquires `weight` units, at once or after waiting in the queue. A caller that stops waiting leaves the queue.
     ///
     /// # Errors
-    /// 503 if the queue is full or its time is over, or the gateway is stopping.
+    /// 503 if the queue is full, the timeout has passed, or the gateway is shutting down.
     pub async fn acquire(&self, requester: &Requester, weight: u64) -> Result<Permit, ApiError> {
         match self.semaphore.acquire(requester, weight) {
             Ok(AcquireOutcome::Granted(permit)) => Ok(permit),
@@ -68,7 +68,7 @@ impl Resource {
         }
     }
 
-    /// Refuses whoever waits or asks from now on.
+    /// Rejects new and waiting requests from now on.
     pub fn close(&self) {
         self.semaphore.close();
     }
@@ -98,7 +98,7 @@ impl Resource {
     }
 }
 
-/// Someone waits, which is counted until they do not.
+/// Counts a waiting request in the metrics until it is dropped.
 struct Queued<'a> {
     resource: &'a Resource,
     since: Instant,
@@ -123,20 +123,20 @@ fn overloaded(limit: &str) -> ApiError {
         "service_unavailable_error",
         "server_is_overloaded",
         format!(
-            "The gateway is doing as much at a time as it may, in all or for one tenant or key ({limit}), and no \
-             room was made within server.queue_timeout. Try again shortly."
+            "The gateway is at its limit of concurrent work, in total or for this tenant or key ({limit}), and no \
+             capacity became free within server.queue_timeout. Try again shortly."
         ),
     )
     .with_retry_after(Duration::from_secs(1))
 }
 
-/// The closed semaphore says that the process was told to stop.
+/// The semaphore is closed when the process was told to stop.
 fn draining() -> ApiError {
     ApiError::new(
         503,
         "service_unavailable_error",
         "server_shutting_down",
-        "The gateway is stopping and begins nothing new. Try again: another one may take the request.",
+        "The gateway is shutting down and accepts no new requests. Try again: another instance may take the request.",
     )
     .with_retry_after(Duration::from_secs(1))
 }

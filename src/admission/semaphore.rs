@@ -1,9 +1,9 @@
 //! A weighted semaphore with a fair queue.
 //!
-//! Turns go round robin among the tenants that wait, then among the keys of the tenant, and first in, first out within
-//! a key. Who is kept by a share of their own lets others pass; who has its turn and waits for capacity does not, so
-//! that no large weight starves. When the queue is full, the longest queue loses its newest waiter to a shorter one.
-//! Has no timers and no tasks: whoever waits decides for how long.
+//! Waiting tenants are served round robin, then the waiting keys of a tenant; a key's own requests first in, first
+//! out. A waiter that is blocked by its own share lets others pass; the next one in turn that waits for capacity does
+//! not, so that large weights do not starve. When the queue is full, the longest queue loses its newest waiter to a
+//! shorter one. Has no timers or tasks: timeouts are the caller's.
 
 mod queue;
 
@@ -18,32 +18,28 @@ use self::queue::Snapshot;
 use self::queue::{Granted, SemaphoreState, Slot, Ticket};
 use super::shares::{Requester, Shares};
 
-/// Requests that may wait at a time.
+/// The length of the queue.
 const MAX_WAITING: usize = 1024;
 
-/// The semaphore. Clones are the same one.
+/// The semaphore; clones share its state.
 #[derive(Debug, Clone)]
 pub(crate) struct FairSemaphore(Arc<Mutex<SemaphoreState>>);
 
-/// Why nothing is granted.
+/// Why no permit is granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcquireError {
-    /// The queue is full.
     QueueFull,
-    /// The semaphore was closed.
     Closed,
 }
 
-/// What came of asking.
 #[derive(Debug)]
 pub(crate) enum AcquireOutcome {
-    /// It is granted.
     Granted(Permit),
-    /// It has to be waited for.
+    /// The request is queued.
     Queued(PendingPermit),
 }
 
-/// A part of the resource; goes back when it is dropped.
+/// Permits for a part of the resource, released when dropped.
 #[derive(Debug)]
 pub struct Permit {
     state: Arc<Mutex<SemaphoreState>>,
@@ -51,7 +47,7 @@ pub struct Permit {
     weight: u64,
 }
 
-/// A place in the queue, left when it is dropped.
+/// A place in the queue, left when dropped.
 #[derive(Debug)]
 pub(crate) struct PendingPermit {
     state: Arc<Mutex<SemaphoreState>>,
@@ -60,7 +56,7 @@ pub(crate) struct PendingPermit {
 }
 
 impl FairSemaphore {
-    /// All of it is free.
+    /// A semaphore with all capacity free.
     pub(crate) fn new(shares: Shares) -> Self {
         Self::with_queue(shares, MAX_WAITING)
     }
@@ -69,10 +65,10 @@ impl FairSemaphore {
         Self(Arc::new(Mutex::new(SemaphoreState::new(shares, max_waiting))))
     }
 
-    /// Asks for so much. More than the requester may ever hold counts as all that it may hold.
+    /// Requests `weight` units; more than the requester may ever hold is clamped to that.
     ///
     /// # Errors
-    /// If the semaphore is closed, or the queue is full of others who have waited for no longer.
+    /// If the semaphore is closed, or the queue is full and this requester's part of it is not shorter than others.
     pub(crate) fn acquire(&self, requester: &Requester, weight: u64) -> Result<AcquireOutcome, AcquireError> {
         let mut state = lock(&self.0);
         if state.is_closed() {
@@ -88,7 +84,7 @@ impl FairSemaphore {
         let ticket = state.enqueue(slot, weight, sender);
         let granted = state.dispatch();
         drop(state);
-        // Sent without the lock: a permit that nobody takes goes back, and locks.
+        // Sent without the lock: a permit that nobody receives is released, which locks.
         if let Some(dropped) = dropped {
             _ = dropped.send(Err(AcquireError::QueueFull));
         }
@@ -96,13 +92,13 @@ impl FairSemaphore {
         Ok(AcquireOutcome::Queued(PendingPermit { state: Arc::clone(&self.0), ticket, outcome }))
     }
 
-    /// Shares it out otherwise from now on; what was granted stays, and counts.
+    /// Replaces the limits. Permits that are held stay valid, and count.
     pub(crate) fn resize(&self, shares: Shares) {
         let granted = lock(&self.0).resize(shares);
         deliver(&self.0, granted);
     }
 
-    /// Refuses whoever waits or asks from now on. What was granted stays.
+    /// Rejects new and waiting requests from now on. Permits that are held stay valid.
     pub(crate) fn close(&self) {
         let waiters = lock(&self.0).close();
         for waiter in waiters {
@@ -117,7 +113,7 @@ impl FairSemaphore {
 }
 
 impl Permit {
-    /// Gives back all but so much.
+    /// Releases all but `weight` units.
     pub fn shrink_to(&mut self, weight: u64) {
         let weight = weight.max(1);
         if weight < self.weight {
@@ -127,7 +123,7 @@ impl Permit {
         }
     }
 
-    /// So much of it, at most all, as a permit that goes back on its own.
+    /// Splits off at most `weight` units as a permit of its own.
     #[must_use]
     pub fn split(&mut self, weight: u64) -> Self {
         let weight = weight.min(self.weight);
@@ -135,7 +131,7 @@ impl Permit {
         Self { state: Arc::clone(&self.state), slot: self.slot, weight }
     }
 
-    /// How much it is.
+    /// The weight of the permit.
     pub fn weight(&self) -> u64 {
         self.weight
     }
@@ -159,7 +155,7 @@ impl Future for PendingPermit {
 
 impl Drop for PendingPermit {
     fn drop(&mut self) {
-        // What it stood in front of may fit now. A permit that was granted meanwhile goes back with `outcome`.
+        // Waiters behind this one may fit now. A permit that was granted meanwhile is released with `outcome`.
         let granted = lock(&self.state).leave(self.ticket);
         deliver(&self.state, granted);
     }
@@ -167,7 +163,7 @@ impl Drop for PendingPermit {
 
 fn deliver(state: &Arc<Mutex<SemaphoreState>>, granted: Vec<Granted>) {
     for Granted { slot, weight, sender } in granted {
-        // To a waiter that is just leaving it cannot be sent, and is dropped: the next one gets it.
+        // A waiter that is just leaving does not receive it: it is dropped, and goes to the next one.
         _ = sender.send(Ok(Permit { state: Arc::clone(state), slot, weight }));
     }
 }

@@ -1,9 +1,9 @@
-//! How much of a resource each tenant and each key may hold.
+//! The limits of a resource for each tenant and key.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Who asks for a part of a resource.
+/// The tenant and key that request a part of a resource.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Requester {
     /// The tenant.
@@ -19,22 +19,22 @@ impl Requester {
     }
 }
 
-/// The limits of one resource. Where two or more tenants are configured, none holds more than half of it; where a
-/// tenant has two or more keys, none of them holds more than half of what the tenant may hold.
+/// The limits of one resource. If two or more tenants are configured, none holds more than half of it; if a tenant
+/// has two or more keys, none of them holds more than half of the tenant's limit.
 #[derive(Debug, Clone)]
 pub struct Shares {
     capacity: u64,
     tenant: u64,
     /// Tenants with several keys.
     divided: HashSet<Arc<str>>,
-    /// What the operator has said of single keys.
+    /// Configured limits of single keys.
     keys: HashMap<Requester, u64>,
-    /// The largest request, which a share always has room for.
+    /// The largest request; every share has room for it.
     at_least: u64,
 }
 
 impl Shares {
-    /// The shares of those who are configured; of none, or of one, all of it.
+    /// The shares of the configured requesters; one alone, or none, has the whole capacity.
     pub fn new(capacity: u64, configured: &[Requester]) -> Self {
         let tenants: HashSet<&Arc<str>> = configured.iter().map(|requester| &requester.tenant).collect();
         let has_several = |tenant: &str| {
@@ -51,38 +51,38 @@ impl Shares {
         }
     }
 
-    /// With another limit for each tenant.
+    /// Overrides the limit of each tenant.
     #[must_use]
-    pub fn with_tenant_limit(mut self, most: u64) -> Self {
-        self.tenant = most;
+    pub fn with_tenant_limit(mut self, limit: u64) -> Self {
+        self.tenant = limit;
         self
     }
 
-    /// With another limit for one key, which cannot be more than its tenant's.
+    /// Overrides the limit of one key, which is never more than its tenant's.
     #[must_use]
-    pub fn with_key_limit(mut self, requester: &Requester, most: u64) -> Self {
-        self.keys.insert(requester.clone(), most);
+    pub fn with_key_limit(mut self, requester: &Requester, limit: u64) -> Self {
+        self.keys.insert(requester.clone(), limit);
         self
     }
 
-    /// With room for a request of this weight in each share, however small the shares are.
+    /// Makes every share large enough for a request of this weight.
     #[must_use]
     pub fn at_least(mut self, weight: u64) -> Self {
         self.at_least = weight;
         self
     }
 
-    /// All that there is.
+    /// The capacity of the resource.
     pub fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The most that a tenant may hold.
+    /// The limit of a tenant.
     pub fn of_tenant(&self) -> u64 {
         self.tenant.max(self.at_least).clamp(1, self.capacity)
     }
 
-    /// The most that a key may hold.
+    /// The limit of a key.
     pub fn of_key(&self, requester: &Requester) -> u64 {
         let tenant = self.of_tenant();
         let share = match self.keys.get(requester) {

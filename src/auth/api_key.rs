@@ -1,4 +1,4 @@
-//! Static keys: where clients put them, and whose they are.
+//! Static API keys: the headers that carry them, and their principals.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::store::Owner;
 
 /// Principals by the SHA-256 of their key.
 ///
-/// Looking up a hash needs no constant-time comparison: how long it takes depends on bits of a hash that the
-/// caller cannot steer towards a stored one, so it says nothing about a key.
+/// Looking up a hash needs no constant-time comparison: its duration depends on bits of a hash that the caller
+/// cannot steer towards a stored one, so that it says nothing about a key.
 #[derive(Debug)]
 pub(super) struct ApiKeys(HashMap<[u8; 32], Principal>);
 
@@ -39,7 +39,7 @@ impl ApiKeys {
     }
 }
 
-/// The key that a client sent: as OpenAI's clients do, as Azure's do, or as Anthropic's do.
+/// The key of a request, in the header of OpenAI's, Azure's or Anthropic's clients.
 fn presented(headers: &HeaderMap) -> Option<&[u8]> {
     let bearer = headers.get(AUTHORIZATION).and_then(bearer);
     let named =
@@ -59,9 +59,9 @@ fn missing() -> ApiError {
     )
 }
 
-/// The key is not repeated, not even in part: answers end up in logs and in front of others.
+/// The key is not repeated, not even in part: error messages end up in logs and are seen by others.
 fn wrong() -> ApiError {
-    refused("Incorrect API key. The key that was sent is none of this gateway's keys.")
+    refused("Incorrect API key. The key that was sent is not one of this gateway's keys.")
 }
 
 fn refused(message: &str) -> ApiError {

@@ -1,19 +1,16 @@
-//! What a caller may do: a set of scopes, empty unless said otherwise.
+//! Scopes: what a caller may do; nothing unless it is granted.
 
 use crate::config::Scope;
 use crate::protocol::error::ApiError;
 
-/// A set of scopes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Scopes(u32);
 
 impl Scopes {
-    /// These scopes and no others.
     pub(crate) fn new(scopes: &[Scope]) -> Self {
         Self(scopes.iter().fold(0, |set, scope| set | bit(*scope)))
     }
 
-    /// Whether this is among them.
     pub(crate) fn allow(self, scope: Scope) -> bool {
         self.0 & (bit(scope) | bit(Scope::All)) != 0
     }
@@ -23,7 +20,7 @@ fn bit(scope: Scope) -> u32 {
     1 << scope as u16
 }
 
-/// The caller is known and may not do this.
+/// The error of a caller that lacks a scope.
 pub(super) fn missing(scope: Scope) -> ApiError {
     let message = format!("This API key lacks the scope `{}`, which this operation needs.", scope.name());
     ApiError::new(403, "permission_error", "insufficient_scope", message)

@@ -1,7 +1,7 @@
-//! The state of a fair semaphore: who holds how much, who waits, and whose turn it is.
+//! The state of a fair semaphore: what each tenant and key holds, who waits, and whose turn it is.
 //!
-//! Tenants and keys are those of the configuration, and are never forgotten once they were here: what is held under one
-//! configuration counts under the next.
+//! Tenants and keys are those of the configuration and are never removed: what is held under one configuration
+//! counts under the next.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use crate::admission::shares::{Requester, Shares};
 
 type Sender = oneshot::Sender<Result<Permit, AcquireError>>;
 
-/// Whose holdings: indexes of a tenant and of a key within it.
+/// A holder: the indexes of a tenant and of a key within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slot {
     tenant: usize,
     key: usize,
 }
 
-/// A waiter's place.
+/// The place of a waiter in the queue.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticket {
     slot: Slot,
     number: u64,
 }
 
-/// A grant that is to be sent.
+/// A permit that is to be sent to its waiter.
 #[derive(Debug)]
 pub(super) struct Granted {
     pub slot: Slot,
@@ -75,10 +75,10 @@ struct Waiter {
     sender: Sender,
 }
 
-/// Whether a tenant has a waiter that can go.
+/// Whether a tenant has a waiter that can be granted.
 enum Turn {
     Of(usize),
-    /// All are kept by shares.
+    /// All waiters are blocked by shares.
     Kept,
     /// The next one waits for capacity.
     NoRoom,
@@ -103,8 +103,8 @@ impl SemaphoreState {
         self.closed
     }
 
-    /// Other limits from now on, for what is held as well. Who holds more than is allowed now keeps it, and gets nothing
-    /// more until enough has gone back. A waiter's weight is lowered to what may ever be granted.
+    /// Replaces the limits, also for what is held: a holder above its new limit keeps that, and is granted nothing
+    /// until enough was released. Weights of waiters are clamped to the new limits.
     pub(super) fn resize(&mut self, shares: Shares) -> Vec<Granted> {
         for (name, at) in &self.by_name {
             let Some(tenant) = self.tenants.get_mut(*at) else { continue };
@@ -119,12 +119,12 @@ impl SemaphoreState {
         self.dispatch()
     }
 
-    /// What nobody holds.
+    /// The unused capacity.
     fn free(&self) -> u64 {
         self.shares.capacity().saturating_sub(self.held)
     }
 
-    /// Where the holdings of a requester are counted.
+    /// The holder for a requester, created if it is new.
     pub(super) fn slot(&mut self, requester: &Requester) -> Slot {
         let tenant = match self.by_name.get(&requester.tenant) {
             Some(tenant) => *tenant,
@@ -139,12 +139,12 @@ impl SemaphoreState {
         Slot { tenant, key }
     }
 
-    /// The weight, or the most that may ever be granted here.
+    /// The weight, clamped to what the holder may ever be granted.
     pub(super) fn clamp(&self, slot: Slot, weight: u64) -> u64 {
         weight.clamp(1, self.key(slot).map_or(1, |key| key.limit))
     }
 
-    /// Takes so much where nobody waits and all limits allow it.
+    /// Takes `weight` units if nobody waits and all limits allow it.
     pub(super) fn take_at_once(&mut self, slot: Slot, weight: u64) -> bool {
         let fits = self.waiting == 0 && weight <= self.free() && self.shares_allow(slot, weight);
         if fits {
@@ -153,7 +153,7 @@ impl SemaphoreState {
         fits
     }
 
-    /// Sees to it that one more may wait: a full queue loses the newest waiter of its longest part, if that is longer
+    /// Makes room for one more waiter: a full queue drops the newest waiter of its longest part, if that is longer
     /// than the newcomer's would become.
     pub(super) fn make_room(&mut self, slot: Slot) -> Result<Option<Sender>, AcquireError> {
         if self.waiting < self.max_waiting {
@@ -190,10 +190,10 @@ impl SemaphoreState {
         Ticket { slot, number }
     }
 
-    /// Takes a waiter out that has gone, and grants what it stood in front of.
+    /// Removes a waiter, and grants what it was in front of.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Granted> {
         let Some(key) = self.key_mut(ticket.slot) else { return Vec::new() };
-        // Ascending, so that those who leave in a crowd are found at once.
+        // Numbers are ascending, so that many leaving waiters are found fast.
         let Ok(at) = key.waiters.binary_search_by_key(&ticket.number, |waiter| waiter.number) else {
             return Vec::new();
         };
@@ -226,7 +226,7 @@ impl SemaphoreState {
         granted
     }
 
-    /// Empties the queue for good.
+    /// Empties the queue and rejects further waiters.
     pub(super) fn close(&mut self) -> Vec<Sender> {
         self.closed = true;
         self.waiting = 0;
@@ -268,7 +268,7 @@ impl SemaphoreState {
         }
     }
 
-    /// Counts a waiter of this slot less, and takes whoever waits no more out of the turns.
+    /// Counts one waiter of this holder less, and removes it from the turns if it was the last.
     fn after_removal(&mut self, slot: Slot) {
         self.waiting = self.waiting.saturating_sub(1);
         let Some(tenant) = self.tenants.get_mut(slot.tenant) else { return };
@@ -281,7 +281,7 @@ impl SemaphoreState {
         }
     }
 
-    /// Whoever had a turn has the next one after all others.
+    /// Moves the holder that was served to the end of the turns.
     fn rotate(&mut self, slot: Slot) {
         to_the_end(&mut self.turns, slot.tenant);
         if let Some(tenant) = self.tenants.get_mut(slot.tenant) {
@@ -322,8 +322,8 @@ impl Tenant {
         }
     }
 
-    /// Which key may go. One that waits for its tenant's share lets no other key pass, as one that waits for capacity
-    /// lets nobody pass.
+    /// The key whose turn it is. A waiter that waits for its tenant's share blocks the tenant's other keys, as one
+    /// that waits for capacity blocks everybody.
     fn next_turn(&self, free: u64) -> Turn {
         for key in &self.turns {
             let Some(found) = self.keys.get(*key) else { continue };
@@ -366,13 +366,13 @@ fn to_the_end(turns: &mut VecDeque<usize>, which: usize) {
 #[cfg(test)]
 pub(in crate::admission) type Holding = (u64, u64);
 
-/// What tests hold against the rules.
+/// State that tests compare with the rules.
 #[cfg(test)]
 pub(in crate::admission) struct Snapshot {
     pub free: u64,
     pub waiting: usize,
     pub tenants: Vec<Holding>,
-    /// Of each tenant its keys.
+    /// The keys of each tenant.
     pub keys: Vec<Vec<Holding>>,
     pub someone_could_go: bool,
 }
