@@ -117,7 +117,7 @@ async fn a_backup_overwrites_nothing_and_leaves_nothing_when_it_fails() {
     refuse("link", &FileSystem, "exists, and no file is overwritten");
     refuse("responses.db", &FileSystem, "exists, and no file is overwritten");
     refuse("missing/copy.db", &FileSystem, "missing/copy.db.part: No such file");
-    refuse("copy.db", &Told(1 << 20, || ()), "32 MiB must stay so");
+    refuse("copy.db", &Told(1 << 20, || ()), "32 MiB must stay free");
     assert_eq!(folder.names(), before);
     assert_eq!(fs::read_to_string(inside("there")).unwrap(), "something else");
     let missing = backup(&inside("no.db"), &inside("copy.db"), &FileSystem).unwrap_err().to_string();
