@@ -267,7 +267,7 @@ async fn walk(schema: i64) {
         assert_eq!(number(&backup, "PRAGMA user_version"), schema);
         assert_eq!(stored(&backup).len(), before.len());
         let log = std::fs::read_to_string(folder.0.path().join("log")).unwrap();
-        for words in ["backing the file up", &*backup.to_string_lossy(), "the schema was migrated"] {
+        for words in ["backing the file up", &*backup.to_string_lossy(), "migrated the schema"] {
             assert!(log.contains(words), "schema {schema}: {log}");
         }
     }
