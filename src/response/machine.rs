@@ -408,7 +408,7 @@ impl ResponseMachine {
         let TurnState { first, state, .. } = std::mem::take(&mut self.turn);
         self.turn.first = self.response().output.len();
         let (states, orphan_state) = state.into_parts();
-        Ok(TurnOutput { first, states, orphan_state: orphan_state })
+        Ok(TurnOutput { first, states, orphan_state })
     }
 
     /// The item at this place as the model sees it.
@@ -526,7 +526,7 @@ impl ResponseMachine {
         };
         let snapshot = Arc::new(ResponseSnapshot::new(response));
         number(event(Arc::clone(&snapshot)), out);
-        FinishedResponse { snapshot, sealed, history, approval_requests: approval_requests }
+        FinishedResponse { snapshot, sealed, history, approval_requests }
     }
 
     /// Writes pending events, as far as the open item allows.
