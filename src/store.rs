@@ -242,7 +242,10 @@ pub enum StoreError {
     Replaced(String),
     /// A response of the chain was deleted or has expired.
     #[error("response {missing} of the chain no longer exists")]
-    BrokenChain { missing: Id },
+    BrokenChain {
+        /// The missing response.
+        missing: Id,
+    },
     /// A row cannot be read: it is damaged, or of a later version.
     #[error("a stored row cannot be read: {0}")]
     Corrupt(String),

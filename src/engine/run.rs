@@ -580,9 +580,7 @@ impl Run {
         let record = record::running(&self.prepared, self.machine.response());
         match self.engine.parts.store.begin(record).await {
             Ok(()) => self.recorded = true,
-            Err(error) => {
-                tracing::warn!(%error, "writing the row of a response in progress failed; its end will be written")
-            }
+            Err(error) => tracing::warn!(%error, "writing the row of a response in progress failed"),
         }
     }
 

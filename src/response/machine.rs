@@ -481,14 +481,7 @@ impl ResponseMachine {
             self.usage.get_or_insert_default().add(&usage);
         }
         let Self {
-            accumulator: accumulator,
-            sealed,
-            history,
-            approval_requests: approval_requests,
-            usage,
-            service_tier,
-            mut sequence,
-            ..
+            accumulator, sealed, history, approval_requests, usage, service_tier, mut sequence, ..
         } = self;
         let mut number = |event, out: &mut Events| {
             out.push(StreamEvent { sequence_number: sequence, event });

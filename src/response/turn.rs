@@ -278,7 +278,12 @@ pub enum ModelEvent {
     /// Fields of the assistant message that the provider wants returned.
     ReasoningState(ProviderFields),
     /// Fields of a call that the provider wants returned, sent after the call has begun; the last ones count.
-    CallState { slot: u32, fields: Box<ProviderFields> },
+    CallState {
+        /// The number of the call.
+        slot: u32,
+        /// The fields.
+        fields: Box<ProviderFields>,
+    },
     /// A citation in the text so far.
     Annotation(Annotation),
     /// A call begins; its name is known.
@@ -297,7 +302,12 @@ pub enum ModelEvent {
         fields: Option<Box<ProviderFields>>,
     },
     /// A piece of a call's arguments, or of a custom tool's input, decoded.
-    CallDelta { slot: u32, delta: String },
+    CallDelta {
+        /// The number of the call.
+        slot: u32,
+        /// The delta.
+        delta: String,
+    },
     /// Tokens used; the last report counts.
     Usage(Usage),
     /// The service tier that the provider used.
