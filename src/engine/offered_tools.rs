@@ -147,7 +147,7 @@ pub(super) fn collect_tools(
         match server.find(name) {
             Some(tool) => tools.add_server_tool(tool, server.presentation, Map::new()),
             None => {
-                tracing::warn!(tool = %name, "a tool of the agent profile does not exist or is not allowed for this caller; skipping it")
+                tracing::warn!(tool = %name, "skipping a tool of the agent profile: unknown or not allowed")
             }
         }
     }
