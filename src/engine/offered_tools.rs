@@ -147,7 +147,7 @@ pub(super) fn collect_tools(
         match server.find(name) {
             Some(tool) => tools.add_server_tool(tool, server.presentation, Map::new()),
             None => {
-                tracing::warn!(tool = %name, "skipping an unknown or forbidden tool of the agent profile")
+                tracing::warn!(tool = %name, "skipping an unknown or forbidden tool of the agent profile");
             }
         }
     }
