@@ -115,6 +115,6 @@ mod tests {
         assert_eq!(pending.pop(), Some((delta(3, "y"), None)));
         pending.push(delta(1, "z"));
         assert_eq!(pending.pop(), Some((delta(1, "z"), None)), "its call does not wait any more");
-        assert!(waiting.is_empty() && waiting.calls.is_empty());
+        assert!(pending.is_empty() && pending.calls.is_empty());
     }
 }
