@@ -57,8 +57,8 @@ pub(super) fn sanitize_for_error(text: &str) -> String {
     sanitize(text.as_bytes(), MAX_ERROR_BYTES)
 }
 
-fn sanitize(text: &[u8], max_bytes: usize) -> String {
-    let cut = text.get(..max_bytes).unwrap_or(text);
+fn sanitize(bytes: &[u8], max_bytes: usize) -> String {
+    let cut = bytes.get(..max_bytes).unwrap_or(bytes);
     let mut text = String::with_capacity(cut.len());
     for character in String::from_utf8_lossy(cut).chars() {
         if character.is_control() {
@@ -68,7 +68,7 @@ fn sanitize(text: &[u8], max_bytes: usize) -> String {
             text.push(character);
         }
     }
-    if cut.len() < text.len() {
+    if cut.len() < bytes.len() {
         text.push('…');
     }
     text
