@@ -5,34 +5,21 @@
 
 mod bounded;
 mod configuration;
+mod inference;
 mod queues;
 mod registry;
+mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::protocol::response::{ResponseStatus, Usage};
-use bounded::BoundedLabels;
 use configuration::Configuration;
+use inference::InferenceMetrics;
 use queues::Queues;
 use registry::{Counter, Family, Gauge, Histogram};
+use tools::ToolMetrics;
 
-/// Models with series of their own; all others share the series `other`.
-const MAX_MODELS: usize = 200;
-/// Tools with series of their own. MCP servers can make up any number of names.
-const MAX_TOOLS: usize = 500;
-/// Executors with series of their own. Configured and built-in ones are far fewer.
-const MAX_EXECUTORS: usize = 200;
-/// Error codes with series of their own. The gateway has fewer; a provider can send any.
-const MAX_ERROR_CODES: usize = 64;
-
-const OPERATION_BUCKETS: &[f64] =
-    &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-const FIRST_TOKEN_BUCKETS: &[f64] =
-    &[0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
-const PER_TOKEN_BUCKETS: &[f64] = &[0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5];
-const TOKEN_BUCKETS: &[f64] =
-    &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
 const REQUEST_BUCKETS: &[f64] = &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5];
 
@@ -40,14 +27,7 @@ const COMMIT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05
 /// lock where labels vary.
 #[derive(Debug)]
 pub struct Metrics {
-    models: BoundedLabels,
-    error_codes: BoundedLabels,
-    tools: BoundedLabels,
-    executors: BoundedLabels,
-    token_usage: Family<Histogram>,
-    operation_duration: Family<Histogram>,
-    time_to_first_token: Family<Histogram>,
-    time_per_output_token: Family<Histogram>,
+    inference: InferenceMetrics,
     responses: Family<Counter>,
     runs_active: Family<Gauge>,
     connections: Family<Gauge>,
@@ -60,10 +40,7 @@ pub struct Metrics {
     rejected: Family<Counter>,
     queues: Queues,
     configuration: Configuration,
-    tool_calls: Family<Counter>,
-    tool_duration: Family<Histogram>,
-    tool_attempts: Family<Counter>,
-    tool_cache: Family<Counter>,
+    tools: ToolMetrics,
     mcp_sessions: Family<Gauge>,
     mcp_calls: Family<Gauge>,
     build_info: Family<Gauge>,
@@ -107,41 +84,8 @@ pub struct RunReport<'a> {
 impl Metrics {
     /// All metrics at zero. Each gateway of a process has its own.
     pub fn new() -> Arc<Self> {
-        const MODEL: &[&str] = &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"];
         let metrics = Self {
-            models: BoundedLabels::new(MAX_MODELS),
-            error_codes: BoundedLabels::new(MAX_ERROR_CODES),
-            tools: BoundedLabels::new(MAX_TOOLS),
-            executors: BoundedLabels::new(MAX_EXECUTORS),
-            token_usage: Family::histogram(
-                "gen_ai_client_token_usage",
-                "Tokens per response.",
-                &[
-                    "gen_ai_operation_name",
-                    "gen_ai_provider_name",
-                    "gen_ai_request_model",
-                    "gen_ai_token_type",
-                ],
-                TOKEN_BUCKETS,
-            ),
-            operation_duration: Family::histogram(
-                "gen_ai_client_operation_duration_seconds",
-                "Time from the request to the end of the response.",
-                &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"],
-                OPERATION_BUCKETS,
-            ),
-            time_to_first_token: Family::histogram(
-                "gen_ai_server_time_to_first_token_seconds",
-                "Time from the request to the first token, for streams.",
-                MODEL,
-                FIRST_TOKEN_BUCKETS,
-            ),
-            time_per_output_token: Family::histogram(
-                "gen_ai_server_time_per_output_token_seconds",
-                "Time per output token after the first, for streams.",
-                MODEL,
-                PER_TOKEN_BUCKETS,
-            ),
+            inference: InferenceMetrics::new(),
             responses: responses(),
             runs_active: Family::gauge("antwort_runs_active", "Responses in progress.", &[]),
             connections: Family::gauge("antwort_connections", "Open client connections.", &[]),
@@ -176,27 +120,7 @@ impl Metrics {
             ),
             queues: Queues::new(),
             configuration: Configuration::new(),
-            tool_calls: Family::counter(
-                "antwort_tool_calls_total",
-                "Tool calls, by outcome and executor.",
-                &["tool", "outcome", "executor"],
-            ),
-            tool_duration: Family::histogram(
-                "antwort_tool_duration_seconds",
-                "Time from a tool call to its result.",
-                &["tool", "executor"],
-                REQUEST_BUCKETS,
-            ),
-            tool_attempts: Family::counter(
-                "antwort_tool_attempts_total",
-                "Attempts to run tool calls, retries included.",
-                &["tool", "executor"],
-            ),
-            tool_cache: Family::counter(
-                "antwort_tool_cache_total",
-                "Lookups in the cache of tool results, by result.",
-                &["result"],
-            ),
+            tools: ToolMetrics::new(),
             mcp_sessions: Family::gauge("antwort_mcp_sessions", "Open connections to MCP servers.", &[]),
             mcp_calls: Family::gauge("antwort_mcp_calls_in_flight", "Calls to MCP servers in flight.", &[]),
             build_info: Family::gauge("antwort_build_info", "Version of the build; always 1.", &["version"]),
@@ -214,41 +138,13 @@ impl Metrics {
         self.runs_active.with(&[]).add(-1);
         let mode = if report.stream { "stream" } else { "json" };
         self.responses.with(&[report.status.as_str(), mode]).add(1);
-        let answered = report.status != ResponseStatus::Failed;
-        // Only a model that has answered gets a series: clients can make up any number of names.
-        let model = self.models.value(report.model, answered);
-        let error =
-            report.error_code.filter(|_| !answered).map_or("", |code| self.error_codes.value(code, true));
-        self.operation_duration
-            .with(&["chat", report.provider, model, error])
-            .observe(report.duration.as_secs_f64());
-        self.tokens(report, model);
-        self.record_token_latency(report, model);
-    }
-
-    fn tokens(&self, report: &RunReport<'_>, model: &str) {
-        let Some(usage) = report.usage else { return };
-        for (kind, tokens) in [("input", usage.input_tokens), ("output", usage.output_tokens)] {
-            self.token_usage.with(&["chat", report.provider, model, kind]).observe(tokens as f64);
-        }
-    }
-
-    fn record_token_latency(&self, report: &RunReport<'_>, model: &str) {
-        let Some(first) = report.first_event.filter(|_| report.stream) else { return };
-        let labels = ["chat", report.provider, model];
-        self.time_to_first_token.with(&labels).observe(first.as_secs_f64());
-        let tokens = report.usage.map_or(0, |usage| usage.output_tokens);
-        if tokens > 1 {
-            let rest = report.duration.saturating_sub(first).as_secs_f64();
-            self.time_per_output_token.with(&labels).observe(rest / (tokens - 1) as f64);
-        }
+        self.inference.run_ended(report);
     }
 
     /// A run has ended in an HTTP error, before there was a response.
     pub fn run_refused(&self, provider: &str, model: &str, code: &str, took: Duration) {
         self.runs_active.with(&[]).add(-1);
-        let (model, code) = (self.models.value(model, false), self.error_codes.value(code, true));
-        self.operation_duration.with(&["chat", provider, model, code]).observe(took.as_secs_f64());
+        self.inference.run_refused(provider, model, code, took);
     }
 
     /// A request was rejected before its body was read. `reason` has few values.
@@ -309,28 +205,17 @@ impl Metrics {
 
     /// A tool call has ended. `executor` ran it, or would have; `outcome` has few values.
     pub fn tool_call(&self, tool: &str, executor: &str, outcome: &'static str, took: Duration) {
-        let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
-        self.tool_calls.with(&[tool, outcome, executor]).add(1);
-        self.tool_duration.with(&[tool, executor]).observe(took.as_secs_f64());
+        self.tools.call(tool, executor, outcome, took);
     }
 
     /// An executor was asked to run a call, for the first time or as a retry.
     pub fn tool_attempt(&self, tool: &str, executor: &str) {
-        let (tool, executor) = (self.tools.value(tool, true), self.executor(executor));
-        self.tool_attempts.with(&[tool, executor]).add(1);
+        self.tools.attempt(tool, executor);
     }
 
-    /// Function calls were left to the client. Clients choose the names of functions, so no label has them.
+    /// Function calls were left to the client.
     pub fn client_calls(&self, calls: usize) {
-        if calls == 0 {
-            return;
-        }
-        self.tool_calls.with(&[bounded::OTHER, "handed_over", "client"]).add(calls as u64);
-    }
-
-    /// Built-in tools are labelled `local`, whatever their executor is called.
-    fn executor<'a>(&self, id: &'a str) -> &'a str {
-        if id == "builtin" { "local" } else { self.executors.value(id, true) }
+        self.tools.client_calls(calls);
     }
 
     /// Changes the number of open connections to MCP servers.
@@ -345,14 +230,12 @@ impl Metrics {
 
     /// The cache of tool results was looked up, or bypassed. `result` has few values.
     pub fn tool_cache(&self, result: &'static str) {
-        self.tool_cache.with(&[result]).add(1);
+        self.tools.cache(result);
     }
 
     /// Gives the models that a provider lists series of their own before their first response.
     pub fn known_models<'a>(&self, models: impl IntoIterator<Item = &'a str>) {
-        for model in models {
-            self.models.value(model, true);
-        }
+        self.inference.known_models(models);
     }
 
     /// All metrics in the text format of Prometheus, version 0.0.4.
@@ -367,16 +250,10 @@ impl Metrics {
         self.configuration.render(&mut out);
         self.http_requests.render(&mut out);
         self.http_duration.render(&mut out);
-        self.operation_duration.render(&mut out);
-        self.token_usage.render(&mut out);
-        self.time_to_first_token.render(&mut out);
-        self.time_per_output_token.render(&mut out);
+        self.inference.render(&mut out);
         self.upstream_retries.render(&mut out);
         self.provider_failures.render(&mut out);
-        self.tool_calls.render(&mut out);
-        self.tool_duration.render(&mut out);
-        self.tool_attempts.render(&mut out);
-        self.tool_cache.render(&mut out);
+        self.tools.render(&mut out);
         self.mcp_sessions.render(&mut out);
         self.mcp_calls.render(&mut out);
         self.store_commit.render(&mut out);

@@ -1,4 +1,5 @@
-//! The house's floors: a module uses only modules of its own floor's rooms or of lower floors.
+//! The layers: a module uses only modules of its own top-level module or of lower layers, pure modules do no I/O, and files
+//! are short.
 
 use std::path::Path;
 
@@ -108,6 +109,20 @@ fn the_two_lowest_floors_do_no_input_or_output() {
     for (room, _) in WITHOUT_IO {
         assert!(seen.contains(room), "there is no {room}");
     }
+}
+
+#[test]
+fn no_file_is_longer_than_500_lines() {
+    let mut long = Vec::new();
+    for folder in ["src", "tests", "benches", "examples"] {
+        walk(&Path::new(env!("CARGO_MANIFEST_DIR")).join(folder), &mut |path, text| {
+            let lines = text.lines().count();
+            if lines > 500 {
+                long.push(format!("{}: {lines}", path.display()));
+            }
+        });
+    }
+    assert!(long.is_empty(), "{long:#?}");
 }
 
 /// Whether a path in the line begins with that crate; a name in a string or at the end of another one does not count.
