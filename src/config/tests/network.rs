@@ -82,7 +82,7 @@ fn what_is_wrong_with_a_file_of_certificates_is_said_with_its_key() {
         (of(&format!("ca_file: {gone}")), "providers.p.ca_file", "cannot read /nowhere/ca.pem"),
         (of(&format!("ca_file: {none}")), "providers.p.ca_file", "no certificate in PEM"),
         (of(&format!("ca_file: {key}")), "providers.p.ca_file", "no certificate in PEM"),
-        (of(&format!("ca_file: {broken}")), "providers.p.ca_file", "no certificate"),
+        (of(&format!("ca_file: {broken}")), "providers.p.ca_file", "invalid certificate"),
         (of(&format!("ca_file: '{content}'")), "providers.p.ca_file", "omit `file:`"),
         (format!("egress: {{ca_file: {none}}}"), "egress.ca_file", "no certificate in PEM"),
         (format!("tls: {{ca_file: {gone}}}"), "tls.ca_file", "cannot read"),
