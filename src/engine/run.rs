@@ -1,8 +1,13 @@
 //! One run: asks the model, feeds its answer to the machine, and ends the response in exactly one way.
 //!
+//! `inference` asks the model for one turn, `end` ends the response.
+//!
 //! Owns the order of things in time: when events are sent, what is awaited before the terminal event, and what
 //! happens when the client disconnects, a deadline passes or something panics. The order of events on the wire is the
 //! machine's.
+
+mod end;
+mod inference;
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -11,28 +16,23 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::time::Sleep;
-use tracing::Span;
-use tracing::field::Empty;
 
-use super::approvals;
+use self::end::RunEnd;
 use super::call_filter::{CallFilter, RejectedCall};
 use super::choice::CallPolicy;
 use super::event_sink::{Disconnected, EventSink};
 use super::in_flight::shutting_down;
 use super::prepare::PreparedRun;
-use super::run_summary::RunSummary;
 use super::structured::OutputVerdict;
 use super::tool_executor::ToolCallExecutor;
-use super::{Engine, RunContext, compaction, history, record, search, states, unix_now};
+use super::{Engine, RunContext, compaction, history, record, states};
 use crate::admission::Requester;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::{Item, Reasoning};
-use crate::protocol::response::{ResponseStatus, RunOutcome};
-use crate::provider::{CallContext, ModelStream, ProviderError, ProviderErrorKind};
+use crate::provider::CallContext;
 use crate::response::machine::{ResponseMachine, Termination, Turn, TurnOutput, Violation};
-use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ModelEvent, ProviderState};
+use crate::response::turn::{CallChoice, FinishReason, HistoryItem, ProviderState};
 use crate::store::RunRegistration;
-use crate::telemetry::fields::{CAUSE, CODE, KIND, MODEL, PARAM, PROVIDER, REQUEST_ID, RESPONSE_ID};
 use crate::telemetry::request_log::RequestLog;
 
 /// After this many turns in a row with only forbidden calls the run fails.
@@ -43,9 +43,6 @@ const RECORD_AFTER: Duration = Duration::from_millis(500);
 /// The message of a response that a shutdown ends.
 const SHUTDOWN_MESSAGE: &str =
     "The gateway was stopped before the response was complete. What was received is kept; try again.";
-
-/// Up to this size of request and conversation, the provider's request is encoded on the worker thread.
-const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
 
 /// Why a run stops before the model is done.
 pub(super) enum RunError {
@@ -69,11 +66,6 @@ impl RunError {
             Self::Cancelled => "cancelled",
         }
     }
-}
-
-enum RunEnd {
-    Ended(Termination),
-    Rejected(ApiError),
 }
 
 /// What the one timer of a run is set to.
@@ -215,163 +207,6 @@ impl Run {
             }
         }
         Err(RunError::LimitReached("max_turns"))
-    }
-
-    /// One turn of the model. A conversation that is too long is truncated once, if the request allows it.
-    async fn infer_with_retry(&mut self) -> Result<Turn, RunError> {
-        self.received = false;
-        match self.infer_once().await {
-            Err(RunError::Failed(error)) if error.code() == "context_length_exceeded" && !self.received => {
-                if !self.prepared.truncate_half() {
-                    return Err(RunError::Failed(error));
-                }
-                tracing::debug!(
-                    "the provider rejected the conversation as too long; retrying with half of it"
-                );
-                self.infer_once().await
-            }
-            done => done,
-        }
-    }
-
-    #[tracing::instrument(
-        name = "chat",
-        skip_all,
-        fields(
-            otel.kind = "client",
-            gen_ai.operation.name = "chat",
-            gen_ai.provider.name = self.prepared.provider.name(),
-            gen_ai.request.model = self.prepared.model_request.model,
-            server.address = Empty,
-            server.port = Empty,
-            gen_ai.usage.input_tokens = Empty,
-            gen_ai.usage.output_tokens = Empty,
-            error.type = Empty,
-            otel.status_code = Empty,
-        )
-    )]
-    async fn infer_once(&mut self) -> Result<Turn, RunError> {
-        let span = Span::current();
-        if let Some((host, port)) = &self.prepared.provider.info().address {
-            span.record("server.address", host.as_str());
-            span.record("server.port", *port);
-        }
-        let turn = self.stream_turn().await;
-        match &turn {
-            Ok(Turn { usage: Some(usage), .. }) => {
-                span.record("gen_ai.usage.input_tokens", usage.input_tokens);
-                span.record("gen_ai.usage.output_tokens", usage.output_tokens);
-            }
-            Ok(_) => {}
-            Err(stop) => {
-                span.record("error.type", stop.error_type());
-                span.record("otel.status_code", "ERROR");
-            }
-        }
-        turn
-    }
-
-    async fn stream_turn(&mut self) -> Result<Turn, RunError> {
-        let mut stream = self.open_stream().await?;
-        if self.turns > 1 {
-            // Results of the turn before are sent without waiting for the model's next event.
-            self.flush().await?;
-        }
-        let mut model_events = Vec::new();
-        loop {
-            let more = self.until_cancelled(stream.next(&mut model_events)).await?;
-            let happened = !model_events.is_empty();
-            // Most model events make one event of ours: reserved, so that the buffer does not grow while they are
-            // written.
-            self.sink.events().reserve(model_events.len() + 2);
-            for event in model_events.drain(..) {
-                self.on_model_event(event)?;
-            }
-            self.check_size()?;
-            if happened {
-                self.received = true;
-                self.first_event.get_or_insert_with(|| self.started.elapsed());
-                self.flush().await?;
-            }
-            if !more.map_err(|error| self.provider_failed(error))? {
-                break;
-            }
-        }
-        drop(stream);
-        self.add_citations()?;
-        if self.will_retry_turn() {
-            self.machine.mark_commentary();
-        }
-        let nothing_is_shown = if self.call_filter.lacks_required_call() {
-            self.retries_missing_call()
-        } else {
-            self.call_filter.has_rejected()
-        };
-        Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
-    }
-
-    /// Opens the provider's stream. A large request is encoded on a blocking thread.
-    async fn open_stream(&mut self) -> Result<Box<dyn ModelStream>, RunError> {
-        let provider = Arc::clone(&self.prepared.provider);
-        let call = self.call.clone();
-        let opened = if self.prepared.request_bytes + self.machine.bytes() as u64 <= MAX_INLINE_ENCODE_BYTES {
-            provider.infer(&self.prepared.model_request, &call)
-        } else {
-            let (admission, requester) = (Arc::clone(self.engine.admission()), self.requester.clone());
-            let request = self.prepared.model_request.clone();
-            let work = async move {
-                admission.blocking.run(&requester, move || provider.infer(&request, &call)).await
-            };
-            // Boxed: few runs need this future, and all would reserve the space for it.
-            self.until_cancelled(Box::pin(work)).await??
-        };
-        opened.map_err(|error| self.provider_failed(error))
-    }
-
-    /// The provider's message is shown to the client, without the operator's instructions, and is not logged.
-    fn provider_failed(&self, error: ProviderError) -> RunError {
-        let error = match &self.prepared.redaction {
-            Some(redaction) => redaction.apply(error),
-            None => error,
-        };
-        RunError::Failed(error.into())
-    }
-
-    /// The provider's output is malformed, though each part of it could be parsed.
-    fn violated(&self, violation: &Violation) -> RunError {
-        let provider = self.prepared.provider.name();
-        self.engine.parts.metrics.provider_failure(provider, "malformed");
-        tracing::warn!(
-            {
-                { REQUEST_ID } = self.call.request_id,
-                { RESPONSE_ID } = self.prepared.response.id.as_str(),
-                { PROVIDER } = provider,
-                { MODEL } = self.prepared.model_request.model,
-                { KIND } = "malformed",
-                { CAUSE } = %violation,
-            },
-            "the provider failed"
-        );
-        RunError::Failed(ProviderError::new(ProviderErrorKind::Malformed, violation.to_string()).into())
-    }
-
-    /// Adds citations of the searched sources to the last text of the turn.
-    fn add_citations(&mut self) -> Result<(), RunError> {
-        if self.executor.sources.is_empty() {
-            return Ok(());
-        }
-        let text = self.machine.open_text_so_far().unwrap_or_default();
-        for annotation in search::annotations(text, &self.executor.sources) {
-            self.machine.push(ModelEvent::Annotation(annotation), self.sink.events())?;
-        }
-        Ok(())
-    }
-
-    fn on_model_event(&mut self, event: ModelEvent) -> Result<(), RunError> {
-        match self.call_filter.filter(event) {
-            Some(event) => Ok(self.machine.push(event, self.sink.events())?),
-            None => Ok(()),
-        }
     }
 
     /// Decides what follows a turn: the end, or another turn.
@@ -583,98 +418,6 @@ impl Run {
             Err(error) => tracing::warn!(%error, "writing the row of a response in progress failed"),
         }
     }
-
-    fn run_end(&self, stop: RunError) -> RunEnd {
-        match stop {
-            RunError::InvalidOutput(violation) => self.run_end(self.violated(&violation)),
-            RunError::Failed(error) if !self.sink.is_committed() => RunEnd::Rejected(error),
-            RunError::Failed(error) => RunEnd::Ended(Termination::Failed(error.body)),
-            RunError::LimitReached(reason) => RunEnd::Ended(Termination::Incomplete(reason.into())),
-            RunError::Cancelled => RunEnd::Ended(Termination::Cancelled),
-        }
-    }
-
-    /// Ends the response: commits its row, then sends the terminal event.
-    async fn end(self: Box<Self>, outcome: RunEnd) {
-        let Self { engine, prepared, machine, executor, call, mut sink, started, first_event, turns, .. } =
-            *self;
-        // Held until the row is committed.
-        let _registration = self.registration;
-        let first = first_event.map(|after| started + after);
-        let summary = RunSummary { log: self.log, turns, tool_calls: self.tool_calls, first_event: first };
-        executor.cancel();
-        let metrics = &engine.parts.metrics;
-        let took = started.elapsed();
-        let ending = match outcome {
-            RunEnd::Ended(ending) => ending,
-            RunEnd::Rejected(error) => {
-                log_failure(&prepared, &call, error.code(), error.body.param.as_deref());
-                metrics.run_refused(
-                    prepared.provider.name(),
-                    &prepared.model_request.model,
-                    error.code(),
-                    took,
-                );
-                summary.refusal(&prepared, error.body.code.clone());
-                return sink.reject(error).await;
-            }
-        };
-        let param = match &ending {
-            Termination::Failed(error) => error.param.clone(),
-            _ => None,
-        };
-        let outcome = RunOutcome { turns, structured: prepared.structured.verdict() };
-        let mut finished = machine.end(ending, outcome, unix_now(), sink.events());
-        // However the response ended, an approval request that its client sees can be answered.
-        if let Err(error) =
-            approvals::persist_requests(&engine.parts, &prepared, &finished.approval_requests).await
-        {
-            finished = finished.into_failed(error.body, sink.events());
-        }
-        if prepared.store {
-            let record = record::ended(&prepared, &finished);
-            let committing = Instant::now();
-            let committed = engine.parts.store.finish(record).await;
-            metrics.store_commit(committing.elapsed());
-            if let Err(error) = committed {
-                let error = ApiError::from(error);
-                finished = finished.into_failed(error.body, sink.events());
-            }
-        }
-        let response = &finished.snapshot.response;
-        metrics.run_ended(&crate::telemetry::metrics::RunReport {
-            provider: prepared.provider.name(),
-            model: &prepared.model_request.model,
-            status: response.status,
-            stream: prepared.model_request.stream,
-            error_code: response.error.as_ref().and_then(|error| error.code.as_deref()),
-            usage: response.usage,
-            duration: took,
-            first_event,
-        });
-        if response.status == ResponseStatus::Failed {
-            let code = response.error.as_ref().and_then(|error| error.code.as_deref()).unwrap_or_default();
-            log_failure(&prepared, &call, code, param.as_deref());
-        }
-        summary.response(&prepared, response);
-        // A client that has disconnected finds the response in the store.
-        let _gone = sink.flush().await;
-    }
-}
-
-/// What an operator needs to find the cause. The error's message may quote the conversation, and is not logged.
-fn log_failure(prepared: &PreparedRun, call: &CallContext, code: &str, param: Option<&str>) {
-    tracing::warn!(
-        {
-            { REQUEST_ID } = call.request_id,
-            { RESPONSE_ID } = prepared.response.id.as_str(),
-            { PROVIDER } = prepared.provider.name(),
-            { MODEL } = prepared.model_request.model,
-            { CODE } = code,
-            { PARAM } = param,
-        },
-        "a response failed"
-    );
 }
 
 /// Provider state without any reasoning, in an item that no client sees.

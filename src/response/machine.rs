@@ -9,25 +9,23 @@
 mod call;
 mod compaction;
 mod finished;
+mod items;
 mod mcp;
 mod message;
 mod pending;
 mod reasoning;
 mod server;
 mod state;
+mod types;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::accumulator::{InvalidEvent, ResponseAccumulator};
+use super::accumulator::ResponseAccumulator;
 use super::size;
-use super::turn::{
-    CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ProviderState, ToolCallRequest,
-};
-use crate::protocol::error::ErrorBody;
+use super::turn::{CallKind, FinishReason, ModelEvent, Presentation, ProviderFields, ToolCallRequest};
 use crate::protocol::event::{ResponseEvent, StreamEvent};
 use crate::protocol::id::IdGenerator;
-use crate::protocol::item::hosted::McpCall;
 use crate::protocol::item::{Item, ItemStatus};
 use crate::protocol::request::ServiceTier;
 use crate::protocol::response::{
@@ -35,6 +33,7 @@ use crate::protocol::response::{
 };
 use call::OpenCall;
 use compaction::Summary;
+use items::FlushMode;
 use mcp::BufferedCall;
 use message::OpenMessage;
 use pending::PendingQueue;
@@ -47,131 +46,10 @@ pub use finished::FinishedResponse;
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
 pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
-
-/// Events in the order in which they happened.
-pub type Events = Vec<StreamEvent>;
-
-/// What the machine has to know of the request.
-#[derive(Clone, Default)]
-pub struct MachineOptions {
-    /// How raw reasoning is shown.
-    pub reasoning: ReasoningDisplay,
-    /// Whether log probabilities are shown.
-    pub logprobs: bool,
-    /// Seals what later responses need; without it, none of that is kept.
-    pub seal: Option<Arc<dyn Seal>>,
-    /// Whether clients carry sealed state.
-    pub show_sealed: ShowSealed,
-    /// Whether clients see progress events of server-side calls, not only their items.
-    pub server_steps: bool,
-    /// Seals the summary of a compaction; `None` for any other response.
-    pub summary: Option<Arc<dyn SealSummary>>,
-}
-
-/// Whether clients carry sealed state. What they do not carry is stored with the items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ShowSealed {
-    /// Never: it is stored.
-    #[default]
-    Never,
-    /// Only what items do not show anyway; nothing is stored.
-    Needed,
-    /// Always: `include: ["reasoning.encrypted_content"]`.
-    Always,
-}
-
-/// How raw reasoning is shown to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ReasoningDisplay {
-    /// As reasoning text.
-    #[default]
-    Text,
-    /// As a summary: the only form that some clients show.
-    Summary,
-    /// Not at all: the reasoning item is empty.
-    Hidden,
-}
-
-/// Encrypts what clients carry.
-pub trait Seal: Send + Sync {
-    /// The blob that stands for the state.
-    fn seal(&self, state: &ProviderState) -> String;
-    /// The blob that stands for a hosted call with its results.
-    fn seal_results(&self, call: &McpCall) -> String;
-}
-
-/// The model's answer breaks the protocol in a way that cannot be repaired.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Violation {
-    /// Arguments for a call that is closed.
-    #[error("arguments came for a tool call that was already complete")]
-    LateArguments,
-    /// Arguments for a call that never began.
-    #[error("arguments came for a tool call that never began")]
-    UnknownCall,
-    /// A summary that is too long to be sent back by clients.
-    #[error("the summary is longer than {MAX_SUMMARY_BYTES} bytes")]
-    LongSummary,
-    /// The machine contradicted itself: a bug.
-    #[error("events were produced out of order")]
-    Misplaced,
-}
-
-impl From<InvalidEvent> for Violation {
-    fn from(_: InvalidEvent) -> Self {
-        Self::Misplaced
-    }
-}
-
-/// How a response ends.
-#[derive(Debug, Clone)]
-pub enum Termination {
-    /// The model has answered.
-    Completed,
-    /// Functions wait for the client.
-    RequiresAction,
-    /// A limit or a filter ended it.
-    Incomplete(String),
-    /// The response failed.
-    Failed(ErrorBody),
-    /// The response was cancelled.
-    Cancelled,
-}
-
-/// One turn of the model; its server-side calls are still to be made.
-#[derive(Debug)]
-pub struct Turn {
-    /// Why the model stopped; `None` if it did not say.
-    pub finish: Option<FinishReason>,
-    /// Calls that the client makes.
-    pub client_calls: usize,
-    /// Calls that the gateway makes, in order. Each is finished by [`ResponseMachine::finish_call`].
-    pub server_calls: Vec<ServerCall>,
-    /// Calls that need approval first.
-    pub approval_calls: usize,
-    /// Tokens used, if the provider reported them.
-    pub usage: Option<Usage>,
-}
-
-/// A call that the gateway makes.
-#[derive(Debug, Clone)]
-pub struct ServerCall {
-    /// Its number in the turn.
-    pub slot: u32,
-    /// The call.
-    pub call: ToolCallRequest,
-}
-
-/// What a turn adds to the conversation.
-#[derive(Debug, Default)]
-pub struct TurnOutput {
-    /// The place of its first item in the output.
-    pub first: usize,
-    /// Provider state, by the place of the item that holds it or that it belongs to.
-    pub states: BTreeMap<u32, ProviderState>,
-    /// State of a turn without an item to hold it.
-    pub orphan_state: Option<ProviderState>,
-}
+pub use types::{
+    Events, MachineOptions, ReasoningDisplay, Seal, ServerCall, ShowSealed, Termination, Turn, TurnOutput,
+    Violation,
+};
 
 /// A call that is about to be written.
 #[derive(Debug)]
@@ -521,146 +399,4 @@ impl ResponseMachine {
         number(event(Arc::clone(&snapshot)), out);
         FinishedResponse { snapshot, sealed, history, approval_requests }
     }
-
-    /// Writes pending events, as far as the open item allows.
-    fn drain_pending(&mut self, mode: FlushMode, out: &mut Events) -> Result<(), Violation> {
-        while let Some(next) = self.turn.pending.front() {
-            if !self.continues_open_call(next) && !self.try_close_open(mode, out)? {
-                return Ok(());
-            }
-            let Some((event, arguments)) = self.turn.pending.pop() else { return Ok(()) };
-            self.write(event, out)?;
-            if let Some(arguments) = arguments {
-                self.write(arguments, out)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes the open call if that is possible, so that another item can be written.
-    fn try_close_open(&mut self, mode: FlushMode, out: &mut Events) -> Result<bool, Violation> {
-        if mode == FlushMode::WhenComplete && !self.is_open_call_complete() {
-            return Ok(false);
-        }
-        match &self.open {
-            OpenItem::Buffered(_) => {
-                let status = if self.turn.truncated { ItemStatus::Incomplete } else { ItemStatus::Completed };
-                self.close(status, out)?;
-            }
-            // A hidden call that is not the last has complete arguments, like one of a client; others wait for their
-            // results.
-            OpenItem::Server(call) if self.turn.truncated && !call.is_hidden() => {
-                self.close(ItemStatus::Incomplete, out)?;
-            }
-            OpenItem::Server(_) => self.finish_server_arguments(out)?,
-            OpenItem::Call(_) => self.close(ItemStatus::Completed, out)?,
-            OpenItem::Nothing | OpenItem::Message(_) | OpenItem::Reasoning(_) => {}
-        }
-        Ok(!matches!(self.open, OpenItem::Server(_)))
-    }
-
-    /// Declares the arguments of an open server-side or buffered call complete.
-    fn finish_open_arguments(&mut self, out: &mut Events) -> Result<(), Violation> {
-        match &self.open {
-            OpenItem::Server(_) => self.finish_server_arguments(out),
-            OpenItem::Buffered(_) => self.close(ItemStatus::Completed, out),
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes an event into the open item, or opens one for it.
-    fn write(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
-        let size = event.size();
-        self.write_piece(event, out)?;
-        self.count_in_item(size);
-        Ok(())
-    }
-
-    fn write_piece(&mut self, event: ModelEvent, out: &mut Events) -> Result<(), Violation> {
-        match event {
-            ModelEvent::Text { delta, logprobs } => self.write_text(delta, logprobs, out),
-            ModelEvent::Refusal(delta) => self.write_refusal(delta, out),
-            ModelEvent::Annotation(annotation) => self.write_annotation(annotation, out),
-            ModelEvent::Reasoning(delta) => self.write_reasoning(delta, out),
-            ModelEvent::ReasoningSummary(delta) => self.write_summary(delta, out),
-            ModelEvent::CallStarted { slot, kind, call_id, name, namespace, fields } => {
-                let call = ToolCallRequest { name, namespace, arguments: String::new() };
-                let start = CallStart { slot, call_id, call, fields };
-                match kind {
-                    CallKind::Server(presentation) if BufferedCall::is_one(presentation) => {
-                        self.open_buffered_call(start, presentation, out)
-                    }
-                    CallKind::Server(presentation) => self.open_server_call(start, presentation, out),
-                    CallKind::Function | CallKind::Custom => self.open_call(start, kind, out),
-                }
-            }
-            ModelEvent::CallDelta { slot, delta } if self.continues_server_call(slot) => {
-                self.write_server_arguments(delta, out)
-            }
-            ModelEvent::CallDelta { slot, delta } => self.write_arguments(slot, delta, out),
-            ModelEvent::Usage(_)
-            | ModelEvent::ServiceTier(_)
-            | ModelEvent::Finish(_)
-            | ModelEvent::ReasoningState(_)
-            | ModelEvent::CallState { .. } => Ok(()),
-        }
-    }
-
-    fn close(&mut self, status: ItemStatus, out: &mut Events) -> Result<(), Violation> {
-        match std::mem::replace(&mut self.open, OpenItem::Nothing) {
-            OpenItem::Nothing => Ok(()),
-            OpenItem::Message(message) => self.close_message(&message, status, out),
-            OpenItem::Reasoning(reasoning) => self.close_reasoning(reasoning, out),
-            OpenItem::Call(call) => self.close_call(&call, status, out),
-            OpenItem::Server(call) => self.abort_server_call(&call, out),
-            OpenItem::Buffered(call) if status == ItemStatus::Completed => self.emit_buffered_call(call, out),
-            OpenItem::Buffered(call) => self.abort_buffered_call(call, out),
-        }
-    }
-
-    /// Adds an item to the output and returns its place.
-    fn add_item(&mut self, item: Item, out: &mut Events) -> Result<u32, Violation> {
-        let output_index = u32::try_from(self.response().output.len()).map_err(|_| Violation::Misplaced)?;
-        self.item_bytes = 0;
-        self.count(size::ITEM_OVERHEAD);
-        self.emit(ResponseEvent::OutputItemAdded { output_index, item: Box::new(item) }, out)?;
-        Ok(output_index)
-    }
-
-    /// Changes the item at a place and emits that it is done.
-    fn finish_item(
-        &mut self,
-        output_index: u32,
-        out: &mut Events,
-        change: impl FnOnce(&mut Item),
-    ) -> Result<(), Violation> {
-        let item = Box::new(self.accumulator.change_item(output_index, change)?.clone());
-        self.emit_infallible(ResponseEvent::OutputItemDone { output_index, item }, out);
-        Ok(())
-    }
-
-    fn output(&self, index: u32) -> Result<&Item, Violation> {
-        self.response().output.get(index as usize).ok_or(Violation::Misplaced)
-    }
-
-    fn emit(&mut self, event: ResponseEvent, out: &mut Events) -> Result<(), Violation> {
-        self.accumulator.apply(&event)?;
-        self.emit_infallible(event, out);
-        Ok(())
-    }
-
-    /// For events that do not change the accumulated response: they announce, or repeat what was written.
-    fn emit_infallible(&mut self, event: ResponseEvent, out: &mut Events) {
-        out.push(StreamEvent { sequence_number: self.sequence, event });
-        self.sequence += 1;
-    }
-}
-
-/// Whether pending events wait for the open call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FlushMode {
-    /// Until the call's arguments are complete JSON.
-    WhenComplete,
-    /// No longer: the turn is over.
-    Force,
 }

@@ -12,7 +12,7 @@ fn shown(expression: &str) -> String {
 }
 
 #[test]
-fn values() {
+fn values_of_operators() {
     for (expression, value) in [
         ("1+2*3", "7"),
         ("85.50*0.20", "17.1"),
@@ -67,6 +67,14 @@ fn values() {
         ("200%%", "0.02"),
         ("10%(3)", "1"),
         ("2^50%", "1.414213562373095"),
+    ] {
+        assert_eq!(shown(expression), value, "{expression}");
+    }
+}
+
+#[test]
+fn values_of_functions_constants_and_spellings() {
+    for (expression, value) in [
         ("abs(-3.2)", "3.2"),
         ("sign(-3) + sign(0) + sign(9)", "0"),
         ("min(3, 1, 2)", "1"),

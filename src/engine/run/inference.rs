@@ -1,0 +1,175 @@
+//! One turn of the model: opens the provider's stream and feeds its events to the machine.
+
+use std::sync::Arc;
+
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::{Run, RunError};
+use crate::engine::search;
+use crate::provider::{ModelStream, ProviderError, ProviderErrorKind};
+use crate::response::machine::{Turn, Violation};
+use crate::response::turn::ModelEvent;
+use crate::telemetry::fields::{CAUSE, KIND, MODEL, PROVIDER, REQUEST_ID, RESPONSE_ID};
+
+/// Up to this size of request and conversation, the provider's request is encoded on the worker thread.
+const MAX_INLINE_ENCODE_BYTES: u64 = 1 << 20;
+
+impl Run {
+    /// One turn of the model. A conversation that is too long is truncated once, if the request allows it.
+    pub(super) async fn infer_with_retry(&mut self) -> Result<Turn, RunError> {
+        self.received = false;
+        match self.infer_once().await {
+            Err(RunError::Failed(error)) if error.code() == "context_length_exceeded" && !self.received => {
+                if !self.prepared.truncate_half() {
+                    return Err(RunError::Failed(error));
+                }
+                tracing::debug!(
+                    "the provider rejected the conversation as too long; retrying with half of it"
+                );
+                self.infer_once().await
+            }
+            done => done,
+        }
+    }
+
+    #[tracing::instrument(
+        name = "chat",
+        skip_all,
+        fields(
+            otel.kind = "client",
+            gen_ai.operation.name = "chat",
+            gen_ai.provider.name = self.prepared.provider.name(),
+            gen_ai.request.model = self.prepared.model_request.model,
+            server.address = Empty,
+            server.port = Empty,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            error.type = Empty,
+            otel.status_code = Empty,
+        )
+    )]
+    async fn infer_once(&mut self) -> Result<Turn, RunError> {
+        let span = Span::current();
+        if let Some((host, port)) = &self.prepared.provider.info().address {
+            span.record("server.address", host.as_str());
+            span.record("server.port", *port);
+        }
+        let turn = self.stream_turn().await;
+        match &turn {
+            Ok(Turn { usage: Some(usage), .. }) => {
+                span.record("gen_ai.usage.input_tokens", usage.input_tokens);
+                span.record("gen_ai.usage.output_tokens", usage.output_tokens);
+            }
+            Ok(_) => {}
+            Err(stop) => {
+                span.record("error.type", stop.error_type());
+                span.record("otel.status_code", "ERROR");
+            }
+        }
+        turn
+    }
+
+    async fn stream_turn(&mut self) -> Result<Turn, RunError> {
+        let mut stream = self.open_stream().await?;
+        if self.turns > 1 {
+            // Results of the turn before are sent without waiting for the model's next event.
+            self.flush().await?;
+        }
+        let mut model_events = Vec::new();
+        loop {
+            let more = self.until_cancelled(stream.next(&mut model_events)).await?;
+            let happened = !model_events.is_empty();
+            // Most model events make one event of ours: reserved, so that the buffer does not grow while they are
+            // written.
+            self.sink.events().reserve(model_events.len() + 2);
+            for event in model_events.drain(..) {
+                self.on_model_event(event)?;
+            }
+            self.check_size()?;
+            if happened {
+                self.received = true;
+                self.first_event.get_or_insert_with(|| self.started.elapsed());
+                self.flush().await?;
+            }
+            if !more.map_err(|error| self.provider_failed(error))? {
+                break;
+            }
+        }
+        drop(stream);
+        self.add_citations()?;
+        if self.will_retry_turn() {
+            self.machine.mark_commentary();
+        }
+        let nothing_is_shown = if self.call_filter.lacks_required_call() {
+            self.retries_missing_call()
+        } else {
+            self.call_filter.has_rejected()
+        };
+        Ok(self.machine.end_turn(nothing_is_shown, self.sink.events())?)
+    }
+
+    /// Opens the provider's stream. A large request is encoded on a blocking thread.
+    async fn open_stream(&mut self) -> Result<Box<dyn ModelStream>, RunError> {
+        let provider = Arc::clone(&self.prepared.provider);
+        let call = self.call.clone();
+        let opened = if self.prepared.request_bytes + self.machine.bytes() as u64 <= MAX_INLINE_ENCODE_BYTES {
+            provider.infer(&self.prepared.model_request, &call)
+        } else {
+            let (admission, requester) = (Arc::clone(self.engine.admission()), self.requester.clone());
+            let request = self.prepared.model_request.clone();
+            let work = async move {
+                admission.blocking.run(&requester, move || provider.infer(&request, &call)).await
+            };
+            // Boxed: few runs need this future, and all would reserve the space for it.
+            self.until_cancelled(Box::pin(work)).await??
+        };
+        opened.map_err(|error| self.provider_failed(error))
+    }
+
+    /// The provider's message is shown to the client, without the operator's instructions, and is not logged.
+    fn provider_failed(&self, error: ProviderError) -> RunError {
+        let error = match &self.prepared.redaction {
+            Some(redaction) => redaction.apply(error),
+            None => error,
+        };
+        RunError::Failed(error.into())
+    }
+
+    /// The provider's output is malformed, though each part of it could be parsed.
+    pub(super) fn violated(&self, violation: &Violation) -> RunError {
+        let provider = self.prepared.provider.name();
+        self.engine.parts.metrics.provider_failure(provider, "malformed");
+        tracing::warn!(
+            {
+                { REQUEST_ID } = self.call.request_id,
+                { RESPONSE_ID } = self.prepared.response.id.as_str(),
+                { PROVIDER } = provider,
+                { MODEL } = self.prepared.model_request.model,
+                { KIND } = "malformed",
+                { CAUSE } = %violation,
+            },
+            "the provider failed"
+        );
+        RunError::Failed(ProviderError::new(ProviderErrorKind::Malformed, violation.to_string()).into())
+    }
+
+    /// Adds citations of the searched sources to the last text of the turn.
+    fn add_citations(&mut self) -> Result<(), RunError> {
+        if self.executor.sources.is_empty() {
+            return Ok(());
+        }
+        let text = self.machine.open_text_so_far().unwrap_or_default();
+        for annotation in search::annotations(text, &self.executor.sources) {
+            self.machine.push(ModelEvent::Annotation(annotation), self.sink.events())?;
+        }
+        Ok(())
+    }
+
+    fn on_model_event(&mut self, event: ModelEvent) -> Result<(), RunError> {
+        match self.call_filter.filter(event) {
+            Some(event) => Ok(self.machine.push(event, self.sink.events())?),
+            None => Ok(()),
+        }
+    }
+}
