@@ -3,11 +3,14 @@
 //! Server-side tools are offered only where the request or its agent profile asks for them. A function of the
 //! client keeps its name: a server-side tool of the same name is offered as `antwort__name`.
 
+mod model_tool;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use self::model_tool::{check_options, from_custom, from_function, no_such_tool, unavailable};
 use super::choice::CallPolicy;
 use super::mcp::ListedServer;
 use super::search;
@@ -15,16 +18,14 @@ use super::wire_names::{PlainNames, WireNames};
 use crate::config::settings::UnservedTools;
 use crate::protocol::error::ApiError;
 use crate::protocol::item::Item;
-use crate::protocol::parse::truncate_for_display;
 use crate::protocol::request::CreateResponse;
-use crate::protocol::tool::{
-    ApprovalPolicy, CustomFormat, CustomTool, FunctionTool, GrammarSyntax, McpAllowedTools, McpTool,
-    McpToolFilter, NamespaceTool, Tool,
-};
+use crate::protocol::tool::{McpAllowedTools, McpTool, McpToolFilter, NamespaceTool, Tool};
 use crate::response::machine::OWN_SERVER;
 use crate::response::turn::{CallKind, ModelTool, Presentation, ToolInput, ToolName};
 use crate::tools::mcp::{CallDecision, CallerCatalog};
 use crate::tools::{PolicySubject, RegisteredTool, ToolRegistry, wire_name};
+
+pub(super) use self::model_tool::not_served;
 
 pub(super) struct OfferedTools {
     /// As the model sees them: those of the request in its order, then the agent profile's.
@@ -439,95 +440,4 @@ impl OfferBuilder<'_> {
 
 fn address(tool: &Arc<RegisteredTool>) -> usize {
     Arc::as_ptr(tool).addr()
-}
-
-/// Options that mean nothing for built-in tools are refused, not ignored.
-fn check_options(mcp: &McpTool, path: &str) -> Result<(), ApiError> {
-    let refused = |field: &str, why: &str| Err(ApiError::unsupported(format!("{path}.{field}"), why));
-    if matches!(mcp.require_approval, Some(ApprovalPolicy::Always | ApprovalPolicy::Rules(_))) {
-        return refused(
-            "require_approval",
-            "Built-in tools are called without approval: omit 'require_approval' or set it to 'never'.",
-        );
-    }
-    if mcp.authorization.is_some() {
-        return refused("authorization", "Built-in tools take no credentials: omit 'authorization'.");
-    }
-    if !mcp.headers.is_empty() {
-        return refused("headers", "Built-in tools take no headers: omit 'headers'.");
-    }
-    if mcp.defer_loading == Some(true) {
-        return refused("defer_loading", "Tool search is not supported: omit 'defer_loading'.");
-    }
-    Ok(())
-}
-
-fn from_function(tool: &FunctionTool, namespace: Option<&String>) -> ModelTool {
-    ModelTool {
-        wire_name: wire_name(namespace.map(String::as_str), &tool.name).into(),
-        name: tool.name.as_str().into(),
-        namespace: namespace.cloned(),
-        description: tool.description.clone(),
-        input: ToolInput::Json {
-            schema: tool.parameters.as_ref().map(|schema| schema.as_raw().to_owned()),
-            strict: tool.strict,
-        },
-        kind: CallKind::Function,
-    }
-}
-
-fn from_custom(tool: &CustomTool, namespace: Option<&String>) -> ModelTool {
-    let grammar = match &tool.format {
-        CustomFormat::Text => None,
-        CustomFormat::Grammar { syntax, definition } => {
-            let syntax = match syntax {
-                GrammarSyntax::Lark => "Lark grammar",
-                GrammarSyntax::Regex => "regular expression",
-            };
-            Some(format!("The input must match this {syntax}:\n{definition}"))
-        }
-    };
-    ModelTool {
-        wire_name: wire_name(namespace.map(String::as_str), &tool.name).into(),
-        name: tool.name.as_str().into(),
-        namespace: namespace.cloned(),
-        description: tool.description.clone(),
-        input: ToolInput::Text { grammar },
-        kind: CallKind::Custom,
-    }
-}
-
-/// The error if all servers that run a tool are unavailable.
-fn unavailable(path: &str, name: &str, problem: &str) -> ApiError {
-    ApiError::new(
-        424,
-        "external_connector_error",
-        "mcp_server_unavailable",
-        format!(
-            "None of the MCP servers that run the tool '{}' can be reached: {problem}",
-            truncate_for_display(name)
-        ),
-    )
-    .with_param(path.to_owned())
-}
-
-fn no_such_tool(path: &str, name: &str) -> ApiError {
-    ApiError::invalid(
-        "tool_not_found",
-        path,
-        format!(
-            "This gateway has no tool '{}' for you; GET /v1/tools lists those it has.",
-            truncate_for_display(name)
-        ),
-    )
-}
-
-pub(super) fn not_served(kind: &str, path: &str) -> ApiError {
-    ApiError::unsupported(
-        format!("{path}.type"),
-        format!(
-            "Tools of type '{kind}' are not served; 'function', 'custom', 'namespace', 'antwort:<name>', \
-             'web_search' and 'mcp' are."
-        ),
-    )
 }

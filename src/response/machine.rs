@@ -7,6 +7,7 @@
 //! Knows no provider, clock or client: time, ids and sealing are passed in.
 
 mod call;
+mod call_result;
 mod compaction;
 mod finished;
 mod items;
@@ -41,11 +42,12 @@ use reasoning::OpenReasoning;
 use server::{HiddenCall, OpenServerCall};
 use state::AnswerState;
 
+pub use call_result::{CallResult, RemoteError, Search};
 pub use compaction::{MAX_SUMMARY_BYTES, SealSummary};
 pub use finished::FinishedResponse;
 pub use mcp::ApprovalRequest;
 pub use message::MAX_ANNOTATIONS;
-pub use server::{CallResult, OWN_SERVER, RemoteError, Search};
+pub use server::OWN_SERVER;
 pub use types::{
     Events, MachineOptions, ReasoningDisplay, Seal, ServerCall, ShowSealed, Termination, Turn, TurnOutput,
     Violation,

@@ -3,7 +3,9 @@
 //! Connecting and listing happen once for all callers that wait. After repeated failures a backoff rejects attempts at
 //! once, so that requests do not wait for an unreachable server. `recovery` replaces sessions that the server has lost.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+mod stats;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use self::stats::{RunningCall, SessionStats};
 use super::backoff::FailureBackoff;
 use super::configured::ServerToolConfig;
 use super::connection::{Connection, Connector, Endpoint, RemoteCall, RemoteResult, ServerInfo};
@@ -91,16 +94,6 @@ pub(super) struct ToolListing {
     pub number: u64,
 }
 
-/// Statistics for status reports.
-#[derive(Default)]
-pub(super) struct SessionStats {
-    pub calls: AtomicU64,
-    pub errors: AtomicU64,
-    pub micros: AtomicU64,
-    pub connects: AtomicU64,
-    pub running: AtomicUsize,
-}
-
 /// How fresh a list must be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freshness {
@@ -178,7 +171,7 @@ impl Session {
         let permit = self.in_flight.acquire().await;
         let _permit = permit.map_err(|_| McpError::Connect("the session was closed".into()))?;
         self.touch();
-        let running = Running::begin(self);
+        let running = RunningCall::begin(self);
         let mut open = self.connect().await?;
         let mut result = open.connection.call_tool(call, progress).await;
         if let Err(error) = &result
@@ -484,36 +477,5 @@ impl Session {
 
     fn touch(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-    }
-}
-
-/// Guard that counts a call until it ends, also if it is cancelled.
-struct Running<'a> {
-    session: &'a Session,
-    started: Instant,
-    failed: bool,
-}
-
-impl<'a> Running<'a> {
-    fn begin(session: &'a Session) -> Self {
-        session.stats.running.fetch_add(1, Ordering::Relaxed);
-        session.metrics.mcp_calls_in_flight(1);
-        Self { session, started: Instant::now(), failed: true }
-    }
-
-    fn end(mut self, failed: bool) {
-        self.failed = failed;
-    }
-}
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        let stats = &self.session.stats;
-        stats.running.fetch_sub(1, Ordering::Relaxed);
-        self.session.metrics.mcp_calls_in_flight(-1);
-        stats.calls.fetch_add(1, Ordering::Relaxed);
-        stats.errors.fetch_add(u64::from(self.failed), Ordering::Relaxed);
-        let micros = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        stats.micros.fetch_add(micros, Ordering::Relaxed);
     }
 }
