@@ -105,18 +105,16 @@ pub(super) struct PreparedRun {
 
 pub(super) async fn prepare(
     parts: &EngineParts,
-    request: CreateResponse,
+    mut request: CreateResponse,
     caller: &RunContext,
 ) -> Result<PreparedRun, ApiError> {
     caller.dialect.check_request(&request)?;
-    let mut request = request;
     let agent = profile::apply(&parts.agents, &mut request)?;
     let (agent, instructions) = agent.map_or((None, None), |(agent, text)| (Some(agent), text));
     let model = request.model()?.to_owned();
     let route = parts.router.resolve(&model)?;
     let ignored = check_extra(parts, &request, route.provider.as_ref())?;
-    let on_mismatch = on_mismatch(parts, &request, agent.as_ref());
-    let structured = structured(parts, &request, caller, on_mismatch).await?;
+    let structured = structured(parts, &request, caller, agent.as_ref()).await?;
     let limits = limits(parts, &mut request, &route, agent.as_ref())?;
     request.extra.retain(|(name, _)| !ignored.contains(name));
 
@@ -128,37 +126,14 @@ pub(super) async fn prepare(
     history::drop_repeated_calls(&past, &mut input);
     history::check_pairs(&past, &input)?;
     let found = states::find(parts, &caller.owner, &input, &mut memory).await?;
-    // A compaction has no tools, even if the request names some for the turns around it.
-    let no_tools = compaction::without_tools();
-    let (tool_source, more_tools, tool_agent) =
-        if compacts { (&no_tools, &[][..], None) } else { (&request, &input[..], agent) };
-    let (requested_servers, own_tools) =
-        mcp::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
-    let servers = mcp::list(requested_servers, &past, &input).await?;
-    let catalog = own_tools.catalog(parts, mcp::wanting(caller, tool_source), tool_agent).await;
-    let visibility = visibility(parts, &request);
-    let scope = ToolScope {
-        tenant: &caller.owner.tenant,
-        agent: tool_agent.as_ref().map(|agent| agent.name),
-        executes_tools: tool_scope::executes_tools(parts, &request, agent.as_ref()),
-        presentation: tool_scope::presentation(visibility, caller.dialect),
-        catalog: &catalog,
-        servers: &servers,
-        unserved: caller.unserved_tools,
-    };
-    let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
-    note_omitted(&offer, caller);
-    let ToolScope { executes_tools, presentation, .. } = scope;
-    let context = ApprovalContext { servers: &servers, executes_tools, max_calls: limits.run.max_tool_calls };
-    let approved = approvals::check(parts, &caller.owner, &past, &input, context).await?;
+    let ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved } =
+        resolve_tools(parts, &request, caller, agent, (&past, &input), compacts, &limits).await?;
 
     let ids = IdGenerator::new();
     let seal = parts.seal.bound_to(&caller.owner.tenant, route.provider.name());
     let window = route.provider.info().context_window.for_model(&route.model);
-    let items = approvals::project_for_model(
-        states::remembered(past, &stored_states).chain(found.seen(&input)).collect(),
-    );
-    let items = compaction::apply(items, window);
+    let items = states::remembered(past, &stored_states).chain(found.seen(&input)).collect();
+    let items = compaction::apply(approvals::project_for_model(items), window);
     let retained = if compacts { compaction::retained(&items, window) } else { Vec::new() };
     let conversation = states::conversation(items, &seal, &summaries)?;
     let budget = window.map(|window| context_budget(window, &request, &offer));
@@ -170,10 +145,8 @@ pub(super) async fn prepare(
         awaiting_client_status: awaiting_client_status(parts, &request, caller, executes_tools, &offer),
         presentation,
         unserved: caller.unserved_tools,
-        reports_progress: request.stream
-            && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true),
-        // The dialect of the specification and hidden tools have no such items.
-        shows_lists: caller.dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden,
+        reports_progress: reports_progress(&request),
+        shows_lists: shows_lists(caller.dialect, visibility),
         conversation: conversation_key(&request, root, &ids.response()),
         catalog,
         tool_request: (!servers.is_empty()).then(|| Box::new(tool_scope::tool_request(&request))),
@@ -209,6 +182,52 @@ pub(super) async fn prepare(
     }
     prepared.truncate_to_window()?;
     Ok(prepared)
+}
+
+/// The tools of a run, and the calls of them that were approved.
+struct ResolvedTools {
+    servers: Vec<ListedServer>,
+    catalog: CallerCatalog,
+    visibility: ToolVisibility,
+    executes_tools: bool,
+    presentation: Presentation,
+    offer: OfferedTools,
+    approved: Vec<ApprovedCall>,
+}
+
+async fn resolve_tools(
+    parts: &EngineParts,
+    request: &CreateResponse,
+    caller: &RunContext,
+    agent: Option<AgentProfile<'_>>,
+    (past, input): (&[Item], &[Item]),
+    compacts: bool,
+    limits: &EffectiveLimits,
+) -> Result<ResolvedTools, ApiError> {
+    // A compaction has no tools, even if the request names some for the turns around it.
+    let no_tools = compaction::without_tools();
+    let (tool_source, more_tools, tool_agent) =
+        if compacts { (&no_tools, &[][..], None) } else { (request, input, agent) };
+    let (requested_servers, own_tools) =
+        mcp::bind(parts, tool_source, more_tools, caller, tool_agent).await?;
+    let servers = mcp::list(requested_servers, past, input).await?;
+    let catalog = own_tools.catalog(parts, mcp::wanting(caller, tool_source), tool_agent).await;
+    let visibility = visibility(parts, request);
+    let scope = ToolScope {
+        tenant: &caller.owner.tenant,
+        agent: tool_agent.as_ref().map(|agent| agent.name),
+        executes_tools: tool_scope::executes_tools(parts, request, agent.as_ref()),
+        presentation: tool_scope::presentation(visibility, caller.dialect),
+        catalog: &catalog,
+        servers: &servers,
+        unserved: caller.unserved_tools,
+    };
+    let offer = scope.collect_tools(parts, tool_source, more_tools, false)?;
+    note_omitted(&offer, caller);
+    let ToolScope { executes_tools, presentation, .. } = scope;
+    let context = ApprovalContext { servers: &servers, executes_tools, max_calls: limits.run.max_tool_calls };
+    let approved = approvals::check(parts, &caller.owner, past, input, context).await?;
+    Ok(ResolvedTools { servers, catalog, visibility, executes_tools, presentation, offer, approved })
 }
 
 fn context_budget(window: u64, request: &CreateResponse, offer: &OfferedTools) -> ContextBudget {
@@ -342,6 +361,15 @@ fn awaiting_client_status(
     }
 }
 
+fn reports_progress(request: &CreateResponse) -> bool {
+    request.stream && request.antwort.as_ref().and_then(|options| options.tool_progress) == Some(true)
+}
+
+/// The dialect of the specification and hidden tools have no `mcp_list_tools` items.
+fn shows_lists(dialect: Dialect, visibility: ToolVisibility) -> bool {
+    dialect == Dialect::OpenAi && visibility != ToolVisibility::Hidden
+}
+
 fn visibility(parts: &EngineParts, request: &CreateResponse) -> ToolVisibility {
     let asked = request.antwort.as_ref().and_then(|options| options.stream_visibility);
     asked.unwrap_or(parts.options.tools.stream_visibility)
@@ -363,8 +391,9 @@ async fn structured(
     parts: &EngineParts,
     request: &CreateResponse,
     caller: &RunContext,
-    on_mismatch: OnMismatch,
+    agent: Option<&AgentProfile<'_>>,
 ) -> Result<OutputValidator, ApiError> {
+    let on_mismatch = on_mismatch(parts, request, agent);
     let format = request.text.format.as_ref().unwrap_or(&TextFormat::Text);
     OutputValidator::new(format, on_mismatch, &parts.admission.blocking, &caller.requester()).await
 }

@@ -1,6 +1,8 @@
 //! Routes incoming messages: responses to their pending requests; notifications are handled here; initialization and
 //! requests of the server go to the SDK. Unsolicited messages are counted first (`unsolicited`).
 
+mod skipped_id;
+
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -14,6 +16,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
+use self::skipped_id::{id_at_head, id_at_tail};
 use super::log::ServerLog;
 use super::notices::{self, sanitize_for_error};
 use super::pending::{PendingRequests, ResponseOwner, exact_arguments};
@@ -463,46 +466,4 @@ fn for_sdk(bytes: &[u8], request: Option<i64>) -> Result<ServerJsonRpcMessage, M
 /// A numeric id, also if it was returned as a string.
 fn number(raw: &RawValue) -> Option<i64> {
     raw.get().trim_matches('"').parse().ok()
-}
-
-/// The id in the head of an oversized message.
-fn id_at_head(head: &[u8]) -> Option<i64> {
-    let (mut depth, mut in_string, mut escaped) = (0_u32, false, false);
-    for (at, byte) in head.iter().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => {
-                let key = head.get(at..).and_then(|rest| rest.strip_prefix(b"\"id\""));
-                if let (1, false, Some(rest)) = (depth, in_string, key)
-                    && let Some(value) = rest.trim_ascii_start().strip_prefix(b":")
-                {
-                    return leading_number(value).map(|(id, _)| id);
-                }
-                in_string = !in_string;
-            }
-            _ if in_string => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// The id in the tail of an oversized message: some servers write it last.
-fn id_at_tail(tail: &[u8]) -> Option<i64> {
-    let at = memchr::memmem::rfind(tail, b"\"id\"")?;
-    let value = tail.get(at..)?.strip_prefix(b"\"id\"")?.trim_ascii_start().strip_prefix(b":")?;
-    let (id, rest) = leading_number(value)?;
-    (rest.trim_ascii() == b"}").then_some(id)
-}
-
-fn leading_number(text: &[u8]) -> Option<(i64, &[u8])> {
-    let text = text.trim_ascii_start();
-    let text = text.strip_prefix(b"\"").unwrap_or(text);
-    let end = text.iter().position(|byte| !byte.is_ascii_digit())?;
-    let (digits, rest) = text.split_at_checked(end)?;
-    let id = std::str::from_utf8(digits).ok()?.parse().ok()?;
-    Some((id, rest.strip_prefix(b"\"").unwrap_or(rest)))
 }
