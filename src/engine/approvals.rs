@@ -6,8 +6,6 @@
 
 use std::collections::{HashMap, HashSet};
 
-use aws_lc_rs::digest;
-
 use super::mcp::ListedServer;
 use super::prepare::PreparedRun;
 use super::states::HistoryEntry;
@@ -21,6 +19,7 @@ use crate::response::machine::ApprovalRequest;
 use crate::response::turn::ToolCallRequest;
 use crate::store::{ApprovalClaim, ClaimOutcome, Owner, PendingApproval};
 use crate::tools::canonical_arguments;
+use crate::util::digest::FieldHasher;
 
 /// An approved call.
 pub(super) struct ApprovedCall {
@@ -364,12 +363,5 @@ fn not_open(param: &str, id: &Id) -> ApiError {
 fn hash(call: &ToolCallRequest) -> [u8; 32] {
     let arguments = canonical_arguments(&call.arguments);
     let label = call.namespace.as_deref().unwrap_or_default();
-    let mut context = digest::Context::new(&digest::SHA256);
-    for field in [label.as_bytes(), call.name.as_bytes(), &arguments] {
-        context.update(&(field.len() as u64).to_le_bytes());
-        context.update(field);
-    }
-    let mut hash = [0; 32];
-    hash.copy_from_slice(context.finish().as_ref());
-    hash
+    FieldHasher::new().field(label).field(&call.name).field(arguments).finish()
 }

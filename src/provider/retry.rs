@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{ProviderError, ProviderErrorKind};
 use crate::config::RetrySettings;
 use crate::net::client::ProxyError;
+use crate::util::backoff;
 
 /// The retries of one call.
 #[derive(Debug)]
@@ -48,10 +49,9 @@ impl RetryState {
         self.retries > 0
     }
 
-    /// Doubles with every retry; jitter keeps callers that failed together from retrying together.
     fn backoff(&self, random: f64) -> Duration {
-        let doubled = self.settings.initial_backoff.saturating_mul(1 << self.retries.min(16));
-        doubled.min(self.settings.max_backoff).mul_f64(0.5 + random.clamp(0.0, 1.0) / 2.0)
+        let RetrySettings { initial_backoff, max_backoff, .. } = self.settings;
+        backoff::with_jitter(backoff::exponential(initial_backoff, max_backoff, self.retries), random)
     }
 }
 

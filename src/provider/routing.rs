@@ -161,7 +161,8 @@ impl Entry {
     }
 }
 
-/// Whether a name matches a glob pattern, in which `*` matches any characters.
+/// Whether a name matches a pattern in which only `*` is special. Not `globset`, which tool lists use: model names may contain `?`,
+/// brackets, braces and backslashes, which are literal here.
 fn glob_matches(pattern: &str, name: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(head) else { return false };
