@@ -8,9 +8,10 @@
 mod queue;
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 #[cfg(test)]
@@ -70,7 +71,7 @@ impl FairSemaphore {
     /// # Errors
     /// If the semaphore is closed, or the queue is full and this requester's part of it is not shorter than others.
     pub(crate) fn acquire(&self, requester: &Requester, weight: u64) -> Result<AcquireOutcome, AcquireError> {
-        let mut state = lock(&self.0);
+        let mut state = self.0.lock();
         if state.is_closed() {
             return Err(AcquireError::Closed);
         }
@@ -94,13 +95,13 @@ impl FairSemaphore {
 
     /// Replaces the limits. Permits that are held stay valid, and count.
     pub(crate) fn resize(&self, shares: Shares) {
-        let granted = lock(&self.0).resize(shares);
+        let granted = self.0.lock().resize(shares);
         deliver(&self.0, granted);
     }
 
     /// Rejects new and waiting requests from now on. Permits that are held stay valid.
     pub(crate) fn close(&self) {
-        let waiters = lock(&self.0).close();
+        let waiters = self.0.lock().close();
         for waiter in waiters {
             _ = waiter.send(Err(AcquireError::Closed));
         }
@@ -108,7 +109,7 @@ impl FairSemaphore {
 
     #[cfg(test)]
     pub(super) fn snapshot(&self) -> Snapshot {
-        lock(&self.0).snapshot()
+        self.0.lock().snapshot()
     }
 }
 
@@ -117,7 +118,7 @@ impl Permit {
     pub fn shrink_to(&mut self, weight: u64) {
         let weight = weight.max(1);
         if weight < self.weight {
-            let granted = lock(&self.state).release(self.slot, self.weight - weight);
+            let granted = self.state.lock().release(self.slot, self.weight - weight);
             self.weight = weight;
             deliver(&self.state, granted);
         }
@@ -139,7 +140,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let granted = lock(&self.state).release(self.slot, self.weight);
+        let granted = self.state.lock().release(self.slot, self.weight);
         deliver(&self.state, granted);
     }
 }
@@ -156,7 +157,7 @@ impl Future for PendingPermit {
 impl Drop for PendingPermit {
     fn drop(&mut self) {
         // Waiters behind this one may fit now. A permit that was granted meanwhile is released with `outcome`.
-        let granted = lock(&self.state).leave(self.ticket);
+        let granted = self.state.lock().leave(self.ticket);
         deliver(&self.state, granted);
     }
 }
@@ -166,8 +167,4 @@ fn deliver(state: &Arc<Mutex<SemaphoreState>>, granted: Vec<Granted>) {
         // A waiter that is just leaving does not receive it: it is dropped, and goes to the next one.
         _ = sender.send(Ok(Permit { state: Arc::clone(state), slot, weight }));
     }
-}
-
-fn lock(state: &Mutex<SemaphoreState>) -> MutexGuard<'_, SemaphoreState> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -6,12 +6,13 @@
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, HeaderValue, Version, header};
 use hyper_util::server::graceful::GracefulConnection;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -171,8 +172,8 @@ impl ConnectionActivity {
         }
     }
 
-    fn waiting(&self) -> std::sync::MutexGuard<'_, (IdlePhase, Instant)> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn waiting(&self) -> MutexGuard<'_, (IdlePhase, Instant)> {
+        self.waiting.lock()
     }
 }
 

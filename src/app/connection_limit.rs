@@ -5,10 +5,11 @@
 //! in the kernel's queue.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::connection::ConnectionActivity;
@@ -93,8 +94,8 @@ impl ConnectionLimit {
         }
     }
 
-    fn open(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<ConnectionActivity>>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<ConnectionActivity>>> {
+        self.open.lock()
     }
 }
 

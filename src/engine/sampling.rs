@@ -2,10 +2,11 @@
 //! The operator's settings limit the requests per minute and the length of answers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{Engine, OnUnservedTool, RunContext};
@@ -40,12 +41,12 @@ impl EngineSampler {
 
     /// Uses this engine from now on.
     pub(crate) fn ask(&self, engine: &Arc<Engine>) {
-        *self.engine.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(engine);
+        *self.engine.lock() = Arc::downgrade(engine);
     }
 
     /// Takes one request from a server's rate limit.
     fn spend(&self, server: &Arc<str>) -> Result<(), String> {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         asked.retain(|_, (since, _)| since.elapsed() < RATE_WINDOW);
         let (_, times) = asked.entry(Arc::clone(server)).or_insert_with(|| (Instant::now(), 0));
         if *times >= self.settings.max_requests {
@@ -76,7 +77,7 @@ impl EngineSampler {
 #[async_trait]
 impl Sampler for EngineSampler {
     async fn sample(&self, request: SampleRequest) -> Result<SampleAnswer, String> {
-        let engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let engine = self.engine.lock().upgrade();
         let Some(engine) = engine else {
             return Err("the gateway is shutting down".to_owned());
         };

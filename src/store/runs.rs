@@ -4,7 +4,9 @@
 //! (SQLite's writer thread), so that it cannot interleave with the run's last write.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::Owner;
 use crate::protocol::id::Id;
@@ -57,7 +59,7 @@ impl RunRegistry {
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<Id, Entry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -69,7 +69,9 @@ fn load_address() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -78,7 +80,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> std::io::Result<()> {
@@ -97,7 +99,7 @@ mod tests {
         tracing::subscriber::with_default(subscriber, || {
             log_panic(fixed_text(&words), "src/here.rs:1:2", &load_address().unwrap());
         });
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
         let line: serde_json::Value = serde_json::from_str(text.trim_end()).expect("one line");
         assert_eq!((line["message"].as_str(), line["what"].as_str()), (Some("panic"), Some("(withheld)")));
         assert_eq!(line["place"], "src/here.rs:1:2");

@@ -5,10 +5,11 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::Method;
+use parking_lot::Mutex;
 
 use super::fields::{
     BYTES, CACHED_TOKENS, CLIENT_ADDRESS, CODE, ENDED, FIRST_BYTE_MS, FIRST_DELTA_MS, INPUT_TOKENS, KEY,
@@ -152,7 +153,7 @@ impl RequestLog {
     }
 
     pub fn update(&self, set: impl FnOnce(&mut RequestFacts)) {
-        set(&mut self.facts.lock().unwrap_or_else(PoisonError::into_inner));
+        set(&mut self.facts.lock());
     }
 
     /// Sets the outcome, unless it is set already.
@@ -162,13 +163,13 @@ impl RequestLog {
 
     /// Sets what was sent over the connection, at the end.
     pub fn set_delivery(&self, delivery: DeliveryStats) {
-        *self.delivery.lock().unwrap_or_else(PoisonError::into_inner) = Some((delivery, Instant::now()));
+        *self.delivery.lock() = Some((delivery, Instant::now()));
     }
 }
 
 impl Drop for RequestLog {
     fn drop(&mut self) {
-        let delivery = self.delivery.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let delivery = self.delivery.get_mut();
         let (delivery, end) = delivery.take().unzip();
         self.write(delivery, end.unwrap_or_else(Instant::now));
     }
@@ -176,7 +177,7 @@ impl Drop for RequestLog {
 
 impl RequestLog {
     fn write(&mut self, delivery: Option<DeliveryStats>, end: Instant) {
-        let facts = &*self.facts.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let facts = &*self.facts.get_mut();
         let code = facts.code.as_deref();
         let ended = match (facts.ended, delivery.map(|delivery| delivery.ended)) {
             (Some(ended), _) => Some(ended),

@@ -1,10 +1,11 @@
 //! The context of a tool call: caller, conversation, deadline and budget. One per run, shared by its calls.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::journal::Journal;
@@ -86,7 +87,7 @@ impl CallBudget {
 
     /// Consumes one call of a tool limited to `max` calls per run; false if the limit is reached.
     pub fn try_take_for_tool(&self, tool: &str, max: u64) -> bool {
-        let mut calls = self.calls_by_tool.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls_by_tool.lock();
         if let Some(made) = calls.get_mut(tool) {
             let allowed = *made < max;
             *made += u64::from(allowed);

@@ -23,9 +23,10 @@ pub(super) mod validate;
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::Service;
 
@@ -81,17 +82,17 @@ pub(super) struct CallTrace {
 impl CallTrace {
     /// Records an attempt at an executor.
     pub(super) fn record_attempt(&self, executor: &Arc<str>) {
-        self.attempted.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(executor));
+        self.attempted.lock().push(Arc::clone(executor));
     }
 
     /// Executor of the last attempt.
     pub(super) fn executor(&self) -> Option<Arc<str>> {
-        self.attempted.lock().unwrap_or_else(PoisonError::into_inner).last().cloned()
+        self.attempted.lock().last().cloned()
     }
 
     /// Takes the executors of all attempts.
     pub(super) fn take_attempted(&self) -> Vec<Arc<str>> {
-        std::mem::take(&mut *self.attempted.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.attempted.lock())
     }
 
     /// Records that an executor could not be reached, before failover.
@@ -116,23 +117,23 @@ impl CallTrace {
 
     /// Number of attempts.
     pub(super) fn attempts(&self) -> u32 {
-        let attempts = self.attempted.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let attempts = self.attempted.lock().len();
         u32::try_from(attempts).unwrap_or(u32::MAX)
     }
 
     /// The call waits for a permit.
     pub(super) fn set_waiting(&self) {
-        *self.running_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.running_since.lock() = None;
     }
 
     /// The call was handed to its executor.
     pub(super) fn set_running(&self) {
-        *self.running_since.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.running_since.lock() = Some(Instant::now());
     }
 
     /// Time since the call was handed to its executor.
     pub(super) fn running_time(&self) -> Duration {
-        let since = *self.running_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = *self.running_since.lock();
         since.map(|since| since.elapsed()).unwrap_or_default()
     }
 

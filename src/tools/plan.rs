@@ -3,10 +3,11 @@
 use std::any::Any;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use globset::Glob;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -295,7 +296,7 @@ impl BackendStates {
         settings: &ToolsSettings,
     ) -> Arc<BackendState> {
         let overrides = settings.overrides.get(tool);
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.lock();
         let state = tools.entry(tool.to_owned()).or_insert_with(|| ToolState {
             semaphore: overrides.and_then(tool_semaphore),
             backends: HashMap::new(),
@@ -316,7 +317,7 @@ impl BackendStates {
     }
 
     fn executor_semaphore(&self, executor: &Arc<str>, max: usize) -> Option<Arc<Semaphore>> {
-        let mut executors = self.executors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut executors = self.executors.lock();
         let semaphore = executors
             .entry(Arc::clone(executor))
             .or_insert_with(|| Arc::new(Semaphore::new(max.clamp(1, Semaphore::MAX_PERMITS))));
@@ -330,7 +331,7 @@ impl BackendStates {
 
     /// As [`Self::retain`], but only if more than `max` tools are known.
     pub(super) fn retain_beyond(&self, max: usize, is_there: impl Fn(&str) -> bool) {
-        let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tools = self.tools.lock();
         if tools.len() > max {
             tools.retain(|tool, _| is_there(tool));
         }

@@ -12,11 +12,12 @@ mod results;
 mod routing;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::*;
@@ -85,7 +86,7 @@ impl ToolExecutor for Script {
 
     async fn list(&self) -> Result<Vec<ToolDefinition>, ToolError> {
         if self.lists.load(Ordering::Relaxed) {
-            return Ok(self.tools.lock().unwrap().clone());
+            return Ok(self.tools.lock().clone());
         }
         Err(ToolError::transport("gone"))
     }

@@ -5,7 +5,7 @@
 //! first; if more is to come, the response carries `Connection: close`.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use http_body_util::BodyExt;
+use parking_lot::Mutex;
 
 /// Most bytes of a body that are read and discarded.
 const MAX_DRAIN_BYTES: usize = 4 << 20;
@@ -33,7 +34,7 @@ pub(super) async fn drain_unread_body(request: Request, next: Next) -> Response 
     let keep = Arc::clone(&left);
     let request = request.map(|body| Body::new(RecoverableBody { body, keep }));
     let mut response = next.run(request).await;
-    let left = left.lock().ok().and_then(|mut left| left.take());
+    let left = left.lock().take();
     if let Some(body) = left
         && !tokio::time::timeout(DRAIN_TIMEOUT, drain(body)).await.unwrap_or(false)
         && version <= Version::HTTP_11
@@ -84,10 +85,8 @@ impl HttpBody for RecoverableBody {
 
 impl Drop for RecoverableBody {
     fn drop(&mut self) {
-        if !self.body.is_end_stream()
-            && let Ok(mut keep) = self.keep.lock()
-        {
-            *keep = Some(std::mem::take(&mut self.body));
+        if !self.body.is_end_stream() {
+            *self.keep.lock() = Some(std::mem::take(&mut self.body));
         }
     }
 }

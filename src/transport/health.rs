@@ -1,8 +1,8 @@
 //! Health endpoints: liveness (`/healthz`), readiness (`/readyz`) and metrics (`/metrics`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::Json;
@@ -11,6 +11,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, OptionFuture, Shared};
+use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::AppState;
@@ -156,7 +157,7 @@ impl<T> Default for CachedCheck<T> {
 
 impl<T: Clone + Send + Sync + 'static> CachedCheck<T> {
     fn get(&self, look: impl Future<Output = T> + Send + 'static) -> SharedCheck<T> {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.0.lock();
         if let Some(probe) = last.as_ref().filter(|probe| probe.is_current()) {
             return probe.found.clone();
         }

@@ -1,7 +1,8 @@
 //! Whether the database can be written to, as far as is known: set by the writer thread, read by all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::store::StoreError;
 
@@ -19,12 +20,12 @@ impl StoreHealth {
     }
 
     pub(super) fn reason(&self) -> Option<StoreError> {
-        self.lock().clone()
+        self.reason.lock().clone()
     }
 
     /// Writing has failed, or would fail.
     pub(super) fn impair(&self, error: &StoreError) {
-        let was = self.lock().replace(error.clone());
+        let was = self.reason.lock().replace(error.clone());
         self.is_impaired.store(true, Ordering::Relaxed);
         if was.is_none_or(|was| std::mem::discriminant(&was) != std::mem::discriminant(error)) {
             tracing::error!(%error, "store: responses cannot be stored; requests that ask for it are refused");
@@ -33,13 +34,9 @@ impl StoreHealth {
 
     /// Writing works.
     pub(super) fn recover(&self) {
-        if self.lock().take().is_some() {
+        if self.reason.lock().take().is_some() {
             tracing::info!("store: responses can be stored again");
         }
         self.is_impaired.store(false, Ordering::Relaxed);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Option<StoreError>> {
-        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

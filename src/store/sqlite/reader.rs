@@ -5,10 +5,11 @@
 //! writer's, on which its reads are queued.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::{Mutex, MutexGuard};
 use rusqlite::Connection;
 
 use super::connection;
@@ -144,7 +145,7 @@ impl Lane {
     }
 
     fn idle(&self) -> MutexGuard<'_, Option<Vec<Connection>>> {
-        lock(&self.idle)
+        self.idle.lock()
     }
 
     async fn acquire(&self, owner: &Owner, deadline: &Deadline) -> Result<Permit, StoreError> {
@@ -186,7 +187,7 @@ impl Pool {
         let permit = lane.acquire(owner, &deadline).await?;
         let (idle, path) = (Arc::clone(&lane.idle), self.path.clone());
         let read = move || {
-            let taken = lock(&idle).as_mut().and_then(Vec::pop);
+            let taken = idle.lock().as_mut().and_then(Vec::pop);
             let mut connection = match taken {
                 Some(connection) => connection,
                 None => connection::reader(&path)?,
@@ -194,7 +195,7 @@ impl Pool {
             let result = deadline.run(&mut connection, job);
             // A connection that failed may fail again: the next read opens a new one.
             if !matches!(result, Err(StoreError::Database(_)))
-                && let Some(idle) = lock(&idle).as_mut()
+                && let Some(idle) = idle.lock().as_mut()
             {
                 idle.push(connection);
             }
@@ -205,10 +206,6 @@ impl Pool {
             .await
             .map_err(|error| StoreError::Database(format!("a read was aborted: {error}")))?
     }
-}
-
-fn lock(idle: &Idle) -> MutexGuard<'_, Option<Vec<Connection>>> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

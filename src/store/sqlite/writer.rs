@@ -4,10 +4,11 @@
 //! of a commit; no write waits for a group to fill. Other commands (maintenance, readiness, reads of an in-memory
 //! database) run between groups, in order of arrival.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
+use parking_lot::Mutex;
 use rusqlite::hooks::Wal;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, TransactionBehavior};
@@ -123,7 +124,7 @@ impl Writer {
             // An error means that the thread has ended already.
             let _ = ended.await;
         }
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         if let Some(thread) = thread
             && tokio::task::spawn_blocking(move || thread.join().is_err()).await.unwrap_or(true)
         {

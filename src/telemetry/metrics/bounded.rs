@@ -1,7 +1,8 @@
 //! Label values that clients, providers and servers choose: the first ones get a series of their own, the rest is `other`.
 
 use std::collections::HashSet;
-use std::sync::{PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 /// The value of all beyond the bound.
 pub(super) const OTHER: &str = "other";
@@ -21,7 +22,7 @@ impl BoundedLabels {
     /// The value itself if it is known, or (with `learn`) can become so.
     pub(super) fn value<'a>(&self, value: &'a str, learn: bool) -> &'a str {
         {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let known = self.known.read();
             if known.contains(value) {
                 return value;
             }
@@ -30,7 +31,7 @@ impl BoundedLabels {
                 return OTHER;
             }
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.write();
         if known.len() < self.most || known.contains(value) {
             known.insert(value.into());
             value

@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::fmt::{self, Debug, Write};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+
+use parking_lot::RwLock;
 
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
@@ -110,12 +112,12 @@ impl<M> Family<M> {
     pub(super) fn with(&self, values: &[&str]) -> Arc<M> {
         debug_assert_eq!(values.len(), self.labels.len(), "{}", self.name);
         let hash = self.hasher.hash_one(values);
-        let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = self.series.read();
         if let Some(metric) = series.get(&hash).and_then(|bucket| find(bucket, values)) {
             return metric;
         }
         drop(series);
-        let mut series = self.series.write().unwrap_or_else(PoisonError::into_inner);
+        let mut series = self.series.write();
         let bucket = series.entry(hash).or_default();
         // Another thread may have been here between the two locks.
         find(bucket, values).unwrap_or_else(|| {
@@ -135,7 +137,7 @@ fn find<M>(bucket: &[Series<M>], values: &[&str]) -> Option<Arc<M>> {
 impl<M: Metric> Family<M> {
     /// Appends the family in Prometheus' text format; nothing if it has no series.
     pub(super) fn render(&self, out: &mut String) {
-        let series = self.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = self.series.read();
         let mut lines: Vec<_> =
             series.values().flatten().map(|series| (&series.values, &series.metric)).collect();
         if lines.is_empty() {

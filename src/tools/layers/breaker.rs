@@ -1,9 +1,10 @@
 //! The circuit breaker around one executor of a tool.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tower::Service;
 
@@ -120,7 +121,7 @@ impl BreakerState {
 
     /// Whether a call may be made; if so, whether it is the probe of a half-open circuit.
     fn admit(&self, now: Instant) -> Option<bool> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match state.open_until {
             None => Some(false),
             Some(until) if now < until || state.probing => None,
@@ -132,7 +133,7 @@ impl BreakerState {
     }
 
     fn record(&self, outcome: BreakerOutcome, probe: bool, now: Instant) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if probe {
             state.probing = false;
         }
@@ -198,7 +199,7 @@ mod tests {
                 guard.record(BreakerOutcome::Failed);
             }
             drop(guard);
-            assert_eq!(state.breaker.state.lock().unwrap().failures, expected);
+            assert_eq!(state.breaker.state.lock().failures, expected);
         }
     }
 }

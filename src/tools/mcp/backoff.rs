@@ -1,9 +1,9 @@
 //! Failure backoff for operations with one shared result, such as connecting or listing: consecutive failures block
 //! further attempts for a growing time, and everybody who waited for an attempt shares its error.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use super::error::{FailureReason, McpError};
@@ -69,7 +69,7 @@ impl FailureBackoff {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

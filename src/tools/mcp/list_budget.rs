@@ -6,7 +6,9 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
 
 use super::connection::{RemoteTool, RemoteTools};
 use super::error::McpError;
@@ -63,7 +65,7 @@ impl ListBudget {
 
     /// Registers a session, whose lists may be evicted while it is idle.
     pub(super) fn register(&self, session: &Arc<Session>) {
-        let mut sessions = lock(&self.sessions);
+        let mut sessions = self.sessions.lock();
         sessions.retain(|session| session.strong_count() > 0);
         sessions.push(Arc::downgrade(session));
     }
@@ -80,12 +82,12 @@ impl ListBudget {
     /// If the limit is reached.
     pub(super) fn intern(self: &Arc<Self>, tools: RemoteTools) -> Result<Arc<SharedList>, McpError> {
         let hash = fingerprint(&tools);
-        if let Some(known) = lock(&self.lists).get(&hash).and_then(Weak::upgrade) {
+        if let Some(known) = self.lists.lock().get(&hash).and_then(Weak::upgrade) {
             return Ok(known);
         }
         let charge = self.charge(bytes_of(&tools))?;
         let shared = Arc::new(SharedList { tools, prepared: PreparedSetCache::default(), _charge: charge });
-        let mut lists = lock(&self.lists);
+        let mut lists = self.lists.lock();
         lists.retain(|_, list| list.strong_count() > 0);
         lists.insert(hash, Arc::downgrade(&shared));
         Ok(shared)
@@ -100,7 +102,7 @@ impl ListBudget {
             return Ok(charge);
         }
         let idle = |weak: &Weak<Session>| Some((weak.upgrade()?.idle_for(), Weak::clone(weak)));
-        let mut sessions: Vec<_> = lock(&self.sessions).iter().filter_map(idle).collect();
+        let mut sessions: Vec<_> = self.sessions.lock().iter().filter_map(idle).collect();
         sessions.sort_by_key(|(idle, _)| std::cmp::Reverse(*idle));
         for (_, session) in sessions {
             // Upgrade one at a time: a strong reference counts as use.
@@ -170,10 +172,6 @@ fn fingerprint(tools: &RemoteTools) -> [u8; 32] {
             .field(format!("{hints:?}"))
     });
     tools.unreadable.iter().fold(hasher, |hasher, (name, why)| hasher.field(name).field(why)).finish()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

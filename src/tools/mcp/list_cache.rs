@@ -3,9 +3,10 @@
 //! Lists are never shared between contexts: a list, the tools built from it and their calls have the same context.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::backoff::FailureBackoff;
@@ -60,7 +61,7 @@ impl CachedToolList {
     }
 
     fn last_used(&self) -> Instant {
-        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.last_used.lock()
     }
 }
 
@@ -74,9 +75,9 @@ impl ToolListCache {
     /// The list of a context. It stays usable by its holders after eviction.
     pub(super) fn for_context(&self, context: Option<&Arc<CallerContext>>) -> Arc<CachedToolList> {
         let Some(context) = context else { return Arc::clone(&self.plain) };
-        let mut lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = self.by_context.lock();
         if let Some(known) = lists.get(context.fingerprint()) {
-            *known.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *known.last_used.lock() = Instant::now();
             return Arc::clone(known);
         }
         if lists.len() >= MAX_CONTEXTS {
@@ -90,10 +91,7 @@ impl ToolListCache {
 
     /// Drops unused lists of contexts; with `all` also the list without context.
     pub(super) fn forget_unused(&self, all: bool) {
-        self.by_context
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|_, list| Arc::strong_count(list) > 1);
+        self.by_context.lock().retain(|_, list| Arc::strong_count(list) > 1);
         if all && Arc::strong_count(&self.plain) == 1 {
             self.plain.listing.store(None);
             self.plain.sets.clear();
@@ -103,13 +101,13 @@ impl ToolListCache {
     /// Drops tools that were built for configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
         self.plain.forget_ended_generations();
-        let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = self.by_context.lock();
         lists.values().for_each(|list| list.forget_ended_generations());
     }
 
     /// The most informative list, for status reports: the one without context, or else the last one used.
     pub(super) fn latest(&self) -> Arc<CachedToolList> {
-        let lists = self.by_context.lock().unwrap_or_else(PoisonError::into_inner);
+        let lists = self.by_context.lock();
         let latest = lists.values().max_by_key(|list| list.last_used());
         let latest = latest.filter(|_| self.plain.listing.load().is_none());
         Arc::clone(latest.unwrap_or(&self.plain))
@@ -139,7 +137,7 @@ mod tests {
             lists.for_context(of_user(&format!("user {number}")).as_ref());
             lists.for_context(of_user("ann").as_ref());
         }
-        assert_eq!(lists.by_context.lock().unwrap().len(), MAX_CONTEXTS);
+        assert_eq!(lists.by_context.lock().len(), MAX_CONTEXTS);
         assert!(Arc::ptr_eq(&ann, &lists.for_context(of_user("ann").as_ref())), "who is in use stays");
     }
 }

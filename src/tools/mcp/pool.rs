@@ -11,11 +11,12 @@
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -149,7 +150,7 @@ impl Pool {
             return Err(too_many(distinct, max));
         }
         let mut permit = resource.acquire(requester, distinct as u64).await?;
-        let mut sessions = self.lock();
+        let mut sessions = self.sessions.lock();
         // Lease existing sessions first, so that none is evicted for another of the same request.
         let existing: Vec<_> =
             wanted.iter().map(|opening| lease(&mut sessions, &opening.key, &mut permit)).collect();
@@ -162,7 +163,7 @@ impl Pool {
 
     /// Sessions that are in use already are shared without further permits.
     fn all_in_use(&self, wanted: &[SessionSpec]) -> Option<Vec<SessionLease>> {
-        let sessions = self.lock();
+        let sessions = self.sessions.lock();
         wanted.iter().map(|opening| sessions.get(&opening.key)?.try_lease()).collect()
     }
 
@@ -257,7 +258,7 @@ impl Pool {
     /// Closes sessions idle for longer than `mcp.sessions.idle_timeout` and those without a generation.
     async fn evict_idle(&self) {
         let evicted: Vec<PooledSession> = {
-            let mut sessions = self.lock();
+            let mut sessions = self.sessions.lock();
             let idle_timeout = **self.idle_timeout.load();
             let is_idle = |pooled: &PooledSession| {
                 pooled.permit.strong_count() == 0
@@ -275,7 +276,7 @@ impl Pool {
 
     /// Closes all sessions.
     pub async fn close(&self) {
-        let all: Vec<PooledSession> = self.lock().drain().map(|(_, pooled)| pooled).collect();
+        let all: Vec<PooledSession> = self.sessions.lock().drain().map(|(_, pooled)| pooled).collect();
         join_all(all.iter().map(|pooled| pooled.session.close())).await;
         self.tasks.close();
         self.tasks.wait().await;
@@ -283,13 +284,9 @@ impl Pool {
 
     /// The sessions of these sources.
     pub(super) fn known(&self, is_wanted: impl Fn(u64) -> bool) -> Vec<(SessionKey, Arc<Session>)> {
-        let sessions = self.lock();
+        let sessions = self.sessions.lock();
         let wanted = sessions.iter().filter(|(key, _)| is_wanted(key.source));
         wanted.map(|(key, pooled)| (key.clone(), Arc::clone(&pooled.session))).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionKey, PooledSession>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,10 +6,11 @@
 mod stats;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
@@ -436,7 +437,7 @@ impl Session {
 
     /// Breakers and semaphores of the tools under this configuration.
     pub(super) fn states(&self, tool_config: &Arc<ServerToolConfig>) -> Arc<BackendStates> {
-        let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.states.lock();
         all.retain(|(tool_config, _)| tool_config.strong_count() > 0);
         if let Some((_, known)) =
             all.iter().find(|(of, _)| std::ptr::eq(of.as_ptr(), Arc::as_ptr(tool_config)))
@@ -450,7 +451,7 @@ impl Session {
 
     /// Drops state of configurations of ended generations.
     pub(super) fn forget_ended_generations(&self) {
-        let mut all = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.states.lock();
         all.retain(|(tool_config, _)| tool_config.strong_count() > 0);
         drop(all);
         self.lists.forget_ended_generations();
@@ -458,7 +459,7 @@ impl Session {
 
     /// Time since the last use.
     pub(super) fn idle_for(&self) -> Duration {
-        self.last_used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
+        self.last_used.lock().elapsed()
     }
 
     /// Identification of the server, if connected.
@@ -476,6 +477,6 @@ impl Session {
     }
 
     fn touch(&self) {
-        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last_used.lock() = Instant::now();
     }
 }

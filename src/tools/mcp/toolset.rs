@@ -1,9 +1,10 @@
 //! Builds callable tools from a server's list: validated, with rewritten schemas and the layers around each.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tracing::Span;
 
@@ -134,7 +135,7 @@ impl PreparedSetCache {
     }
 
     fn sets(&self) -> MutexGuard<'_, SetsByTerms> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -209,7 +210,7 @@ impl ToolSetCache {
     }
 
     fn sets(&self) -> MutexGuard<'_, HashMap<SetKey, Arc<Made>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -153,7 +153,7 @@ proptest! {
             let seen = Arc::clone(&got);
             let tool = ToolDefinition::new("t", "A tool.", &schema);
             let script = Script::new("s", vec![tool]).answering(move |call| {
-                seen.lock().unwrap().push(Value::Object(call.arguments.clone()));
+                seen.lock().push(Value::Object(call.arguments.clone()));
                 Ok(ToolOutput::text("done"))
             });
             let toolbox = open(json!({"cache": {"enabled": false}}), &[&Arc::new(script)]).await;
@@ -164,7 +164,7 @@ proptest! {
             let mut calls = Vec::new();
             for text in &written {
                 let result = call_with(&toolbox, "t", text, &someone()).await;
-                calls.push((text, result, got.lock().unwrap().pop()));
+                calls.push((text, result, got.lock().pop()));
             }
             calls
         });

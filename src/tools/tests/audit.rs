@@ -13,7 +13,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -33,7 +33,7 @@ impl<'a> MakeWriter<'a> for Log {
 impl Log {
     /// The audit's events.
     fn records(&self) -> Vec<Value> {
-        let bytes = self.0.lock().unwrap();
+        let bytes = self.0.lock();
         let lines =
             std::str::from_utf8(&bytes).unwrap().lines().map(|line| serde_json::from_str(line).unwrap());
         lines.filter(|line: &Value| line["target"] == "antwort::audit").collect()

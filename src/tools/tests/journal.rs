@@ -14,7 +14,7 @@ struct Notes {
 impl Journal for Notes {
     async fn dispatching(&self, key: &CallKey) -> Result<(), ToolError> {
         tokio::task::yield_now().await;
-        self.lines.lock().unwrap().push(format!("dispatching {key}"));
+        self.lines.lock().push(format!("dispatching {key}"));
         if self.fails {
             return Err(ToolError::fatal(ToolErrorCode::StorageError, "no room"));
         }
@@ -26,7 +26,7 @@ impl Journal for Notes {
             Ok(output) => output.for_model.clone(),
             Err(error) => error.code.as_str().to_owned(),
         };
-        self.lines.lock().unwrap().push(format!("completed {key}: {outcome}"));
+        self.lines.lock().push(format!("completed {key}: {outcome}"));
     }
 }
 
@@ -64,7 +64,7 @@ async fn a_call_is_written_down_before_it_is_made_and_when_it_is_over() {
         let (script, notes) = (three(), Arc::new(Notes::default()));
         _ = run(json!({}), &script, &notes, keyed(name)).await;
         let expected = ["dispatching resp_1/2/0".to_owned(), format!("completed resp_1/2/0: {outcome}")];
-        assert_eq!(*notes.lines.lock().unwrap(), expected);
+        assert_eq!(*notes.lines.lock(), expected);
     }
 }
 
@@ -84,7 +84,7 @@ async fn what_is_refused_or_belongs_to_no_response_is_not_written_down() {
     _ = run(json!({}), &script, &notes, ToolCall::direct("fine", "{}".into())).await;
     _ = run(json!({}), &script, &notes, ToolCall { raw: "[]".into(), ..keyed("fine") }).await;
     _ = run(json!({"blocked_tools": ["*"]}), &script, &notes, keyed("fine")).await;
-    assert!(notes.lines.lock().unwrap().is_empty());
+    assert!(notes.lines.lock().is_empty());
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn a_key_is_used_once_where_another_tool_stands_in() {
     let (script, notes) = (three(), Arc::new(Notes::default()));
     let output = run(json!({"on_error": "fallback:fine"}), &script, &notes, keyed("bad")).await.unwrap();
     assert_eq!(output.for_model, "fine");
-    let lines = notes.lines.lock().unwrap();
+    let lines = notes.lines.lock();
     assert_eq!(*lines, ["dispatching resp_1/2/0", "completed resp_1/2/0: tool_execution_failed"]);
 }
 
@@ -113,5 +113,5 @@ async fn a_call_that_is_cancelled_half_way_has_no_known_outcome() {
     };
     let (result, ()) = tokio::join!(call, cancel);
     assert_eq!(result.unwrap_err().code, ToolErrorCode::Cancelled);
-    assert_eq!(*notes.lines.lock().unwrap(), ["dispatching resp_1/2/0"]);
+    assert_eq!(*notes.lines.lock(), ["dispatching resp_1/2/0"]);
 }

@@ -1,7 +1,7 @@
 //! What a collector of traces gets, and what the metrics and the audit record say of the same calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -9,6 +9,7 @@ use axum::extract::State;
 use axum::routing::post;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Said;
+use parking_lot::Mutex;
 use prost::Message;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -56,7 +57,7 @@ impl Collector {
                 other => format!("{other:?}"),
             };
             let attributes = span.attributes.into_iter();
-            this.0.lock().unwrap().push(Seen {
+            this.0.lock().push(Seen {
                 name: span.name,
                 id: span.span_id,
                 parent: span.parent_span_id,
@@ -69,7 +70,7 @@ impl Collector {
     }
 
     fn named(&self, name: &str) -> Vec<Seen> {
-        self.0.lock().unwrap().iter().filter(|span| span.name == name).cloned().collect()
+        self.0.lock().iter().filter(|span| span.name == name).cloned().collect()
     }
 
     fn one(&self, name: &str) -> Seen {
@@ -136,7 +137,7 @@ async fn spans_metrics_and_records_of_calls_say_who_ran_them_and_how_they_failed
         let all = ["execute_tool calculate", "execute_tool boom", "execute_tool fail", "execute_tool echo"];
         all.iter().all(|name| collector.named(name).len() == 1) && collector.named("chat").len() == 3
     };
-    assert!(eventually(arrived).await, "{:#?}", collector.0.lock().unwrap());
+    assert!(eventually(arrived).await, "{:#?}", collector.0.lock());
     let fine = collector.one("execute_tool calculate");
     assert_eq!((fine.status, fine.says("error.type"), fine.says("mcp.server")), (0, None, None));
     assert_eq!(

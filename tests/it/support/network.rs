@@ -4,8 +4,9 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 use tempfile::TempDir;
 
@@ -99,7 +100,7 @@ impl Server {
         let kept = Arc::clone(&said);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                kept.lock().unwrap().push(line);
+                kept.lock().push(line);
             }
         });
         Self { port, said, child }
@@ -107,8 +108,8 @@ impl Server {
 
     /// What it has printed since, once there are so many lines.
     pub async fn said(&self, lines: usize) -> Vec<String> {
-        assert!(eventually(async || self.said.lock().unwrap().len() >= lines).await, "{:?}", self.said);
-        self.said.lock().unwrap().clone()
+        assert!(eventually(async || self.said.lock().len() >= lines).await, "{:?}", self.said);
+        self.said.lock().clone()
     }
 }
 

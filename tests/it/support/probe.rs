@@ -1,7 +1,7 @@
 //! A tool executor that does what a test tells it to, and counts what it was told to do.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use antwort::tools::{
@@ -9,6 +9,7 @@ use antwort::tools::{
     ToolExecutor, ToolKind, ToolOutcome, ToolOutput,
 };
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use serde_json::json;
 
 /// What the executor saw.
@@ -29,22 +30,22 @@ pub struct Probe(pub Arc<ProbeLog>);
 impl ProbeLog {
     /// How often a tool was run.
     pub fn count(&self, tool: &str) -> usize {
-        self.counts.lock().unwrap().get(tool).copied().unwrap_or(0)
+        self.counts.lock().get(tool).copied().unwrap_or(0)
     }
 
     /// For whom calls were made.
     pub fn contexts(&self) -> Vec<ToolContext> {
-        self.contexts.lock().unwrap().clone()
+        self.contexts.lock().clone()
     }
 
     /// Under which keys.
     pub fn keys(&self) -> Vec<String> {
-        self.keys.lock().unwrap().clone()
+        self.keys.lock().clone()
     }
 
     /// How many calls were given up before they were done.
     pub fn cancelled(&self) -> usize {
-        *self.cancelled.lock().unwrap()
+        *self.cancelled.lock()
     }
 }
 
@@ -54,7 +55,7 @@ struct Guard<'a>(&'a ProbeLog, bool);
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
         if !self.1 {
-            *self.0.cancelled.lock().unwrap() += 1;
+            *self.0.cancelled.lock() += 1;
         }
     }
 }
@@ -106,9 +107,9 @@ impl ToolExecutor for Probe {
         context: &ToolContext,
         _progress: &Progress,
     ) -> Result<ToolOutcome, ToolError> {
-        *self.0.counts.lock().unwrap().entry(call.name.clone()).or_insert(0) += 1;
-        self.0.contexts.lock().unwrap().push(context.clone());
-        self.0.keys.lock().unwrap().extend(call.key.as_ref().map(ToString::to_string));
+        *self.0.counts.lock().entry(call.name.clone()).or_insert(0) += 1;
+        self.0.contexts.lock().push(context.clone());
+        self.0.keys.lock().extend(call.key.as_ref().map(ToString::to_string));
         let mut guard = Guard(&self.0, false);
         let outcome = match call.name.as_str() {
             "echo" => Ok(ToolOutput::text(serde_json::Value::Object(call.arguments.clone()).to_string())),

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -16,6 +16,7 @@ use futures_util::stream;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -99,7 +100,7 @@ impl Upstream {
         let listener = TcpListener::bind(address).await.unwrap();
         let url = format!("http://{}/v1", listener.local_addr().unwrap());
         let state = Arc::new(Script::default());
-        state.models.lock().unwrap().0 = vec!["test-model".into(), "org/model:latest".into()];
+        state.models.lock().0 = vec!["test-model".into(), "org/model:latest".into()];
         let router = Router::new()
             .route("/v1/models", get(models))
             .route("/v1/chat/completions", post(complete))
@@ -113,7 +114,7 @@ impl Upstream {
 
     /// Says this to the next request that has no reply yet.
     pub fn reply(&self, reply: Reply) -> &Self {
-        self.state.replies.lock().unwrap().push_back(reply);
+        self.state.replies.lock().push_back(reply);
         self
     }
 
@@ -124,7 +125,7 @@ impl Upstream {
 
     /// Everything that was asked.
     pub fn requests(&self) -> Vec<Request> {
-        self.state.requests.lock().unwrap().clone()
+        self.state.requests.lock().clone()
     }
 
     /// The latest request's body.
@@ -134,23 +135,23 @@ impl Upstream {
 
     /// Streams that have not ended.
     pub fn open_streams(&self) -> usize {
-        *self.state.open.lock().unwrap()
+        *self.state.open.lock()
     }
 
     /// Lists these models from now on.
     pub fn list(&self, models: &[&str]) -> &Self {
-        self.state.models.lock().unwrap().0 = models.iter().map(|id| (*id).to_owned()).collect();
+        self.state.models.lock().0 = models.iter().map(|id| (*id).to_owned()).collect();
         self
     }
 
     /// How often it was asked for its models.
     pub fn listed(&self) -> usize {
-        self.state.models.lock().unwrap().1
+        self.state.models.lock().1
     }
 
     /// Says this to every request that has no reply of its own.
     pub fn always(&self, reply: Reply) -> &Self {
-        *self.state.always.lock().unwrap() = Some(reply);
+        *self.state.always.lock() = Some(reply);
         self
     }
 
@@ -180,7 +181,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.server.abort();
-        let faults = self.state.faults.lock().unwrap();
+        let faults = self.state.faults.lock();
         if !std::thread::panicking() {
             assert!(faults.is_empty(), "the gateway asked what a strict provider refuses: {faults:#?}");
         }
@@ -213,7 +214,7 @@ pub fn done() -> Step {
 }
 
 async fn models(State(state): State<Arc<Script>>) -> Response {
-    let mut models = state.models.lock().unwrap();
+    let mut models = state.models.lock();
     models.1 += 1;
     let entry = |id: &String| json!({"id": id, "object": "model", "created": 7, "owned_by": "tests"});
     Json(json!({"object": "list", "data": models.0.iter().map(entry).collect::<Vec<_>>()})).into_response()
@@ -223,7 +224,7 @@ async fn embed(State(state): State<Arc<Script>>, headers: HeaderMap, body: Bytes
     let raw = String::from_utf8_lossy(&body).into_owned();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     let model = body["model"].clone();
-    state.requests.lock().unwrap().push(Request { headers, body, raw });
+    state.requests.lock().push(Request { headers, body, raw });
     let data = json!([{"object": "embedding", "index": 0, "embedding": [0.5]}]);
     Json(json!({"object": "list", "model": model, "data": data})).into_response()
 }
@@ -232,12 +233,12 @@ async fn complete(State(state): State<Arc<Script>>, headers: HeaderMap, body: By
     let raw = String::from_utf8_lossy(&body).into_owned();
     let body: Value = serde_json::from_slice(&body).unwrap_or(Value::Null);
     if let Err(fault) = check_request(&body) {
-        state.faults.lock().unwrap().push(format!("{fault}: {body}"));
+        state.faults.lock().push(format!("{fault}: {body}"));
         return (StatusCode::BAD_REQUEST, Json(json!({"error": {"message": fault}}))).into_response();
     }
     let streamed = body["stream"] == true;
-    state.requests.lock().unwrap().push(Request { headers, body, raw });
-    let reply = state.replies.lock().unwrap().pop_front().or_else(|| state.always.lock().unwrap().clone());
+    state.requests.lock().push(Request { headers, body, raw });
+    let reply = state.replies.lock().pop_front().or_else(|| state.always.lock().clone());
     let mut reply = reply.unwrap_or_else(|| Reply::Text("Hello there!".into()));
     while let Reply::After(time, then) = reply {
         tokio::time::sleep(time).await;
@@ -303,14 +304,14 @@ struct Counted(Arc<Script>);
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        *self.0.open.lock().unwrap() -= 1;
+        *self.0.open.lock() -= 1;
     }
 }
 
 const EVENTS: &str = "text/event-stream";
 
 fn send(state: Arc<Script>, content_type: &'static str, steps: Vec<Step>) -> Response {
-    *state.open.lock().unwrap() += 1;
+    *state.open.lock() += 1;
     let counted = Counted(state);
     let frames = stream::unfold((steps.into_iter(), counted), |(mut steps, counted)| async move {
         loop {

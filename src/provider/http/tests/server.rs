@@ -1,10 +1,11 @@
 //! A server that answers request after request by a script, byte for byte, and keeps what it was sent.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
@@ -98,7 +99,7 @@ impl Server {
     }
 
     pub(crate) fn requests(&self) -> Vec<Request> {
-        self.shared.requests.lock().unwrap().clone()
+        self.shared.requests.lock().clone()
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -113,8 +114,8 @@ impl Server {
 
 async fn serve(mut connection: TcpStream, shared: Arc<Shared>) {
     while let Some(request) = read(&mut connection).await {
-        shared.requests.lock().unwrap().push(request);
-        let answer = shared.answers.lock().unwrap().pop_front().expect("a scripted answer");
+        shared.requests.lock().push(request);
+        let answer = shared.answers.lock().pop_front().expect("a scripted answer");
         for step in answer {
             match step {
                 Step::Send(bytes) => {

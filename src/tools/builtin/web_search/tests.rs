@@ -1,11 +1,10 @@
 //! The tool with an engine of the test's, and the engines against servers that answer as the real ones do.
 
-use std::sync::Mutex;
-
 use axum::Router;
 use axum::extract::Query;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 
 use super::*;
 use crate::tools::builtin::tests::{open_egress, serve};
@@ -21,7 +20,7 @@ struct Fixed(Vec<Hit>, Mutex<Vec<SearchQuery>>);
 #[async_trait]
 impl SearchEngine for Fixed {
     async fn search(&self, query: &SearchQuery, _domains: &[&str]) -> Result<Vec<Hit>, ToolError> {
-        self.1.lock().unwrap().push(query.clone());
+        self.1.lock().push(query.clone());
         Ok(self.0.clone())
     }
 }
@@ -30,7 +29,7 @@ async fn call(hits: Vec<Hit>, arguments: Value) -> (Result<ToolOutput, ToolError
     let engine = Arc::new(Fixed(hits, Mutex::default()));
     let tool = WebSearch::new(engine.clone());
     let result = tool.call(arguments.as_object().unwrap(), &ToolContext::default()).await;
-    let asked = engine.1.lock().unwrap().clone();
+    let asked = engine.1.lock().clone();
     (result, asked)
 }
 

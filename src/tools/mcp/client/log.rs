@@ -2,8 +2,9 @@
 //! logged at `debug` only.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tracing::Level;
@@ -91,7 +92,7 @@ impl ServerLog {
         if !is_enabled(level) {
             return;
         }
-        let mut rate = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rate = self.lines.lock();
         if !rate.bucket.try_take(1) {
             rate.dropped += 1;
             return;
@@ -123,7 +124,7 @@ impl ServerLog {
 
 impl Drop for ServerLog {
     fn drop(&mut self) {
-        let rate = self.lines.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let rate = self.lines.get_mut();
         let dropped = std::mem::take(&mut rate.dropped);
         self.log_dropped(dropped);
     }

@@ -5,8 +5,9 @@
 //! registers it under the request's id.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions, GetMeta, NumberOrString, ProgressToken};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
@@ -105,16 +106,16 @@ impl PendingRequest {
 
     /// Takes the response.
     pub(super) fn take(&self) -> Option<Result<ServerAnswer, McpError>> {
-        lock(&self.state).answer.take()
+        self.state.lock().answer.take()
     }
 
     /// Whether the request may have been sent.
     pub(super) fn was_sent(&self) -> bool {
-        lock(&self.state).sent
+        self.state.lock().sent
     }
 
     fn resolve(&self, answer: Result<ServerAnswer, McpError>) {
-        lock(&self.state).answer.get_or_insert(answer);
+        self.state.lock().answer.get_or_insert(answer);
     }
 
     fn read(&self, raw: &RawValue) -> Result<ServerAnswer, McpError> {
@@ -131,12 +132,12 @@ impl PendingRequests {
         let ClientJsonRpcMessage::Request(request) = message else { return None };
         let NumberOrString::Number(id) = request.id else { return None };
         let Some(RequestTag(pending)) = request.request.extensions().get() else {
-            lock(&self.0).sdk.insert(id);
+            self.0.lock().sdk.insert(id);
             return Some(id);
         };
         let token = request.request.get_meta().get_progress_token().as_ref().and_then(token_number);
-        let mut registered = lock(&self.0);
-        let mut state = lock(&pending.state);
+        let mut registered = self.0.lock();
+        let mut state = pending.state.lock();
         state.sent = true;
         if !state.abandoned {
             registered.by_id.insert(id, Arc::clone(pending));
@@ -149,8 +150,8 @@ impl PendingRequests {
 
     /// Removes a request whose caller has stopped waiting.
     pub(super) fn abandon(&self, id: i64, token: Option<i64>, pending: &PendingRequest) {
-        let mut registered = lock(&self.0);
-        lock(&pending.state).abandoned = true;
+        let mut registered = self.0.lock();
+        pending.state.lock().abandoned = true;
         registered.by_id.remove(&id);
         if let Some(token) = token {
             registered.by_token.remove(&token);
@@ -159,9 +160,9 @@ impl PendingRequests {
 
     /// Who waits for the response to a request. A response to the SDK counts as delivered after this call.
     pub(super) fn owner_of(&self, id: i64) -> ResponseOwner {
-        let mut registered = lock(&self.0);
+        let mut registered = self.0.lock();
         if let Some(pending) = registered.by_id.get(&id) {
-            return if lock(&pending.state).answer.is_none() {
+            return if pending.state.lock().answer.is_none() {
                 ResponseOwner::Pending
             } else {
                 ResponseOwner::Unknown
@@ -172,12 +173,12 @@ impl PendingRequests {
 
     /// Whether the SDK waits for a response.
     pub(super) fn sdk_waits(&self) -> bool {
-        !lock(&self.0).sdk.is_empty()
+        !self.0.lock().sdk.is_empty()
     }
 
     /// Whether no request is pending.
     pub(super) fn is_empty(&self) -> bool {
-        let registered = lock(&self.0);
+        let registered = self.0.lock();
         registered.by_id.is_empty() && registered.sdk.is_empty()
     }
 
@@ -193,12 +194,12 @@ impl PendingRequests {
 
     /// Whether a request has its response.
     pub(super) fn is_answered(&self, id: i64) -> bool {
-        self.find(id).is_none_or(|pending| lock(&pending.state).answer.is_some())
+        self.find(id).is_none_or(|pending| pending.state.lock().answer.is_some())
     }
 
     /// Reports progress of a request.
     pub(super) fn progress(&self, token: i64, message: Option<String>) {
-        let pending = lock(&self.0).by_token.get(&token).cloned();
+        let pending = self.0.lock().by_token.get(&token).cloned();
         if let Some(pending) = pending {
             pending.activity.notify_one();
             if let Some(message) = message {
@@ -209,7 +210,7 @@ impl PendingRequests {
 
     /// Resets the idle timeout of all requests, while the server waits for the gateway.
     pub(super) fn touch_all(&self) {
-        for pending in lock(&self.0).by_id.values() {
+        for pending in self.0.lock().by_id.values() {
             pending.activity.notify_one();
         }
     }
@@ -217,12 +218,12 @@ impl PendingRequests {
     /// Number of pending requests.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        let registered = lock(&self.0);
+        let registered = self.0.lock();
         registered.by_id.len() + registered.by_token.len()
     }
 
     fn find(&self, id: i64) -> Option<Arc<PendingRequest>> {
-        lock(&self.0).by_id.get(&id).cloned()
+        self.0.lock().by_id.get(&id).cloned()
     }
 }
 
@@ -232,8 +233,4 @@ pub(super) fn token_number(token: &ProgressToken) -> Option<i64> {
         NumberOrString::Number(number) => Some(number),
         NumberOrString::String(_) => None,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -11,9 +11,9 @@ mod server;
 mod stdio;
 mod streamable;
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use serde_json::{Value, json};
@@ -139,14 +139,14 @@ impl Credentials for Token {
     }
 
     async fn headers(&self) -> Result<Arc<HeaderMap>, McpError> {
-        let value = format!("Bearer {}", self.names.lock().unwrap().last().unwrap());
+        let value = format!("Bearer {}", self.names.lock().last().unwrap());
         Ok(Arc::new(HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(&value).unwrap())])))
     }
 
     async fn rejected(&self, refused: &HeaderMap, challenged: &WwwAuthenticate) -> bool {
         self.refusals.fetch_add(1, Ordering::SeqCst);
-        self.challenges.lock().unwrap().push(challenged.scopes.join(" "));
-        let mut names = self.names.lock().unwrap();
+        self.challenges.lock().push(challenged.scopes.join(" "));
+        let mut names = self.names.lock();
         assert_eq!(refused[AUTHORIZATION], format!("Bearer {}", names.last().unwrap()));
         names.len() > 1 && names.pop().is_some()
     }

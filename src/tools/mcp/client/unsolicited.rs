@@ -5,8 +5,8 @@
 //! server need not be malicious; only a sustained flood closes the connection.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use rmcp::model::RequestId;
 
 use super::rate::TokenBucket;
@@ -124,7 +124,7 @@ impl UnsolicitedLimiter {
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -5,13 +5,14 @@ mod fixed;
 mod tokens;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderMap as Received, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use parking_lot::Mutex;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
@@ -72,7 +73,7 @@ impl Server {
     }
 
     fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.seen.lock().clone()
     }
 
     /// The token requests.
@@ -92,7 +93,7 @@ async fn answer(
     let form = form_urlencoded::parse(body).into_owned().collect();
     let seen = Seen { path: uri.path().to_owned(), authorization, form };
     let before = {
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut log = log.lock();
         let before = log.iter().filter(|other| other.path == seen.path).count();
         log.push(seen.clone());
         before

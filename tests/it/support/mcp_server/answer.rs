@@ -40,7 +40,7 @@ impl Caller {
     pub async fn ask(&self, method: &str) {
         let id = format!("question-{}", Uuid::now_v7().simple());
         let (sender, answer) = oneshot::channel();
-        self.script.questions.lock().unwrap().insert(id.clone(), sender);
+        self.script.questions.lock().insert(id.clone(), sender);
         let params = match method {
             "elicitation/create" => json!({"message": "Which one?", "requestedSchema":
                 {"type": "object", "properties": {"which": {"type": "string"}}, "required": ["which"]}}),
@@ -61,7 +61,7 @@ struct InFlightGuard(Arc<Script>, (String, String));
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.seen().in_flight -= 1;
-        self.0.running.lock().unwrap().remove(&self.1);
+        self.0.running.lock().remove(&self.1);
     }
 }
 
@@ -69,7 +69,7 @@ impl Drop for InFlightGuard {
 pub async fn answer(caller: Caller, request: Value) -> Option<Value> {
     let (cancel, cancelled) = oneshot::channel();
     let key = (caller.session.clone(), request["id"].to_string());
-    caller.script.running.lock().unwrap().insert(key.clone(), cancel);
+    caller.script.running.lock().insert(key.clone(), cancel);
     caller.script.seen().in_flight += 1;
     let _flight = InFlightGuard(Arc::clone(&caller.script), key);
     let id = request["id"].clone();
@@ -92,7 +92,7 @@ fn is_withheld(script: &Script, request: &Value) -> bool {
 pub fn take(script: &Script, session: &str, message: &Value) {
     let Some(method) = message["method"].as_str() else {
         let id = message["id"].as_str().unwrap_or_default();
-        match script.questions.lock().unwrap().remove(id) {
+        match script.questions.lock().remove(id) {
             Some(question) => _ = question.send(message.clone()),
             None => script.seen().faults.push(format!("an answer to no question: {message}")),
         }
@@ -107,7 +107,7 @@ pub fn take(script: &Script, session: &str, message: &Value) {
         }
         "notifications/cancelled" => {
             let id = message["params"]["requestId"].clone();
-            let running = script.running.lock().unwrap().remove(&(session.to_owned(), id.to_string()));
+            let running = script.running.lock().remove(&(session.to_owned(), id.to_string()));
             script.seen().cancelled.push(id);
             if let Some(running) = running {
                 _ = running.send(());

@@ -1,11 +1,11 @@
 //! What the server was told and what it saw.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -200,27 +200,27 @@ impl Script {
     }
 
     pub fn knobs(&self) -> MutexGuard<'_, Knobs> {
-        self.knobs.lock().unwrap()
+        self.knobs.lock()
     }
 
     pub fn seen(&self) -> MutexGuard<'_, ServerLog> {
-        self.seen.lock().unwrap()
+        self.seen.lock()
     }
 
     pub fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap()
+        self.sessions.lock()
     }
 
     pub fn issuer(&self) -> MutexGuard<'_, Issuer> {
-        self.issuer.lock().unwrap()
+        self.issuer.lock()
     }
 
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.lock().unwrap().spawn(task);
+        self.tasks.lock().spawn(task);
     }
 
     pub fn end_tasks(&self) {
-        self.tasks.lock().unwrap().abort_all();
+        self.tasks.lock().abort_all();
     }
 
     /// Remembers a request, and returns its body.

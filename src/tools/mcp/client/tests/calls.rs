@@ -13,7 +13,7 @@ async fn silent() -> Arc<Server> {
         let (writer, response) = events();
         let waits = seen.body["params"]["name"] == "json";
         if !waits {
-            open.lock().unwrap().push(writer);
+            open.lock().push(writer);
         }
         async move {
             if waits {

@@ -70,7 +70,7 @@ async fn flooding(
         };
         let response = if floods {
             let (count, response) = endless(piece());
-            *latest.lock().unwrap() = count;
+            *latest.lock() = count;
             response
         } else {
             shake(&seen, Some("s1")).unwrap_or_else(|| status(202))
@@ -89,7 +89,7 @@ fn answers(server: &Server) -> usize {
 
 /// Waits until nothing is sent any more.
 async fn dries_up(sent: &Mutex<Arc<AtomicU64>>) {
-    let count = || sent.lock().unwrap().load(Ordering::SeqCst);
+    let count = || sent.lock().load(Ordering::SeqCst);
     let mut last = (count(), 0);
     for _ in 0..500 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -265,7 +265,7 @@ async fn a_request_that_is_very_long_is_answered_and_not_read() {
                 let both = event(&long) + &event(&seen.result(&text("done")));
                 return ([("content-type", "text/event-stream")], both).into_response();
             }
-            got.lock().unwrap().push(seen.body);
+            got.lock().push(seen.body);
             status(202)
         }
     })
@@ -274,8 +274,8 @@ async fn a_request_that_is_very_long_is_answered_and_not_read() {
 
     assert_eq!(says(&call_tool(&*connection, "x").await.unwrap()), "done");
 
-    eventually("it is answered", || !answered.lock().unwrap().is_empty()).await;
-    let answer = answered.lock().unwrap()[0].clone();
+    eventually("it is answered", || !answered.lock().is_empty()).await;
+    let answer = answered.lock()[0].clone();
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("a"), &json!(-32601)), "{answer}");
 }
 

@@ -13,7 +13,7 @@ where
 {
     let stream: Mutex<Option<UnboundedSender<String>>> = Mutex::default();
     Server::doing(move |seen: Seen| {
-        let mut stream = stream.lock().unwrap();
+        let mut stream = stream.lock();
         let response = match (seen.verb.as_str(), seen.path.as_str(), stream.as_ref()) {
             ("GET", "/mcp", _) => {
                 let (writer, response) = events();

@@ -86,7 +86,7 @@ impl Server {
 
     /// All that it was asked.
     pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     /// What it was asked with a method.
@@ -105,7 +105,7 @@ async fn handle(State(server): State<Arc<Server>>, request: Request) -> Response
         body: serde_json::from_slice(&body).unwrap_or_default(),
         text: String::from_utf8_lossy(&body).into_owned(),
     };
-    server.seen.lock().unwrap().push(seen.clone());
+    server.seen.lock().push(seen.clone());
     (server.behaviour)(seen).await
 }
 

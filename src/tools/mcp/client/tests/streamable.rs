@@ -99,11 +99,11 @@ async fn an_answer_on_the_stream_of_the_session_is_received() {
             match (seen.verb.as_str(), seen.method()) {
                 ("GET", _) => {
                     let (writer, response) = events();
-                    kept.lock().unwrap().push(writer);
+                    kept.lock().push(writer);
                     response
                 }
                 ("POST", "tools/call") => {
-                    kept.lock().unwrap()[0].send(event(&seen.result(&text("elsewhere")))).unwrap();
+                    kept.lock()[0].send(event(&seen.result(&text("elsewhere")))).unwrap();
                     status(202)
                 }
                 _ => shake(&seen, Some("s1")).unwrap(),
@@ -112,13 +112,13 @@ async fn an_answer_on_the_stream_of_the_session_is_received() {
     })
     .await;
     let connection = connect(&server.url).await;
-    eventually("the stream is open", || !writers.lock().unwrap().is_empty()).await;
+    eventually("the stream is open", || !writers.lock().is_empty()).await;
 
     assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "elsewhere");
 
     assert_eq!(connection.tools_version(), 0);
     let changed = json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" });
-    writers.lock().unwrap()[0].send(event(&changed)).unwrap();
+    writers.lock()[0].send(event(&changed)).unwrap();
     eventually("the change is known", || connection.tools_version() == 1).await;
 }
 
@@ -226,7 +226,7 @@ async fn refused_credentials_are_tried_once_more_when_they_have_changed() {
     let connection = client().connect(&endpoint, Arc::clone(&token) as Arc<dyn Credentials>).await.unwrap();
     assert_eq!(says(&call_tool(&*connection, "greet").await.unwrap()), "welcome");
     assert_eq!(token.refusals.load(Ordering::SeqCst), 1);
-    assert_eq!(*token.challenges.lock().unwrap(), ["a b"]);
+    assert_eq!(*token.challenges.lock(), ["a b"]);
 
     for names in [&["stale"][..], &["stale", "staler"]] {
         let error = client().connect(&endpoint, Token::in_turn(names)).await.err().unwrap();
